@@ -175,6 +175,12 @@ pub(super) struct InitArgs {
     /// With --from pyproject.toml: import all extras
     #[arg(long, requires = "from")]
     pub all_extras: bool,
+    /// With --from environment.yml or pixi.toml: keep the conda packages as conda packages
+    #[arg(long, requires = "from")]
+    pub conda: bool,
+    /// With --from environment.yml or pixi.toml: take the conda packages that PyPI has from there, and leave out the others
+    #[arg(long, requires = "from", conflicts_with = "conda")]
+    pub pypi: bool,
     /// With --from-prefix: write only envlock.toml
     #[arg(long)]
     pub no_lock: bool,

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::cli::args::{GlobalArgs, InitArgs, SolveArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::import::{self, Imported, Optional, manifest_text};
+use crate::cli::import::{self, CondaPart, Imported, Optional, manifest_text};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::cli::{files, manifest, owner, write};
@@ -41,7 +41,12 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     let from = match (&args.from, &args.from_prefix) {
         (Some(file), _) => {
             let (extras, groups) = (args.extra.clone(), args.group.clone());
-            import::read(file, &folder, &Optional { extras, groups, all_extras: args.all_extras })?
+            let conda = match (args.conda, args.pypi) {
+                (true, _) => CondaPart::Conda,
+                (_, true) => CondaPart::Pypi,
+                _ => CondaPart::Auto,
+            };
+            import::read(file, &folder, &Optional { extras, groups, all_extras: args.all_extras, conda })?
         }
         (None, Some(folder)) => import::prefix::read(folder)?,
         (None, None) => Imported::default(),

@@ -45,6 +45,13 @@ pub(in crate::cli) fn warn(from: &Imported, printer: &Printer) {
             printer.hint(&format!("`variant = \"{variant}\"` under `[stack]` takes the builds of the file"));
         }
     }
+    if let Some(kept) = from.conda.as_ref().filter(|kept| !kept.specs.is_empty() || kept.has_stack) {
+        let torch = if kept.has_stack { ", with torch" } else { "" };
+        let n = kept.specs.len();
+        printer.note(&format!(
+            "kept as conda packages: {n}{torch} (`[conda]`); `--pypi` takes what PyPI has from there"
+        ));
+    }
     if from.left_out_index {
         printer.hint("configure indexes under `[[index]]` in envlock.toml");
     }
@@ -102,12 +109,24 @@ pub(in crate::cli) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String
     for (package, spec) in &stack {
         text.push_str(&format!("{package} = {}\n", quote(spec)));
     }
+    if from.conda.as_ref().is_some_and(|kept| kept.has_stack) {
+        text.push_str("source = \"conda-forge\"\n");
+    }
     let mut limited: Vec<&str> = Vec::new();
     for (key, value) in &from.limits {
         if !limited.contains(key) {
             text.push_str(&format!("{key} = {}\n", quote(value)));
             limited.push(key);
         }
+    }
+    if let Some(kept) = &from.conda {
+        let list = |all: &[String]| all.iter().map(|text| quote(text)).collect::<Vec<_>>();
+        text.push_str(&format!("\n[conda]\nchannels = [{}]\n", list(&kept.channels).join(", ")));
+        text.push_str("dependencies = [\n");
+        for spec in list(&kept.specs) {
+            text.push_str(&format!("    {spec},\n"));
+        }
+        text.push_str("]\n");
     }
     text
 }

@@ -3,6 +3,7 @@
 mod conda;
 mod conda_lock;
 mod indexes;
+mod kept;
 mod lock;
 pub(super) mod manifest_text;
 mod poetry;
@@ -11,6 +12,7 @@ mod pyproject;
 mod reference;
 mod requirements;
 mod setup;
+mod translated;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,8 @@ use super::error::CliError;
 use super::files;
 use crate::model::request::UserRequirement;
 use crate::model::text::{clean, without_logins};
+pub(super) use kept::CondaPart;
+use kept::Kept;
 
 /// Imported requirements, in the terms of envlock.toml.
 #[derive(Debug, Default)]
@@ -45,6 +49,8 @@ pub(super) struct Imported {
     pub pytorch_index: Option<BTreeSet<String>>,
     /// Whether a URL has a login, which would be committed with the manifest.
     pub has_login: bool,
+    /// What is kept as conda packages.
+    pub conda: Option<Kept>,
     /// The folder of the manifest, to which paths are relative.
     pub folder: PathBuf,
 }
@@ -58,6 +64,8 @@ pub(super) struct Optional {
     pub groups: Vec<String>,
     /// All extras.
     pub all_extras: bool,
+    /// Which packages a conda file becomes.
+    pub conda: CondaPart,
 }
 
 impl Imported {
@@ -75,6 +83,7 @@ impl Imported {
             self.pytorch_index.get_or_insert_default().extend(variants);
         }
         self.has_login |= other.has_login;
+        self.conda = self.conda.take().or(other.conda);
     }
 
     /// Adds a requirement; `origin` is the file.
@@ -140,7 +149,7 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
         (name, "lock" | "yml" | "yaml") if let Some(tool) = conda_lock::tool(name) => {
             conda_lock::read(out, tool, file, name, &base)
         }
-        ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name),
+        ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name, optional.conda),
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
         (_, "toml") => {
             let text = text(file)?;
@@ -150,7 +159,7 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
                 false => Ok(read),
             }
         }
-        (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base),
+        (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base, optional.conda),
         _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
             "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), uv.lock, poetry.lock, setup.py, setup.cfg, environment.yml, pixi.toml, pixi.lock, conda-lock.yml",
         )),

@@ -195,8 +195,12 @@ pytest = "*"
             ]
         );
         assert_eq!(left_out.len(), 4, "{left_out:?}");
-        let optional =
-            Optional { extras: vec!["More".into()], groups: vec!["test".into()], all_extras: false };
+        let optional = Optional {
+            extras: vec!["More".into()],
+            groups: vec!["test".into()],
+            all_extras: false,
+            ..Optional::default()
+        };
         let (found, _) = imported(text, &optional);
         assert!(found.contains(&"d".to_owned()) && found.contains(&"pytest".to_owned()), "{found:?}");
     }

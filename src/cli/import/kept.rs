@@ -1,0 +1,99 @@
+//! The conda part of a file kept as conda packages: `[conda]` of envlock.toml.
+
+use super::Imported;
+use super::translated::{Names, Spec, conda, is_translated, last_part};
+use crate::cli::error::CliError;
+use crate::model::text::is_line;
+use crate::registry::conda_names::framework_of;
+
+/// Which packages a conda file becomes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum CondaPart {
+    /// Those of PyPI where all of them are there, else conda's.
+    #[default]
+    Auto,
+    /// conda's.
+    Conda,
+    /// PyPI's, without what is not there.
+    Pypi,
+}
+
+/// What is kept as conda packages.
+#[derive(Debug, Default, PartialEq)]
+pub(in crate::cli) struct Kept {
+    /// The channels, the most preferred first.
+    pub channels: Vec<String>,
+    /// Match specs.
+    pub specs: Vec<String>,
+    /// Whether torch comes from conda-forge.
+    pub has_stack: bool,
+}
+
+const CONDA_FORGE: &str = "conda-forge";
+
+/// Channels whose packages are others' or nobody's here, and why.
+const LEFT_OUT: [(&[&str], &str); 2] = [
+    (
+        &["defaults", "main", "anaconda", "r", "msys2", "free", "pro"],
+        "the channel is Anaconda's, whose terms of use ask companies for a licence; conda-forge has the packages",
+    ),
+    (
+        &["pytorch", "nvidia"],
+        "torch comes from PyPI and brings its CUDA; the channel `pytorch` ended with 2.5.1",
+    ),
+];
+
+/// Keeps the conda part of a file. Python, torch and what belongs to it become what envlock.toml has for them.
+pub(super) fn keep(
+    out: &mut Imported,
+    names: &mut Names,
+    (specs, channels): (&[String], &[String]),
+    origin: &str,
+) -> Result<(), CliError> {
+    let mut kept = Kept::default();
+    for channel in channels {
+        match LEFT_OUT.iter().find(|(names, _)| names.contains(&channel.as_str())) {
+            Some((_, why)) => out.leave_out_because(&format!("channels: {channel}"), why),
+            None if ["nodefaults", "local", ""].contains(&channel.as_str()) => {}
+            None if kept.channels.contains(channel) => {}
+            None => kept.channels.push(channel.clone()),
+        }
+    }
+    let of_torch = |spec: &&String| {
+        let package = Spec::of(spec).package.to_ascii_lowercase();
+        framework_of(&package).is_some_and(|one| one.framework == "torch" && one.name != "pytorch-cuda")
+    };
+    // The channel `pytorch` has builds of its own, for which PyPI's are the newer ones.
+    let is_of_old_channel = channels.iter().any(|channel| channel == "pytorch");
+    kept.has_stack = !is_of_old_channel && specs.iter().any(|spec| of_torch(&spec));
+    if kept.channels.is_empty() || kept.has_stack && !kept.channels.iter().any(|own| own == CONDA_FORGE) {
+        kept.channels.push(CONDA_FORGE.to_owned());
+    }
+    for spec in specs {
+        let Spec { channel, package, .. } = Spec::of(spec);
+        let package = package.to_ascii_lowercase();
+        if is_translated(&package, kept.has_stack) {
+            conda(out, names, spec, origin)?;
+            continue;
+        }
+        let plain = spec.rsplit_once("::").map_or(spec.as_str(), |(_, rest)| rest).trim();
+        let text = match channel.map(last_part).filter(|name| kept.channels.iter().any(|own| own == name)) {
+            Some(channel) => format!("{channel}::{plain}"),
+            None => plain.to_owned(),
+        };
+        match is_line(&text) && is_spec(&text) {
+            true => kept.specs.push(text),
+            false => out.leave_out(spec),
+        }
+    }
+    out.conda = Some(kept);
+    Ok(())
+}
+
+/// Whether conda reads a match spec.
+fn is_spec(text: &str) -> bool {
+    #[cfg(feature = "conda")]
+    return crate::conda::parse(text).is_ok();
+    #[cfg(not(feature = "conda"))]
+    return !text.is_empty();
+}

@@ -143,7 +143,7 @@ pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>,
     if ways.is_empty() {
         printer.out(&match unknown.silent {
             [] if unknown.cut => "no way out was found within the limit of the search".to_owned(),
-            [] => "no single change to the request or the machine makes it work".to_owned(),
+            [] => "none of the changes that were tried makes it work".to_owned(),
             names => {
                 wrap(&format!("no way out is known without an answer of the index {}", names.join(", ")), 0)
             }

@@ -100,6 +100,7 @@ impl AtHand for Cached<'_> {
 }
 
 /// One machine's question.
+#[derive(Clone, Copy)]
 struct Asked<'q> {
     host: &'q Host,
     request: &'q Request,

@@ -124,7 +124,8 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     if !printer.verbose {
         rows.extend(requested_rows(s, request));
     }
-    let is_of_stack = |name: &str| name == PYTORCH || COMPANIONS.contains(&name);
+    let is_of_stack =
+        |name: &str| [PYTORCH, "cudnn", "libcudnn", "nccl"].contains(&name) || COMPANIONS.contains(&name);
     for spec in request.conda.specs.iter().filter(|spec| s.stack.is_none() || !is_of_stack(spec.name())) {
         let found = s.conda.iter().find(|package| package.name.eq_ignore_ascii_case(spec.name()));
         rows.extend(found.map(|p| (p.name.clone(), p.version.clone(), format!("from {}", p.channel))));

@@ -139,6 +139,17 @@ impl Explainer<'_> {
         if out.is_empty() {
             out.extend(self.between(core)?);
         }
+        if out.is_empty() {
+            out.push(Reason {
+                kind: ReasonKind::Fact,
+                text: format!(
+                    "no choice among the records of {} meets all that they require of each other",
+                    self.asked.channels.join(", ")
+                ),
+                parties: Vec::new(),
+                source: "the records of the channel".to_owned(),
+            });
+        }
         Ok(out)
     }
 
@@ -228,8 +239,22 @@ impl Explainer<'_> {
     fn excluded(&self, core: &[usize]) -> Result<Option<Reason>, CondaError> {
         let open = Question { excluded: BTreeMap::new(), specs: self.specs(core), ..self.question.clone() };
         let Solved::Packages(answer) = self.records.solve(&open)? else { return Ok(None) };
-        let found =
-            answer.iter().find_map(|package| Some((package, self.question.excluded.get(&package.file)?)));
+        let mut found = None;
+        for package in &answer {
+            let Some(why) = self.question.excluded.get(&package.file) else { continue };
+            // At fault is the package whose records are all that stands in the way: another release may do for the others.
+            let of_name: BTreeSet<String> =
+                self.records.of(&package.name).into_iter().map(|record| record.file).collect();
+            let mut fewer = self.question.excluded.clone();
+            fewer.retain(|file, _| !of_name.contains(file));
+            let question = Question { excluded: fewer, specs: self.specs(core), ..self.question.clone() };
+            let is_alone = matches!(self.records.solve(&question)?, Solved::Packages(_));
+            if is_alone {
+                found = Some((package, why));
+                break;
+            }
+            found = found.or(Some((package, why)));
+        }
         Ok(found.map(|(package, why)| Reason {
             kind: ReasonKind::Fact,
             text: why.clone(),
@@ -284,7 +309,10 @@ impl Explainer<'_> {
         (second, of_second): (usize, &[CondaPackage]),
     ) -> Result<Vec<Reason>, CondaError> {
         let other = |name: &str| of_second.iter().find(|package| package.name == name);
-        for own in of_first {
+        // Python decides which builds of the others there are.
+        let mut python_first: Vec<&CondaPackage> = of_first.iter().collect();
+        python_first.sort_by_key(|package| package.name != "python");
+        for own in python_first {
             let Some(theirs) = other(&own.name) else { continue };
             if own.version == theirs.version && own.build == theirs.build {
                 continue;

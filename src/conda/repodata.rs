@@ -170,7 +170,8 @@ impl Repodata {
             let mut record: PackageRecord = serde_json::from_str(record).ok()?;
             let identifier = DistArchiveIdentifier::try_from_filename(file)?;
             // The name in the index is the file's.
-            let is_same = record.name.as_normalized() == name;
+            let own = format!("{name}-{}-{}.", record.version.as_str(), record.build);
+            let is_same = record.name.as_normalized() == name && file.starts_with(&own);
             let specs = record.depends.iter().chain(&record.constrains);
             let is_word = |text: &str| {
                 let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._-+!".contains(&b);
@@ -228,7 +229,7 @@ fn is_spec(spec: &str) -> bool {
 /// # Errors
 /// When they are more than a solve reads.
 ///
-/// The second value has the names whose records all cannot be read.
+/// The second value has the names of which not every record can be read.
 pub(super) fn reachable(
     channels: &[Repodata],
     names: impl IntoIterator<Item = String>,
@@ -248,11 +249,10 @@ pub(super) fn reachable(
         if name.starts_with("__") || !seen.insert(name.clone()) {
             continue;
         }
-        let (mut is_listed, mut is_read) = (false, false);
+        let mut is_unread = false;
         for repodata in channels {
             let records = repodata.records(&name);
-            is_listed |= repodata.has(&name);
-            is_read |= !records.is_empty();
+            is_unread |= records.len() < repodata.by_name.get(name.as_str()).map_or(0, Vec::len);
             count += records.len();
             if count > MAX_READ {
                 return Err(InvalidRepodata(format!(
@@ -268,7 +268,7 @@ pub(super) fn reachable(
             let at = order.iter().position(|channel| *channel == repodata.channel).unwrap_or(0);
             out.entry(at).or_default().extend(records);
         }
-        if is_listed && !is_read {
+        if is_unread {
             unread.insert(name);
         }
     }

@@ -87,7 +87,7 @@ impl Records {
         Ok(Records { by_channel, unread })
     }
 
-    /// Whether a channel lists a package, and none of its records can be read: without hash or size, or of another form.
+    /// Whether a channel lists records of a package that cannot be read: without hash or size, or of another form.
     pub fn is_unread(&self, name: &str) -> bool {
         self.unread.contains(name)
     }
@@ -196,6 +196,41 @@ pub fn parse(text: &str) -> Result<MatchSpec, InvalidSpec> {
         return Err(invalid("it is not one line of text".to_owned()));
     }
     MatchSpec::from_str(text, ParseMatchSpecOptions::lenient()).map_err(|error| invalid(error.to_string()))
+}
+
+/// A requirement of a package that the others do not meet, as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmet {
+    /// The package: `pytorch 2.9.1`.
+    pub package: String,
+    /// Its match spec: `libtorch 2.9.1 cuda129_mkl_hce6efb5_301`.
+    pub spec: String,
+    /// What there is: `libtorch 2.9.1 cpu_mkl_h7c10738_101`.
+    pub found: String,
+}
+
+/// The requirements and `constrains` that packages do not meet among each other. A package that is not there is none of them.
+pub fn unmet(packages: &[CondaPackage]) -> Vec<Unmet> {
+    let mut out = Vec::new();
+    for package in packages {
+        for text in package.depends.iter().chain(&package.constrains) {
+            let Some(other) = packages.iter().find(|other| other.name == name_of_spec(text)) else {
+                continue;
+            };
+            let Ok(spec) = parse(text) else { continue };
+            let Ok(version) = other.version.parse::<Version>() else { continue };
+            let is_met = spec.version.as_ref().is_none_or(|bounds| bounds.matches(&version))
+                && spec.build.as_ref().is_none_or(|build| build.matches(&other.build));
+            if !is_met {
+                out.push(Unmet {
+                    package: format!("{} {}", package.name, package.version),
+                    spec: text.clone(),
+                    found: format!("{} {} {}", other.name, other.version, other.build),
+                });
+            }
+        }
+    }
+    out
 }
 
 /// The channel that a match spec names by itself: `bioconda` of `bioconda::samtools`.

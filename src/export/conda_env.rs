@@ -82,7 +82,14 @@ pub fn conda_environment(
     let (first, built) = in_two_steps(&packages);
     for package in built {
         // pip cannot build against a torch that the same file installs.
-        let _ = writeln!(out, "  # after this environment, from requirements-build.txt: {}", package.name);
+        let from = match target.conda.is_empty() {
+            true => "from requirements-build.txt",
+            false => "by `envlock sync --build`",
+        };
+        let _ = writeln!(out, "  # after this environment, {from}: {}", package.name);
+    }
+    if first.is_empty() {
+        return Ok(out);
     }
     let unhashed = without_hash(&first);
     if !unhashed.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{ExportError, address, in_two_steps, installable};
+use super::{ExportError, address, beside_conda, in_two_steps};
 use crate::lockfile::Target;
 use crate::model::platform::Platform;
 use crate::model::solution::ChosenPackage;
@@ -25,13 +25,14 @@ pub fn pixi(
     cuda: Option<&str>,
     addresses: &[(String, String)],
 ) -> Result<String, ExportError> {
-    let packages = installable(target)?;
+    let packages = beside_conda(target)?;
     let (_, built) = in_two_steps(&packages);
     let mut out = format!(
         "{PIXI_MARK}, from envlock.lock; change envlock.toml and run `envlock resolve`.\n\
          # `pixi install` locks these versions in pixi.lock; `envlock verify --prefix .pixi/envs/default` compares.\n\n\
-         [workspace]\nname = {}\nchannels = [\"conda-forge\"]\nrequires-pixi = \">=0.71\"\n",
-        toml_string(name)
+         [workspace]\nname = {}\nchannels = [{}]\nrequires-pixi = \">=0.71\"\n",
+        toml_string(name),
+        channels(target).join(", ")
     );
     let mut machine = vec![format!("platform = \"{}\"", subdir(target.platform))];
     machine.extend(cuda.map(|cuda| format!("cuda = {}", toml_string(cuda))));
@@ -41,7 +42,16 @@ pub fn pixi(
         true => format!("{}.*", target.python),
         false => target.patches.of_series(target.python.minor),
     };
-    let _ = writeln!(out, "\n[dependencies]\npython = {}", toml_string(&python));
+    out.push_str("\n[dependencies]\n");
+    if !target.conda.iter().any(|package| package.name == "python") {
+        let _ = writeln!(out, "python = {}", toml_string(&python));
+    }
+    for package in &target.conda {
+        let version = toml_string(&format!("=={}", package.version));
+        let (build, channel) = (toml_string(&package.build), toml_string(&package.channel));
+        let spec = format!("{{ version = {version}, build = {build}, channel = {channel} }}");
+        let _ = writeln!(out, "{} = {spec}", toml_string(&package.name));
+    }
     let mut libraries: Vec<&str> =
         target.frameworks.iter().flat_map(|framework| &framework.conda).map(String::as_str).collect();
     libraries.sort_unstable();
@@ -72,6 +82,21 @@ pub fn pixi(
         let _ = writeln!(out, "{} = {requirement}", toml_string(name));
     }
     Ok(out)
+}
+
+/// The channels of the packages, as TOML strings; `conda-forge` has the Python of a lock without conda packages.
+fn channels(target: &Target) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for channel in target.conda.iter().map(|package| package.channel.as_str()) {
+        let text = toml_string(channel);
+        if !out.contains(&text) {
+            out.push(text);
+        }
+    }
+    if out.is_empty() {
+        out.push(toml_string("conda-forge"));
+    }
+    out
 }
 
 /// What pixi requires of a package.

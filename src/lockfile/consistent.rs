@@ -14,6 +14,7 @@ use pep440_rs::Version;
 use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::Target;
+use crate::compatibility::with_machine_specs;
 use crate::model::conda::name_of_spec;
 use crate::model::direct::{Direct, shown_repository, without_login};
 use crate::model::image_digest::ImageDigest;
@@ -23,8 +24,9 @@ use crate::model::marker::marker_environment;
 use crate::model::part::Part;
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
-use crate::model::solution::ChosenPackage;
+use crate::model::solution::{ChosenPackage, Envelope};
 use crate::model::source::{CondaPackage, MetadataFrom, Source};
+use crate::model::version::DottedVersion;
 use crate::model::wheel::{Python, WheelName};
 use crate::registry::Registry;
 use crate::registry::conda_builds::PYTORCH;
@@ -128,6 +130,14 @@ pub enum Inconsistency {
         stated: String,
         /// What the registry says.
         known: String,
+    },
+    /// The packages need more of a machine than the lock says.
+    #[error("the lock says that it runs on {stated}, but its packages need {needed}")]
+    OtherEnvelope {
+        /// `glibc >= 2.17`.
+        stated: String,
+        /// `glibc >= 2.28`.
+        needed: String,
     },
     /// The request does not allow the Python of a target.
     #[error("the lock is for Python {locked}, which the request `{allowed}` does not allow")]
@@ -284,7 +294,14 @@ impl Checked<'_> {
     fn is_met_by_conda(&self, requirement: &Requirement<VerbatimUrl>, package: &CondaPackage) -> bool {
         let replaced = self.replaced(requirement.name.as_ref()).map(|user| &user.requirement);
         match (&replaced.unwrap_or(requirement).version_or_url, package.version.parse::<Version>()) {
-            (Some(VersionOrUrl::VersionSpecifier(specifiers)), Ok(version)) => specifiers.contains(&version),
+            (Some(VersionOrUrl::VersionSpecifier(specifiers)), Ok(version)) => {
+                // conda's builds do not say their variant in their version.
+                let variant = self.target.stack.as_ref().filter(|_| package.name == PYTORCH);
+                let with_variant =
+                    variant.and_then(|stack| format!("{version}+{}", stack.variant).parse().ok());
+                specifiers.contains(&version)
+                    || with_variant.is_some_and(|version: Version| specifiers.contains(&version))
+            }
             _ => true,
         }
     }
@@ -329,8 +346,32 @@ impl Checked<'_> {
                 out.push(Inconsistency::Broken { package: shown(), requirement: spec.clone(), locked: None });
             }
         }
+        self.machine_of_conda(out);
         let others = self.target.conda.iter().filter(|package| !seen.contains(&package.name));
         out.extend(others.map(|p| Inconsistency::Unneeded(format!("{} {}", p.name, p.version))));
+    }
+
+    /// The lock says at least what the match specs of its conda packages ask of a machine.
+    fn machine_of_conda(&self, out: &mut Vec<Inconsistency>) {
+        let own = &self.target.envelope;
+        let mut needed =
+            Envelope { driver: None, coverage: Vec::new(), glibc: None, platform: self.target.platform };
+        let specs = self.target.conda.iter().flat_map(|package| {
+            let specs = package.depends.iter().chain(&package.constrains);
+            specs.map(|spec| (package.name.as_str(), spec.as_str()))
+        });
+        with_machine_specs(self.registry, &mut needed, specs);
+        for (what, stated, needed) in
+            [("glibc", &own.glibc, &needed.glibc), ("driver", &own.driver, &needed.driver)]
+        {
+            if needed > stated {
+                let shown = |version: &Option<DottedVersion>| match version {
+                    Some(version) => format!("{what} >= {version}"),
+                    None => format!("any {what}"),
+                };
+                out.push(Inconsistency::OtherEnvelope { stated: shown(stated), needed: shown(needed) });
+            }
+        }
     }
 
     /// Each package is reached from the requests of the parts that it is counted to. The edges are those with all extras

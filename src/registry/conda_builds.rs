@@ -11,6 +11,8 @@ use crate::model::source::CondaPackage;
 
 /// conda's name of torch.
 pub const PYTORCH: &str = "pytorch";
+/// The channel whose recipe the rows are from.
+const CONDA_FORGE: &str = "conda-forge";
 /// The source of what is read from a channel's records.
 const OF_CHANNEL: &str = "conda-channel";
 
@@ -34,7 +36,8 @@ impl Registry {
         let row = match &cuda {
             None => None,
             Some(cuda) => {
-                let number = recipe_build(&package.build);
+                // Other channels build by other recipes.
+                let number = recipe_build(&package.build).filter(|_| package.channel == CONDA_FORGE);
                 let of = |number| self.conda_build(PYTORCH, &package.version, cuda, (number, platform));
                 match number.and_then(of) {
                     Some(row) => Some(row),
@@ -64,7 +67,7 @@ impl Registry {
             wheel_bytes: None,
             torchvision: None,
             torchaudio: None,
-            evidence: Evidence::Documented,
+            evidence: Evidence::Measured,
             source,
             yanked: None,
         }))

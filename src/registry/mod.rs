@@ -38,9 +38,14 @@ pub use rows::{
 #[cfg(test)]
 pub(crate) use tests::frozen;
 
+/// See [`Registry::stack_source`].
+const STACK_OF_CHANNELS: &str = "the channel";
+
 /// The registry: texts, and the parts that were parsed so far.
 #[derive(Debug)]
 pub struct Registry {
+    /// Where the builds of torch are from, if not from the files.
+    stack_of: Option<&'static str>,
     files: Vec<RegistryFile>,
     digest: OnceLock<String>,
     meta: OnceLock<rows::Meta>,
@@ -129,16 +134,32 @@ impl Registry {
     /// The registry with other builds of torch and its companions: those of a conda channel.
     #[must_use]
     pub fn with_stack(&self, builds: Vec<Build>, companions: Vec<Companion>) -> Registry {
-        let registry = Registry::unchecked(self.files.clone());
+        let registry =
+            Registry { stack_of: Some(STACK_OF_CHANNELS), ..Registry::unchecked(self.files.clone()) };
+        // What else links torch or CUDA is known as before.
+        let is_other = |row: &&Companion| !COMPANIONS.contains(&row.package.as_str());
+        let others = self.companions().iter().filter(is_other).cloned();
+        let companions = companions.into_iter().chain(others).collect();
         // Nobody has asked this copy for the ones in the files.
         let _ = registry.builds.set(builds);
         let _ = registry.companions.set(companions);
         registry
     }
 
+    /// What has the builds of torch, for a sentence: `the registry`, or the channels whose records they were read from.
+    pub fn stack_source(&self) -> &'static str {
+        self.stack_of.unwrap_or("the registry")
+    }
+
+    /// Whether the builds of torch are those of conda channels.
+    pub fn has_stack_of_channels(&self) -> bool {
+        self.stack_of.is_some()
+    }
+
     fn unchecked(mut files: Vec<RegistryFile>) -> Registry {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Registry {
+            stack_of: None,
             files,
             digest: OnceLock::new(),
             meta: OnceLock::new(),

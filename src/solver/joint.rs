@@ -239,6 +239,10 @@ impl Joint<'_> {
 
     /// Which targets step back for the others, and for whom.
     fn note_who_steps_back(&self, common: &Version, alone: &[Option<Version>], solutions: &mut [Solution]) {
+        // The builds of a channel are not those that this asks.
+        if self.request.conda.stack.is_some() {
+            return;
+        }
         let back: Vec<usize> =
             (0..solutions.len()).filter(|i| alone[*i].as_ref().is_some_and(|v| v > common)).collect();
         let Some(first) = back.first() else { return };

@@ -218,7 +218,7 @@ fn exports_of_a_lock_with_conda_packages() {
     assert!(address.ends_with("/conda-forge/linux-64/numpy-2.4.6-py314h2b28147_0.conda"), "{line}");
     assert_eq!(digest.len(), 64);
     assert!(explicit.contains("\n@EXPLICIT\n"), "{explicit}");
-    for format in ["requirements.txt", "pylock.toml", "Dockerfile", "pixi"] {
+    for format in ["requirements.txt", "pylock.toml", "Dockerfile", "uv"] {
         let run = context.run(&["export", format]).expect(2);
         assert!(
             run.flat().contains("from a conda channel, which this format cannot express"),

@@ -105,9 +105,14 @@ fn both_halves_decide_the_build() {
     assert_eq!(stack(&world).0, "2.7.1");
     // A spec of the stack is a request for torch.
     manifest(&world, "", "", "dependencies = [\"pytorch=*=cuda*\", \"python\", \"torchvision\"]");
-    let run = resolve(&world, &["--gpu", "none"]).expect(0);
+    let run = resolve(&world, V100).expect(0);
     assert_eq!(stack(&world).1, "cu129", "{}", run.shown());
     assert!(run.flat().contains("torchvision 0.24.1 from conda-forge"), "{}", run.shown());
+    // conda installs no build for CUDA where there is no GPU.
+    let run = resolve(&world, &["--gpu", "none"]).expect(1);
+    for expected in ["you require pytorch=*=cuda*", "without pytorch=*=cuda*"] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
     manifest(&world, "", "cudnn = \"<9.13\"", "dependencies = [\"pytorch\"]");
     resolve(&world, H100).expect(0);
     assert_eq!(stack(&world).2.as_deref(), Some("9.10.2.21"));
@@ -119,6 +124,21 @@ fn both_halves_decide_the_build() {
     manifest(&world, "", "torch = \"*\"", "dependencies = [\"mkl >=2026\"]");
     let run = resolve(&world, H100).expect(1);
     assert!(run.flat().contains("mkl"), "{}", run.shown());
+}
+
+/// torch is not asked for: the channels have the rest, and `--stack-only` has nothing to say.
+#[test]
+fn without_torch() {
+    let world = shipped();
+    manifest(&world, "", "", "dependencies = [\"matplotlib-base\"]");
+    let run = resolve(&world, H100).expect(0);
+    assert!(run.flat().contains("matplotlib-base 3.10.9 from conda-forge"), "{}", run.shown());
+    let run = resolve(&world, &[H100, &["--stack-only"]].concat()).expect(2);
+    assert!(run.flat().contains("this stack comes from conda-forge"), "{}", run.shown());
+    // A build is asked for as PyPI writes it.
+    manifest(&world, "", "torch = \"==2.9.1+cu129\"", "");
+    resolve(&world, H100).expect(0);
+    world.context.run(&["resolve", "--locked"]).expect(0);
 }
 
 #[test]
@@ -151,12 +171,56 @@ fn a_forged_stack_does_not_pass() {
         ("cudnn = \"9.10.2.21\"", "cudnn = \"9.13.1.26\"", "cuDNN 9.13.1.26 with torch 2.9.1+cu129"),
         ("torch = \"2.9.1\"", "torch = \"2.9.0\"", "torch 2.9.0+cu129"),
         ("variant = \"cu129\"", "variant = \"cpu\"", "torch 2.9.1+cpu"),
+        ("triton = \"triton==3.5.1\"", "triton = \"triton==3.6.1\"", "triton==3.6.1"),
+        (
+            "glibc = \"2.28\"",
+            "glibc = \"2.17\"",
+            "runs on glibc >= 2.17, but its packages need glibc >= 2.28",
+        ),
+        // What a record requires of another one.
+        ("\"cuda-version >=12.9,<13\"", "\"cuda-version >=13.0,<14\"", "requires `cuda-version >=13.0,<14`"),
     ] {
         assert!(text.contains(from), "{text}");
         context.write("envlock.lock", &super::forged::with_checksum(&text.replacen(from, to, 1)));
         let run = context.run(&["resolve", "--locked"]).expect(1);
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
+}
+
+/// pixi's files say the same: its schema and py-rattler read them, and envlock judges the lock for other machines.
+#[test]
+fn pixi_files() {
+    let world = shipped();
+    let context = &world.context;
+    manifest(&world, "\"tqdm\"", "torch = \"*\"", "");
+    resolve(&world, H100).expect(0);
+    context.run(&["export", "pixi", "-o", "pixi.toml"]).expect(0);
+    context.run(&["export", "pixi.lock", "-o", "pixi.lock"]).expect(0);
+    let table: toml::Table = context.read("pixi.toml").parse().unwrap();
+    let pytorch = &table["dependencies"]["pytorch"];
+    assert_eq!(pytorch["build"].as_str(), Some("cuda129_mkl_py313_ha91d441_301"));
+    assert_eq!(table["pypi-dependencies"]["tqdm"].as_str(), Some("==4.0"));
+    for (machine, code) in [(H100, 0), (V100, 1), (&["--gpu", "A100", "--driver", "470.129.06"], 1)] {
+        context.run(&[&["plan", "--lock", "pixi.lock"], machine].concat()).expect(code);
+    }
+    if let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") {
+        let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pixi/schema.json");
+        let mut check = std::process::Command::new(program);
+        check.arg("--schemafile").arg(schema).arg(context.project().join("pixi.toml"));
+        let done = check.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    }
+    let Some(python) = rattler() else { return };
+    let program = "import rattler, sys\nlock = rattler.LockFile.from_path(sys.argv[1]).default_environment()\nfor package in lock.packages(lock.platforms()[0]): print(package.name)";
+    let mut read = std::process::Command::new(python);
+    read.args(["-c", program]).arg(context.project().join("pixi.lock"));
+    let done = read.output().unwrap();
+    let names = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(names.lines().count() == 93, "{names}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        names.lines().any(|name| name == "pytorch") && names.lines().any(|name| name == "tqdm"),
+        "{names}"
+    );
 }
 
 /// torch by a real conda client, PyPI's package on top of it by `sync`, then `verify`: clean, until something is changed.

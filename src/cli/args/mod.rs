@@ -472,6 +472,9 @@ pub(super) enum ExportFormat {
     /// pixi.toml
     #[value(name = "pixi", alias = "pixi.toml")]
     Pixi,
+    /// pixi.lock, of a lock with conda packages: every file by URL and hash
+    #[value(name = "pixi.lock")]
+    PixiLock,
     /// GitHub Actions workflow
     #[value(name = "github")]
     Github,

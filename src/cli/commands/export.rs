@@ -112,7 +112,25 @@ fn rendered(
         ExportFormat::BuildConstraints => export::build_constraints(target)?.ok_or_else(|| {
             CliError::usage("no locked package is built from source, so there is nothing to constrain")
         })?,
-        ExportFormat::Pylock => pylock(global, args, project, target, printer)?,
+        ExportFormat::Pylock => {
+            let pages = pages(global, args, project, target, printer)?;
+            export::pylock(target, &|index, project, file| url_in(&pages, index, project, file))?
+        }
+        ExportFormat::PixiLock => {
+            // Nothing is asked of the index for what cannot be expressed.
+            if target.conda.is_empty() {
+                return Err(export::ExportError::NoConda.into());
+            }
+            let pages = pages(global, args, project, target, printer)?;
+            let (indexes, _) = settings::indexes(project, args.index_url.as_deref());
+            let pypi = indexes.iter().find(|(name, _)| name == "pypi").map(|(_, address)| address.as_str());
+            let places = export::Places {
+                channel_alias: &settings::conda_channel_alias(),
+                pypi,
+                file: &|index, project, file| url_in(&pages, index, project, file),
+            };
+            export::pixi_lock(target, &places)?
+        }
         ExportFormat::Dockerfile => {
             let base = args.base.as_deref();
             warn_about_base_image(base, target, printer);
@@ -187,6 +205,7 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
         ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
         ExportFormat::Uv => export::UV_MARK,
         ExportFormat::Pixi => export::PIXI_MARK,
+        ExportFormat::PixiLock => export::PIXI_LOCK_MARK,
         ExportFormat::Github => export::GITHUB_MARK,
         ExportFormat::PreCommit => export::PRE_COMMIT_MARK,
         ExportFormat::Devcontainer => export::DEVCONTAINER_MARK,
@@ -219,14 +238,22 @@ fn warn_about_base_image(base: Option<&str>, target: &Target, printer: &Printer)
     }
 }
 
-/// pylock.toml contains URLs, which the lock does not have: they are read from the index or its cache.
-fn pylock(
+/// The pages of an index, by index and project.
+type Pages = HashMap<(String, String), Arc<ProjectPage>>;
+
+/// The URL of a file.
+fn url_in(pages: &Pages, index: &str, project: &str, file: &str) -> Option<String> {
+    pages.get(&(index.to_owned(), project.to_owned()))?.find(file).map(|found| found.url.clone())
+}
+
+/// The pages of the locked packages: a lock has no URLs of files.
+fn pages(
     global: &GlobalArgs,
     args: &ExportArgs,
     project: &Project,
     target: &Target,
     printer: &Printer,
-) -> Result<String, CliError> {
+) -> Result<Pages, CliError> {
     let client = fetch::client(global, project, args.index_url.as_deref())?;
     let needs: Vec<Need> = target
         .packages
@@ -241,15 +268,11 @@ fn pylock(
         })
         .map_err(|e| fetch::index_error(&e, None))?;
     bar.finish_and_clear();
-    let mut pages: HashMap<(String, String), Arc<ProjectPage>> = HashMap::new();
+    let mut pages = Pages::new();
     for answer in fetched {
         if let crate::index::Fetched::Page { index, project, page: Some(page) } = answer {
             pages.insert((index, project), page);
         }
     }
-    let url = |index: &str, project: &str, file: &str| {
-        let page = pages.get(&(index.to_owned(), project.to_owned()))?;
-        page.find(file).map(|f| f.url.clone())
-    };
-    Ok(export::pylock(target, &url)?)
+    Ok(pages)
 }

@@ -2,9 +2,11 @@
 //! writes them too.
 
 use super::{Checked, Inconsistency, shown};
-use crate::compatibility::CPU;
+use crate::compatibility::{CPU, envelope_of};
 use crate::model::solution::Stack;
+use crate::model::source::CondaPackage;
 use crate::model::version::public;
+use crate::registry::Build;
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
 
 impl Checked<'_> {
@@ -130,10 +132,47 @@ impl Checked<'_> {
                 });
             }
         }
+        let triton = of("triton").map(|package| format!("triton=={}", package.version));
+        if stack.triton != triton {
+            let none = || "none".to_owned();
+            let stated = stated(stack.triton.clone().unwrap_or_else(none));
+            out.push(Inconsistency::OtherStack { stated, locked: triton.unwrap_or_else(none) });
+        }
+        self.gpus_of_conda(pytorch, stack, out);
         for (name, version) in &stack.companions {
             if of(name).is_none_or(|package| package.version != version.to_string()) {
                 let locked = of(name).map_or_else(|| "none".to_owned(), |package| package.version.clone());
                 out.push(Inconsistency::OtherStack { stated: stated(format!("{name} {version}")), locked });
+            }
+        }
+    }
+
+    /// The GPUs that the lock names are those that the build and the locked cuDNN have code for.
+    fn gpus_of_conda(&self, pytorch: &CondaPackage, stack: &Stack, out: &mut Vec<Inconsistency>) {
+        let CondaBuildOf::Known(build) = self.registry.build_of_conda(pytorch, self.target.platform) else {
+            return;
+        };
+        if build.cuda.is_none() {
+            return;
+        }
+        let known = envelope_of(self.registry, &Build { cudnn: stack.cudnn.clone(), ..*build });
+        for row in &self.target.envelope.coverage {
+            let of_build =
+                known.coverage.iter().find(|other| other.compute_capability == row.compute_capability);
+            let is_same =
+                of_build.is_some_and(|other| row.driver_min >= other.driver_min && row.via == other.via);
+            if !is_same {
+                let capability = row.compute_capability;
+                let driver =
+                    row.driver_min.as_ref().map_or(String::new(), |min| format!(" with driver >= {min}"));
+                let needed = match of_build.map(|other| &other.driver_min) {
+                    None => "another GPU".to_owned(),
+                    Some(Some(min)) => format!("driver >= {min} there"),
+                    Some(None) => "other code there".to_owned(),
+                };
+                let stated = format!("compute capability {capability}{driver}");
+                out.push(Inconsistency::OtherEnvelope { stated, needed });
+                return;
             }
         }
     }

@@ -479,16 +479,21 @@ impl Telling<'_, '_> {
             let series: Vec<String> =
                 all.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
             let has = if versions.len() == 1 { "has" } else { "have" };
+            let of_channel = is_of_stack && p.registry.has_stack_of_channels();
+            let (file, source) = match of_channel {
+                true => ("build", "the records of the channel"),
+                false => ("wheel", "wheel tags"),
+            };
             let text = if series.is_empty() {
                 format!(
-                    "{} {has} no wheel for Python {}",
+                    "{} {has} no {file} for Python {}",
                     p.name_versions(&parent, &set),
                     span(&p.pythons.series)
                 )
             } else {
-                format!("{} {has} wheels for Python {}", p.name_versions(&parent, &set), span(&series))
+                format!("{} {has} {file}s for Python {}", p.name_versions(&parent, &set), span(&series))
             };
-            self.say(Order::Wheels, text, &[party, Party::Python], "wheel tags");
+            self.say(Order::Wheels, text, &[party, Party::Python], source);
         }
         self.patches();
         if (self.involves(&Node::Python) || self.leaves.needs.contains_key(&(Node::Root, Node::Patch)))

@@ -415,10 +415,11 @@ impl Telling<'_, '_> {
         };
         let wanted = public(specifiers?.iter().find(pins)?.version());
         if wanted < *first {
-            return Some(format!("envlock covers {name} from {first}, and {wanted} is older"));
+            return Some(format!("{} {name} from {first}, and {wanted} is older", self.covers()));
         }
+        let source = self.problem.registry.stack_source();
         if wanted > *last {
-            return Some(format!("the newest {name} in the registry is {last}"));
+            return Some(format!("the newest {name} in {source} is {last}"));
         }
         let shown = |ordinal: usize| {
             let requirement = table.builds_of(ordinal as u32).first()?.torch_requirement.as_deref();
@@ -428,7 +429,15 @@ impl Telling<'_, '_> {
         let after = table.versions.iter().position(|version| *version > wanted)?;
         let near: Vec<String> =
             [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(shown).collect();
-        Some(format!("the registry has no {name} {wanted}; next to it are {}", near.join(" and ")))
+        Some(format!("{source} has no {name} {wanted}; next to it are {}", near.join(" and ")))
+    }
+
+    /// `envlock covers`, or of whose builds the stack is.
+    fn covers(&self) -> &'static str {
+        match self.problem.registry.has_stack_of_channels() {
+            true => "the channel has",
+            false => "envlock covers",
+        }
     }
 
     /// Whether the index has no package of this name.
@@ -441,9 +450,9 @@ impl Telling<'_, '_> {
         if let Some(table) = p.stack.get(name) {
             return match (table.versions.first(), table.versions.last()) {
                 (Some(first), Some(last)) => {
-                    format!("envlock covers {name} {first} to {last} for {}", p.machine.platform)
+                    format!("{} {name} {first} to {last} for {}", self.covers(), p.machine.platform)
                 }
-                _ => format!("the registry has no {name} build for {}", p.machine.platform),
+                _ => format!("{} has no {name} build for {}", p.registry.stack_source(), p.machine.platform),
             };
         }
         let candidates = p.candidates(name).unwrap_or_default();

@@ -33,7 +33,8 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         return page(path, args, &registry, printer);
     }
     let project = Project::find(global, false)?;
-    let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
+    let of_project = project.manifest.map(|manifest| manifest.request).unwrap_or_default();
+    let ignored = of_project.ignored_gpus;
     let host = match args.host.describe_a_machine() {
         true => host::described(&args.host, &registry, &ignored)?,
         false => host::probed(&registry, &ignored)?,
@@ -57,6 +58,9 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         printer.json(&json!({ "runs": found.runs, "out": found.out }));
     } else {
         show(printer, &found, args.torch.as_deref(), &host, &registry);
+        if of_project.conda.stack.is_some() {
+            printer.note("these are the builds of PyPI and the pytorch index; the torch of this project comes from conda-forge");
+        }
     }
     Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
 }

@@ -48,6 +48,11 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         let of_target =
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
         reasons.extend(lock.targets.iter().flat_map(of_target).collect::<BTreeSet<_>>());
+        #[cfg(feature = "conda")]
+        for one in lock.targets.iter().flat_map(|target| crate::conda::unmet(&target.conda)) {
+            let crate::conda::Unmet { package, spec, found } = one;
+            reasons.push(format!("conda's {package} requires `{spec}`, but the lock has {found}"));
+        }
         reasons.extend(other_environments(check, lock)?);
         reasons.extend(owned::changed(check.project, lock)?);
     }

@@ -98,6 +98,10 @@ pub(super) fn run_in(
             of_pixi::OfPixi { global, project, args, request: &request, registry: &registry, printer };
         return of_pixi.run(old.as_ref());
     }
+    if args.stack_only && request.conda.stack.is_some() {
+        return Err(CliError::usage("`--stack-only` chooses among the builds of PyPI and the pytorch index, and this stack comes from conda-forge")
+            .hint("remove `--stack-only`"));
+    }
     if args.stack_only && !args.dry_run && stack_only::asks_for_torch(&request) {
         held::guard_full_lock(old.as_ref(), args.force)?;
     }

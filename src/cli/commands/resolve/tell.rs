@@ -227,7 +227,14 @@ impl Told<'_> {
             .collect();
         built.sort_unstable();
         built.dedup();
-        if !built.is_empty() {
+        let of_conda = self.solutions.iter().any(|solution| !solution.conda.is_empty());
+        if !built.is_empty() && of_conda {
+            printer.hint(&format!(
+                "{} {} built from source: `envlock sync --build` builds after the other packages are installed",
+                built.join(", "),
+                if built.len() == 1 { "is" } else { "are" }
+            ));
+        } else if !built.is_empty() {
             printer.hint(&format!(
                 "{} {} built after the other packages are installed: `envlock export requirements-build.txt` says how",
                 built.join(", "),
@@ -314,6 +321,9 @@ fn why_python(
     if !names_it && preferences.python.is_some_and(|locked| locked.minor == solution.python.minor) {
         return "kept from the lock".to_owned();
     }
+    if !names_it && !solution.conda.is_empty() {
+        return "both halves have packages for it".to_owned();
+    }
     // Without the index, only the registry lists wheels, and its list is incomplete.
     let known =
         |stack: &Stack| registry.build(&stack.version, &stack.variant, solution.platform)?.pythons.as_ref();
@@ -325,9 +335,6 @@ fn why_python(
         return format!("requested packages are older with Python {newer}");
     }
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
-    if !names_it && !solution.conda.is_empty() {
-        return "both halves have packages for it".to_owned();
-    }
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
         Some(asked) if has_builds => format!("newest of {} without further builds from source", asked.text),

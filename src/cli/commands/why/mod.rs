@@ -165,7 +165,8 @@ impl Subject<'_> {
             Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
             _ => true,
         };
-        if of_stack {
+        // The registry alone has the builds of PyPI and the pytorch index.
+        if of_stack && request.conda.stack.is_none() {
             let answer = solve_stack(self.registry, &self.host, request, preferences);
             if let conflict @ Answer::Conflict(_) = answer {
                 return Ok(conflict);

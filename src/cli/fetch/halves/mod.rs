@@ -58,9 +58,14 @@ impl Session<'_> {
     /// # Errors
     /// When a channel does not answer or is not there, and those of PyPI's half.
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
-        if asked.request.conda.stack.is_some() {
-            return self.solve_with_stack(asked);
+        match asked.request.conda.stack.is_some() {
+            true => self.solve_with_stack(asked),
+            false => self.solve_beside_stack(asked),
         }
+    }
+
+    /// Solves both halves where the stack, if there is one, is PyPI's.
+    fn solve_beside_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
         let platform = asked.host.system.platform;
         let records = self.records(asked.request, platform)?;
         let others = other_interpreters(&records);
@@ -328,8 +333,7 @@ impl Session<'_> {
         question.specs.push(format!("python {}", any.join("|")));
         let mut origins: Vec<Option<Origin>> =
             asked.request.conda.specs.iter().map(|spec| Some(spec.origin.clone())).collect();
-        let of_stack = half.map_or(0, |half| half.specs.len());
-        origins.resize(origins.len() + of_stack, asked.request.conda.stack.clone());
+        // The build of the stack is chosen by what the machine runs, not asked for as it is.
         origins.resize(question.specs.len(), None);
         if let (Some(last), Some(python)) = (origins.last_mut(), &asked.request.python) {
             *last = Some(python.origin.clone());
@@ -344,7 +348,11 @@ impl Session<'_> {
             target: "default",
             channels: &asked.request.conda.channels,
         };
-        Ok(conda::explain(records, &question, &told).map_err(unsolved)?.conflict)
+        let mut conflict = conda::explain(records, &question, &told).map_err(unsolved)?.conflict;
+        if let Some(half) = half {
+            conflict.reasons.push(half.stack.reason());
+        }
+        Ok(conflict)
     }
 }
 
@@ -363,10 +371,13 @@ fn question(
     specs.extend(has_pip.then(|| "pip".to_owned()));
     // The stack comes from PyPI and the pytorch index, and two of them would be installed.
     let is_of_torch = |one: &OfFramework| one.has_code && one.framework == "torch";
-    let not_beside_pypi = framework_packages().filter(|one| half.is_none() && is_of_torch(one));
+    let is_of_pypi = half.is_none() && asked.request.conda.stack.is_none();
+    let not_beside_pypi = framework_packages().filter(|one| is_of_pypi && is_of_torch(one));
+    let mut bounds: Vec<String> = not_beside_pypi.map(|one| format!("{} <0a0", one.name)).collect();
+    bounds.extend(half.and_then(|half| half.stack.cuda_bound()));
     Question {
         specs,
-        bounds: not_beside_pypi.map(|one| format!("{} <0a0", one.name)).collect(),
+        bounds,
         machine: half.map_or(machine.clone(), |half| half.stack.machine(machine)),
         excluded: excluded.clone(),
         kept: asked.preferences.conda.clone(),

@@ -8,20 +8,25 @@ use pep440_rs::Version;
 
 use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters};
 use crate::cli::error::CliError;
-use crate::compatibility::{CPU, both, cudnn_drops, envelope_of};
+use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
 use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
-use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::built_for::BuiltFor;
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
-use crate::model::request::Request;
+use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
 use crate::model::source::CondaPackage;
-use crate::model::version::DottedVersion;
+use crate::model::text::clean;
+use crate::model::version::{DottedVersion, public};
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
 use crate::registry::{Build, COMPANIONS, Registry};
 
 /// conda's packages of cuDNN and NCCL that torch uses.
 const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
 const NCCL: &str = "nccl";
+/// conda's package of torch's libraries.
+const LIBTORCH: &str = "libtorch";
 
 /// The build that conda's half installs.
 pub(super) struct ChosenStack {
@@ -32,6 +37,23 @@ pub(super) struct ChosenStack {
 }
 
 impl ChosenStack {
+    /// The CUDA libraries are of the major version that torch was built with, whatever its record says.
+    pub fn cuda_bound(&self) -> Option<String> {
+        let (major, _) = cuda_of_variant(&self.choice.variant)?;
+        Some(format!("cuda-version >={major},<{}", major + 1))
+    }
+
+    /// Which build it is, as a reason of a conflict.
+    pub fn reason(&self) -> Reason {
+        let StackChoice { version, variant, .. } = &self.choice;
+        Reason {
+            kind: ReasonKind::Fact,
+            text: format!("torch {version} {variant} is the build that was chosen for the machine"),
+            parties: vec![Party::package("torch")],
+            source: "the records of the channel".to_owned(),
+        }
+    }
+
     /// A machine on which a build for CUDA can be installed: what is not known of it limits nothing.
     pub fn machine(&self, machine: Vec<VirtualPackage>) -> Vec<VirtualPackage> {
         match self.choice.variant != CPU && !machine.iter().any(|own| own.name == "__cuda") {
@@ -55,19 +77,22 @@ impl Session<'_> {
         let mut first: Option<Box<Conflict>> = None;
         let (mut rounds, mut unfit) = (0, BTreeMap::new());
         while rounds < MAX_ROUNDS {
-            let stack = Stack::of(&records, self.registry, platform, &left_out, &specs);
+            let stack = self.stack_of(&records, asked, &left_out, &specs);
             let answer = self.stack_alone(asked, &stack)?;
             let solution = match answer {
                 Answer::Solution(solution) => solution,
+                Answer::Conflict(_) | Answer::ConflictSoFar(..) if first.is_some() => break,
                 Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
-                    let conflict = match first {
-                        Some(first) => first,
-                        None => Box::new(with_unknown(*conflict, &stack, &asked.request.conda.channels)),
-                    };
-                    return Ok(Answer::Conflict(conflict));
+                    let mut conflict =
+                        with_unknown(*conflict, &stack, &records, &asked.request.conda.channels);
+                    self.with_specs(&mut conflict, &records, asked, &specs)?;
+                    return Ok(Answer::Conflict(Box::new(conflict)));
                 }
                 open => return Ok(open),
             };
+            if solution.stack.is_none() {
+                return self.without_torch(asked);
+            }
             let python = solution.python;
             let unknown = stack.unknown.clone();
             let half = solution.stack.map(|own| {
@@ -90,10 +115,11 @@ impl Session<'_> {
             match answer {
                 OfPython::Solved(mut solution) => {
                     if let Some(conflict) =
-                        half.as_ref().and_then(|_| built_for_pypi(&solution, asked.request))
+                        half.as_ref().and_then(|_| built_for_pypi(&solution, asked.request, self.registry))
                     {
                         return Ok(Answer::Conflict(Box::new(conflict)));
                     }
+                    solution.notes.extend(twice(&solution));
                     if let Some(half) = &half {
                         self.complete(&mut solution, &asked.request.conda.channels);
                         solution.notes.extend(newer_unknown(&unknown, &half.stack.choice));
@@ -109,16 +135,85 @@ impl Session<'_> {
                 OfPython::NoConda => {}
             }
             rounds += 1;
-            match half {
-                Some(half) => left_out.insert(half.stack.choice),
-                None => break,
-            };
+            left_out.extend(half.map(|half| half.stack.choice));
         }
         Ok(match first {
             Some(conflict) if rounds >= MAX_ROUNDS => Answer::Conflict(Box::new(conflict.cut())),
             Some(conflict) => Answer::Conflict(conflict),
             None => return Err(CliError::internal("no answer of the channels and no conflict")),
         })
+    }
+
+    /// The builds in the channels that may be chosen. conda installs none for CUDA where there is no GPU.
+    fn stack_of(
+        &self,
+        records: &Records,
+        asked: &Asked<'_>,
+        left_out: &BTreeSet<StackChoice>,
+        specs: &[&str],
+    ) -> Stack {
+        let platform = asked.host.system.platform;
+        let mut stack = Stack::of(records, self.registry, platform, left_out, specs);
+        if asked.host.has_no_gpu() {
+            stack.builds.retain(|build| build.cuda.is_none());
+        }
+        stack
+    }
+
+    /// Both halves of a request that nothing requires torch for. If a conda package does, torch is asked for.
+    fn without_torch(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+        let answer = self.solve_beside_stack(asked)?;
+        let needs_torch = match &answer {
+            Answer::Solution(solution) => solution.conda.iter().any(|package| package.name == PYTORCH),
+            _ => false,
+        };
+        if !needs_torch {
+            return Ok(answer);
+        }
+        let mut request = asked.request.clone();
+        let torch = UserRequirement::parse("torch", Origin::Question);
+        request.requirements.extend(torch.map_err(|error| CliError::internal(error.to_string())));
+        self.solve_with_stack(&Asked { request: &request, ..*asked })
+    }
+
+    /// Adds the match specs that bound the stack to a conflict about it, and as ways out those without which there is an
+    /// answer.
+    fn with_specs(
+        &mut self,
+        conflict: &mut Conflict,
+        records: &Records,
+        asked: &Asked<'_>,
+        specs: &[&str],
+    ) -> Result<(), CliError> {
+        let is_of_stack = |name: &str| name == PYTORCH || COMPANIONS.contains(&name);
+        for spec in asked.request.conda.specs.iter().filter(|spec| is_of_stack(spec.name())) {
+            if spec.text == spec.name() {
+                continue;
+            }
+            conflict.reasons.push(Reason {
+                kind: ReasonKind::Asked { origin: spec.origin.clone(), bounds_above: false },
+                text: format!("you require {}", clean(&spec.text, 120)),
+                parties: vec![Party::package(spec.name())],
+                source: spec.origin.to_string(),
+            });
+            let others: Vec<&str> = specs.iter().copied().filter(|text| *text != spec.text).collect();
+            let stack = self.stack_of(records, asked, &BTreeSet::new(), &others);
+            if let Answer::Solution(solution) = self.stack_alone(asked, &stack)?
+                && let Some(own) = &solution.stack
+            {
+                conflict.would_work_if.push(WayOut {
+                    change: Change::WithoutRequest(spec.text.clone()),
+                    party: Party::package(spec.name()),
+                    level: Level::Stack,
+                    stack: BTreeMap::from([("torch".to_owned(), own.version.to_string())]),
+                    release: None,
+                    set: None,
+                    gives: format!("torch {} {}", own.version, own.variant),
+                    is_provisional: false,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// PyPI's half with the stack of the channels, without conda's packages.
@@ -156,7 +251,8 @@ impl Session<'_> {
         let mut out = other_interpreters(records);
         let Some(half) = half else { return out };
         let variant = &half.stack.choice.variant;
-        for package in [PYTORCH].into_iter().chain(COMPANIONS).flat_map(|name| records.of(name)) {
+        // Also the library that pytorch is a part of: a record may require another one than its build string says.
+        for package in [PYTORCH, LIBTORCH].into_iter().chain(COMPANIONS).flat_map(|name| records.of(name)) {
             if !is_of_variant(&package.build, variant) {
                 let why = format!("{} {} is not of the variant {variant}", package.name, package.build);
                 out.insert(package.file, why);
@@ -239,7 +335,19 @@ pub(super) fn of_pypi(request: &Request) -> Request {
 }
 
 /// A conflict about builds in channels, with those that are left out because their code is not known.
-fn with_unknown(mut conflict: Conflict, stack: &Stack, channels: &[String]) -> Conflict {
+fn with_unknown(mut conflict: Conflict, stack: &Stack, records: &Records, channels: &[String]) -> Conflict {
+    if records.is_unread(PYTORCH) {
+        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
+        conflict.reasons.push(Reason {
+            kind: ReasonKind::Fact,
+            text: format!(
+                "some records of pytorch in {} cannot be used: no hash, no size, or another form",
+                channels.join(", ")
+            ),
+            parties: vec![Party::package("torch")],
+            source: "the records of the channel".to_owned(),
+        });
+    }
     if let Some(newest) = stack.unknown.last() {
         let more = match stack.unknown.len() - 1 {
             0 => String::new(),
@@ -260,21 +368,29 @@ fn with_unknown(mut conflict: Conflict, stack: &Stack, channels: &[String]) -> C
 }
 
 /// A package of PyPI with machine code that requires torch: it is built against PyPI's.
-fn built_for_pypi(solution: &Solution, request: &Request) -> Option<Conflict> {
+fn built_for_pypi(solution: &Solution, request: &Request, registry: &Registry) -> Option<Conflict> {
     let has_code = |package: &&ChosenPackage| {
         package
             .files
             .first()
             .is_some_and(|file| file.name.ends_with(".whl") && !file.name.ends_with("-any.whl"))
     };
-    let requires_torch = |package: &&ChosenPackage| package.requires.iter().any(|edge| edge.to == "torch");
+    // Some link torch without requiring it.
+    let links_torch = |package: &&ChosenPackage| {
+        let row = registry.companion(&package.name, &public(&package.version));
+        let is_known = row.is_some_and(|row| row.torch.is_some() || !row.links_cuda.is_empty());
+        is_known || BuiltFor::of(&package.version).is_some()
+    };
+    let requires_torch = |package: &&ChosenPackage| {
+        package.requires.iter().any(|edge| edge.to == "torch") || links_torch(package)
+    };
     let package = solution.packages.iter().filter(has_code).find(requires_torch)?;
     let shown = format!("{} {}", package.name, package.version);
     let party = Party::package(package.name.as_str());
     let mut reasons = vec![Reason {
         kind: ReasonKind::Fact,
         text: format!(
-            "the wheel of {shown} has machine code and requires torch: it is built against PyPI's torch, and whether it works with conda's is not known"
+            "the wheel of {shown} has machine code for torch: it is built against PyPI's torch, and whether it works with conda's is not known"
         ),
         parties: vec![party.clone(), Party::package("torch")],
         source: "its metadata".to_owned(),
@@ -297,6 +413,17 @@ fn built_for_pypi(solution: &Solution, request: &Request) -> Option<Conflict> {
         silent: Vec::new(),
         cut: false,
     })
+}
+
+/// That packages of PyPI bring libraries of CUDA that conda installs as well.
+fn twice(solution: &Solution) -> Option<Note> {
+    let of_pypi = solution.packages.iter().find(|package| package.name.starts_with("nvidia-"))?;
+    let has_cuda = solution.conda.iter().any(|package| package.name == "cuda-version");
+    let text = format!(
+        "{} {} of PyPI brings libraries of CUDA that conda installs too: which of them a program loads depends on what it imports first",
+        of_pypi.name, of_pypi.version
+    );
+    has_cuda.then_some(Note { text, source: None })
 }
 
 /// That a newer build was not looked at.

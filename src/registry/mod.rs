@@ -151,6 +151,11 @@ impl Registry {
         self.stack_of.unwrap_or("the registry")
     }
 
+    /// [`Registry::stack_source`] as the source of a fact.
+    pub fn stack_label(&self) -> &'static str {
+        if self.stack_of.is_some() { "the records of the channel" } else { "registry" }
+    }
+
     /// Whether the builds of torch are those of conda channels.
     pub fn has_stack_of_channels(&self) -> bool {
         self.stack_of.is_some()

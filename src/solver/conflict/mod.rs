@@ -149,7 +149,10 @@ impl Telling<'_, '_> {
 
     /// Adds the available releases of a package.
     fn available(&mut self, text: String, package: &str) {
-        let source = if is_stack_package(package) { "registry" } else { "index" };
+        let source = match is_stack_package(package) {
+            true => self.problem.registry.stack_label(),
+            false => "index",
+        };
         let kind = match self.is_absent(package) {
             true => ReasonKind::NoProject { nearest: self.problem.registry.nearest_package(package) },
             false => ReasonKind::Available,

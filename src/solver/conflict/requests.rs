@@ -65,7 +65,7 @@ impl Telling<'_, '_> {
                                 Order::Choices,
                                 format!("the variants for {} are {}", p.machine.platform, names.join(", ")),
                                 &[Party::Variant],
-                                "registry",
+                                p.registry.stack_label(),
                             );
                         }
                     }

@@ -18,9 +18,9 @@ use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
-use crate::model::version::{DottedVersion, public};
+use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
-use crate::registry::{Build, COMPANIONS, Registry};
+use crate::registry::{Build, COMPANIONS, Companion, Registry};
 
 /// conda's packages of cuDNN and NCCL that torch uses.
 const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
@@ -85,6 +85,9 @@ impl Session<'_> {
                 Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
                     let mut conflict =
                         with_unknown(*conflict, &stack, &records, &asked.request.conda.channels);
+                    if asked.host.has_no_gpu() {
+                        without_gpu(&mut conflict, &stack, &asked.request.conda.channels);
+                    }
                     self.with_specs(&mut conflict, &records, asked, &specs)?;
                     return Ok(Answer::Conflict(Box::new(conflict)));
                 }
@@ -377,9 +380,11 @@ fn built_for_pypi(solution: &Solution, request: &Request, registry: &Registry) -
     };
     // Some link torch without requiring it.
     let links_torch = |package: &&ChosenPackage| {
-        let row = registry.companion(&package.name, &public(&package.version));
-        let is_known = row.is_some_and(|row| row.torch.is_some() || !row.links_cuda.is_empty());
-        is_known || BuiltFor::of(&package.version).is_some()
+        // What one release links, others do as well.
+        let is_one = |row: &Companion| row.package == package.name;
+        let links = |row: &Companion| row.torch.is_some() || !row.links_cuda.is_empty();
+        registry.companions().iter().any(|row| is_one(row) && links(row))
+            || BuiltFor::of(&package.version).is_some()
     };
     let requires_torch = |package: &&ChosenPackage| {
         package.requires.iter().any(|edge| edge.to == "torch") || links_torch(package)
@@ -413,6 +418,29 @@ fn built_for_pypi(solution: &Solution, request: &Request, registry: &Registry) -
         silent: Vec::new(),
         cut: false,
     })
+}
+
+/// A conflict about builds for the CPU alone: conda has those for CUDA, and does not install them.
+fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[String]) {
+    let is_of_torch = |party: &Party| party.as_str() == "torch";
+    conflict
+        .reasons
+        .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_of_torch));
+    let versions: BTreeSet<String> = stack.builds.iter().map(|build| build.version.to_string()).collect();
+    let shown = match versions.is_empty() {
+        true => "there is none".to_owned(),
+        false => versions.into_iter().collect::<Vec<_>>().join(", "),
+    };
+    let reason = Reason {
+        kind: ReasonKind::Fact,
+        text: format!(
+            "of torch's builds for the CPU in {}: {shown}; conda installs those for CUDA only where there is a GPU",
+            channels.join(", ")
+        ),
+        parties: vec![Party::package("torch"), Party::Gpu],
+        source: "the records of the channel".to_owned(),
+    };
+    conflict.reasons.insert(0, reason);
 }
 
 /// That packages of PyPI bring libraries of CUDA that conda installs as well.

@@ -13,8 +13,8 @@ use crate::model::source::CondaPackage;
 pub const PYTORCH: &str = "pytorch";
 /// The channel whose recipe the rows are from.
 const CONDA_FORGE: &str = "conda-forge";
-/// The source of what is read from a channel's records.
-const OF_CHANNEL: &str = "conda-channel";
+/// The source of what is read from a channel's records; no row of the registry has it.
+pub(super) const OF_CHANNEL: &str = "the records of the channel";
 
 /// A package of torch in a channel, as a build.
 #[derive(Debug, Clone)]

@@ -153,7 +153,7 @@ impl Registry {
 
     /// [`Registry::stack_source`] as the source of a fact.
     pub fn stack_label(&self) -> &'static str {
-        if self.stack_of.is_some() { "the records of the channel" } else { "registry" }
+        if self.stack_of.is_some() { conda_builds::OF_CHANNEL } else { "registry" }
     }
 
     /// Whether the builds of torch are those of conda channels.

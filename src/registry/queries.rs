@@ -7,6 +7,7 @@ use semver::Version as Semver;
 use serde::de::DeserializeOwned;
 
 use super::Registry;
+use super::conda_builds::OF_CHANNEL;
 use super::rows::*;
 use super::schema;
 use crate::model::capability::{CodeTargets, ComputeCapability};
@@ -224,7 +225,11 @@ impl Registry {
 
     /// The first source of a row, as text.
     pub fn source_text(&self, ids: &[String]) -> String {
-        ids.first().and_then(|id| self.sources().get(id)).cloned().unwrap_or_default()
+        let text = |id: &String| match id == OF_CHANNEL {
+            true => Some(id.clone()),
+            false => self.sources().get(id).cloned(),
+        };
+        ids.first().and_then(text).unwrap_or_default()
     }
 
     /// The data on Tegra (Jetson).

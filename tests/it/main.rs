@@ -6,6 +6,7 @@ mod channels;
 mod circles;
 mod cluster;
 mod conda;
+#[cfg(feature = "conda")]
 mod conda_stack;
 mod containers;
 mod context;

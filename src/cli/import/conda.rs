@@ -88,7 +88,11 @@ fn conda_part<'t>(
     let is_kept = match part {
         CondaPart::Conda => true,
         CondaPart::Pypi => false,
-        CondaPart::Auto => cfg!(feature = "conda") && !names.without_python.is_empty(),
+        CondaPart::Auto => {
+            // What `conda env export` writes is an installation on one system, with builds that may be gone.
+            let is_export = specs.iter().any(|spec| kept::names_a_build(spec));
+            cfg!(feature = "conda") && !names.without_python.is_empty() && !is_export
+        }
     };
     if is_kept {
         return kept::keep(out, &mut names, (specs, &channels), name);

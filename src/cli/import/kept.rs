@@ -81,13 +81,20 @@ pub(super) fn keep(
             Some(channel) => format!("{channel}::{plain}"),
             None => plain.to_owned(),
         };
-        match is_line(&text) && is_spec(&text) {
+        let has_name = package.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        match has_name && is_line(&text) && is_spec(&text) {
             true => kept.specs.push(text),
             false => out.leave_out(spec),
         }
     }
     out.conda = Some(kept);
     Ok(())
+}
+
+/// Whether a match spec names one build: `numpy=1.26.4=py311h64a7726_0`, not `pytorch=*=cuda*`.
+pub(super) fn names_a_build(spec: &str) -> bool {
+    let mut parts = spec.split('=').filter(|part| !part.is_empty());
+    parts.nth(2).is_some_and(|build| !build.contains('*')) && !spec.contains(['<', '>', '['])
 }
 
 /// Whether conda reads a match spec.

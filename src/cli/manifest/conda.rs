@@ -150,6 +150,9 @@ fn check(_text: &str, _channels: &[String]) -> Result<(), String> {
 fn check_feature() -> Result<(), String> {
     match cfg!(feature = "conda") {
         true => Ok(()),
-        false => Err("this envlock was built without conda packages: wheels have them, and `cargo install --features conda`".to_owned()),
+        false => {
+            Err("this envlock was built without conda packages: a build with the default features has them"
+                .to_owned())
+        }
     }
 }

@@ -415,7 +415,7 @@ impl Telling<'_, '_> {
         };
         let wanted = public(specifiers?.iter().find(pins)?.version());
         if wanted < *first {
-            return Some(format!("{} {name} from {first}, and {wanted} is older", self.covers()));
+            return Some(format!("{} {name} from {first}, and {wanted} is older", self.has_words()));
         }
         let source = self.problem.registry.stack_source();
         if wanted > *last {
@@ -433,7 +433,7 @@ impl Telling<'_, '_> {
     }
 
     /// `envlock covers`, or of whose builds the stack is.
-    fn covers(&self) -> &'static str {
+    fn has_words(&self) -> &'static str {
         match self.problem.registry.has_stack_of_channels() {
             true => "the channel has",
             false => "envlock covers",
@@ -450,7 +450,7 @@ impl Telling<'_, '_> {
         if let Some(table) = p.stack.get(name) {
             return match (table.versions.first(), table.versions.last()) {
                 (Some(first), Some(last)) => {
-                    format!("{} {name} {first} to {last} for {}", self.covers(), p.machine.platform)
+                    format!("{} {name} {first} to {last} for {}", self.has_words(), p.machine.platform)
                 }
                 _ => format!("{} has no {name} build for {}", p.registry.stack_source(), p.machine.platform),
             };

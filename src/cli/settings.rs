@@ -268,7 +268,7 @@ pub(super) fn request_of_target(
     target: &Target,
     registry: &Registry,
 ) -> Result<Request, CliError> {
-    let mut request = request_of_lock(project, lock, registry)?;
+    let mut request = request_of_lock(project, lock, registry)?.of_target(&target.name);
     let row = project.manifest.iter().flat_map(|m| &m.targets).find(|row| row.name == target.name);
     if let Some(python) = row.and_then(|row| row.python.clone()) {
         request.python = Some(python);

@@ -152,6 +152,7 @@ pub enum Inconsistency {
 /// What does not fit in a target. A lock of the stack alone has no closure to check.
 pub(super) fn inconsistencies(target: &Target, request: &Request, registry: &Registry) -> Vec<Inconsistency> {
     let mut out = Vec::new();
+    let request = &request.of_target(&target.name);
     if let Some(python) = request.python.as_ref().filter(|python| !python.allows(target.python)) {
         out.push(Inconsistency::OtherPython { locked: target.python, allowed: python.text.clone() });
     }

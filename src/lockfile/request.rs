@@ -121,7 +121,7 @@ pub fn request_lines(request: &Request) -> Vec<String> {
         patterns.sort();
         lines.push(format!("{INDEX} {} {}", owner.index, patterns.join(" ")));
     }
-    if !request.conda.is_empty() {
+    if !request.conda.is_empty() || request.has_stack_of_conda() {
         lines.push(format!("{CONDA_CHANNELS} {}", request.conda.channels.join(" ")));
         lines.extend(request.conda.specs.iter().map(|spec| format!("{CONDA} {}", spec.text)));
         lines.extend(request.conda.stack.as_ref().map(|_| format!("{CONDA_STACK} {CHANNELS}")));

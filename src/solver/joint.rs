@@ -102,6 +102,8 @@ impl Joint<'_> {
     fn solve_keeping<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
         let alone: Vec<Option<Version>> = match self.members {
             [_] => vec![None],
+            // Of a channel's builds the registry knows nothing.
+            members if self.request.has_stack_of_conda() => vec![None; members.len()],
             members => (0..members.len()).map(|i| torch_of(self.stack(i, None).as_ref())).collect(),
         };
         // The registry alone answers first: it costs no network.
@@ -177,7 +179,7 @@ impl Joint<'_> {
 
     /// The request as a target sees it: with its own Python, and a bound on torch.
     fn request_of(&self, i: usize, torch: Option<(&str, &Version)>) -> Request {
-        let mut request = self.request.clone();
+        let mut request = self.request.of_target(self.members[i].name);
         if let Some(python) = self.members[i].python {
             request.python = Some(python.clone());
         }
@@ -240,7 +242,7 @@ impl Joint<'_> {
     /// Which targets step back for the others, and for whom.
     fn note_who_steps_back(&self, common: &Version, alone: &[Option<Version>], solutions: &mut [Solution]) {
         // The builds of a channel are not those that this asks.
-        if self.request.conda.stack.is_some() {
+        if self.request.has_stack_of_conda() {
             return;
         }
         let back: Vec<usize> =
@@ -263,6 +265,9 @@ impl Joint<'_> {
     /// Why targets have different releases: what keeps each from the newest of them, and where one release would serve
     /// all, how far that would take the others back.
     fn note_why_they_differ(&self, common: Option<&Version>, solutions: &mut [Solution]) {
+        if self.request.has_stack_of_conda() {
+            return;
+        }
         let versions: Vec<Option<Version>> = solutions.iter().map(|s| torch_of(Some(s))).collect();
         let Some(highest) = versions.iter().flatten().max().cloned() else { return };
         for (i, solution) in solutions.iter_mut().enumerate() {

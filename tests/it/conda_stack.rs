@@ -126,6 +126,38 @@ fn both_halves_decide_the_build() {
     assert!(run.flat().contains("mkl"), "{}", run.shown());
 }
 
+/// A target may have a source of its own.
+#[test]
+fn the_source_of_a_target() {
+    let world = shipped();
+    let context = &world.context;
+    let targets = "[target.old]\ngpus = [\"V100\"]\ndriver = \"535.129.03\"\nsource = \"conda-forge\"\n[target.laptop]\ngpus = [\"none\"]\nsource = \"conda-forge\"\n[target.plain]\ngpus = [\"none\"]\n";
+    let text =
+        format!("[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n[stack]\ntorch = \"*\"\n{targets}");
+    // Without a source of its own, the last one takes PyPI's, which has no torch here.
+    context.write("envlock.toml", &text);
+    let run = context.run(&["resolve", "--only-index", "pypi"]).expect(1);
+    assert!(run.flat().contains("plain"), "{}", run.shown());
+    context.write("envlock.toml", text.split("[target.plain]").next().unwrap());
+    context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    let lock: toml::Table = context.read("envlock.lock").parse().unwrap();
+    let stack = |i: usize, key: &str| {
+        lock["target"][i]["stack"].get(key).and_then(toml::Value::as_str).map(str::to_owned)
+    };
+    assert_eq!(
+        (stack(0, "torch").as_deref(), stack(0, "cudnn").as_deref()),
+        (Some("2.9.1"), Some("9.10.2.21"))
+    );
+    assert_eq!((stack(1, "torch").as_deref(), stack(1, "variant").as_deref()), (Some("2.10.0"), Some("cpu")));
+    context.run(&["resolve", "--locked"]).expect(0);
+    let changed = context.read("envlock.toml").replacen("source = \"conda-forge\"", "source = \"pypi\"", 1);
+    context.write("envlock.toml", &changed);
+    context.run(&["resolve", "--locked"]).expect(1);
+    context.write("envlock.toml", &changed.replacen("source = \"pypi\"", "source = \"conda\"", 1));
+    let run = context.run(&["resolve"]).expect(2);
+    assert!(run.flat().contains("`source` must be `pypi` or `conda-forge`"), "{}", run.shown());
+}
+
 /// torch is not asked for: the channels have the rest, and `--stack-only` has nothing to say.
 #[test]
 fn without_torch() {

@@ -256,6 +256,10 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     let mut targets: Vec<_> = raw.target.into_iter().collect();
     // The first target in the file is the default, and the map does not keep the order of the file.
     targets.sort_by_key(|(_, table)| table.span().start);
+    let of_conda = |table: &Spanned<TargetTable>| table.as_ref().takes_stack_from_conda();
+    if manifest.request.conda.channels.is_empty() && targets.iter().any(|(_, table)| of_conda(table)) {
+        manifest.request.conda.channels.push("conda-forge".to_owned());
+    }
     for (target, table) in targets {
         let start = table.span().start;
         let row = target_row(&manifest.request, target, table.into_inner(), name, source.place(start))

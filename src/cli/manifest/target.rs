@@ -17,6 +17,8 @@ pub(in crate::cli) struct TargetTable {
     pub glibc: Option<String>,
     pub platform: Option<String>,
     python: Option<String>,
+    /// Where the stack comes from, if not from where the project's does.
+    source: Option<String>,
     /// The container image that the target is locked for.
     pub image: Option<ImageDigest>,
 }
@@ -72,6 +74,11 @@ fn narrowed(
 }
 
 impl TargetTable {
+    /// Whether its stack comes from conda-forge.
+    pub(super) fn takes_stack_from_conda(&self) -> bool {
+        self.source.as_deref() == Some("conda-forge")
+    }
+
     /// The table as one line, for comparing.
     pub(super) fn line(&self, name: &str) -> String {
         let mut parts = vec![clean(name, 60)];
@@ -80,6 +87,7 @@ impl TargetTable {
             ("glibc", &self.glibc),
             ("platform", &self.platform),
             ("python", &self.python),
+            ("source", &self.source),
         ];
         for (key, value) in keys {
             parts.extend(value.as_ref().map(|v| format!("{key}={}", clean(v, 60))));
@@ -108,6 +116,14 @@ pub(super) fn target_row(
         return Err(format!(
             "the target `{target}` names no GPU: set `gpus = [\"none\"]` for a machine without a GPU, or remove the key to allow any GPU"
         ));
+    }
+    match table.source.as_deref() {
+        None | Some("pypi") => {}
+        Some("conda-forge") if request.conda.channels.iter().any(|channel| channel == "conda-forge") => {}
+        Some("conda-forge") => {
+            return Err("`channels` under `[conda]` does not name `conda-forge`".to_owned());
+        }
+        Some(_) => return Err("`source` must be `pypi` or `conda-forge`".to_owned()),
     }
     let own = table.python.as_ref().map(|text| python_request(text, origin)).transpose()?;
     Ok(TargetRow { python: narrowed(request.python.as_ref(), own)?, name: target, table, place })

@@ -98,7 +98,7 @@ pub(super) fn run_in(
             of_pixi::OfPixi { global, project, args, request: &request, registry: &registry, printer };
         return of_pixi.run(old.as_ref());
     }
-    if args.stack_only && request.conda.stack.is_some() {
+    if args.stack_only && request.has_stack_of_conda() {
         return Err(CliError::usage("`--stack-only` chooses among the builds of PyPI and the pytorch index, and this stack comes from conda-forge")
             .hint("remove `--stack-only`"));
     }

@@ -2,6 +2,7 @@
 //! packages. Python is chosen over both.
 
 mod stack;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
+use super::told::{built_for_pypi, newer_unknown, twice, with_unknown, without_gpu};
 use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters};
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
 use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
-use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
 use crate::model::request::{Origin, Request, UserRequirement};
-use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
+use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
-use crate::registry::{Build, COMPANIONS, Companion, Registry};
+use crate::registry::{Build, COMPANIONS, Registry};
 
 /// conda's packages of cuDNN and NCCL that torch uses.
 const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
@@ -335,130 +335,4 @@ pub(super) fn of_pypi(request: &Request) -> Request {
         only_index: request.only_index.clone().filter(|limit| limit.value == "pypi"),
         ..request.clone()
     }
-}
-
-/// A conflict about builds in channels, with those that are left out because their code is not known.
-fn with_unknown(mut conflict: Conflict, stack: &Stack, records: &Records, channels: &[String]) -> Conflict {
-    if records.is_unread(PYTORCH) {
-        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
-        conflict.reasons.push(Reason {
-            kind: ReasonKind::Fact,
-            text: format!(
-                "some records of pytorch in {} cannot be used: no hash, no size, or another form",
-                channels.join(", ")
-            ),
-            parties: vec![Party::package("torch")],
-            source: "the records of the channel".to_owned(),
-        });
-    }
-    if let Some(newest) = stack.unknown.last() {
-        let more = match stack.unknown.len() - 1 {
-            0 => String::new(),
-            n => format!(" and {n} more versions"),
-        };
-        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
-        conflict.reasons.push(Reason {
-            kind: ReasonKind::Fact,
-            text: format!(
-                "which GPUs the builds for CUDA of pytorch {newest}{more} in {} run on is not in envlock's data",
-                channels.join(", ")
-            ),
-            parties: vec![Party::package("torch")],
-            source: "the records of the channel".to_owned(),
-        });
-    }
-    conflict
-}
-
-/// A package of PyPI with machine code that requires torch: it is built against PyPI's.
-fn built_for_pypi(solution: &Solution, request: &Request, registry: &Registry) -> Option<Conflict> {
-    let has_code = |package: &&ChosenPackage| {
-        package
-            .files
-            .first()
-            .is_some_and(|file| file.name.ends_with(".whl") && !file.name.ends_with("-any.whl"))
-    };
-    // Some link torch without requiring it.
-    let links_torch = |package: &&ChosenPackage| {
-        // What one release links, others do as well.
-        let is_one = |row: &Companion| row.package == package.name;
-        let links = |row: &Companion| row.torch.is_some() || !row.links_cuda.is_empty();
-        registry.companions().iter().any(|row| is_one(row) && links(row))
-            || BuiltFor::of(&package.version).is_some()
-    };
-    let requires_torch = |package: &&ChosenPackage| {
-        package.requires.iter().any(|edge| edge.to == "torch") || links_torch(package)
-    };
-    let package = solution.packages.iter().filter(has_code).find(requires_torch)?;
-    let shown = format!("{} {}", package.name, package.version);
-    let party = Party::package(package.name.as_str());
-    let mut reasons = vec![Reason {
-        kind: ReasonKind::Fact,
-        text: format!(
-            "the wheel of {shown} has machine code for torch: it is built against PyPI's torch, and whether it works with conda's is not known"
-        ),
-        parties: vec![party.clone(), Party::package("torch")],
-        source: "its metadata".to_owned(),
-    }];
-    if let Some(origin) = &request.conda.stack {
-        reasons.push(Reason {
-            kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
-            text: "you take torch from conda-forge: `[conda] dependencies` can ask for its build of the package too".to_owned(),
-            parties: vec![party],
-            source: origin.to_string(),
-        });
-    }
-    Some(Conflict {
-        headline: format!("{shown} of PyPI is not built for conda's torch"),
-        target: "default".to_owned(),
-        reasons,
-        would_work_if: Vec::new(),
-        also: Vec::new(),
-        resolves_all: Vec::new(),
-        silent: Vec::new(),
-        cut: false,
-    })
-}
-
-/// A conflict about builds for the CPU alone: conda has those for CUDA, and does not install them.
-fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[String]) {
-    let is_of_torch = |party: &Party| party.as_str() == "torch";
-    conflict
-        .reasons
-        .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_of_torch));
-    let versions: BTreeSet<String> = stack.builds.iter().map(|build| build.version.to_string()).collect();
-    let shown = match versions.is_empty() {
-        true => "there is none".to_owned(),
-        false => versions.into_iter().collect::<Vec<_>>().join(", "),
-    };
-    let reason = Reason {
-        kind: ReasonKind::Fact,
-        text: format!(
-            "of torch's builds for the CPU in {}: {shown}; conda installs those for CUDA only where there is a GPU",
-            channels.join(", ")
-        ),
-        parties: vec![Party::package("torch"), Party::Gpu],
-        source: "the records of the channel".to_owned(),
-    };
-    conflict.reasons.insert(0, reason);
-}
-
-/// That packages of PyPI bring libraries of CUDA that conda installs as well.
-fn twice(solution: &Solution) -> Option<Note> {
-    let of_pypi = solution.packages.iter().find(|package| package.name.starts_with("nvidia-"))?;
-    let has_cuda = solution.conda.iter().any(|package| package.name == "cuda-version");
-    let text = format!(
-        "{} {} of PyPI brings libraries of CUDA that conda installs too: which of them a program loads depends on what it imports first",
-        of_pypi.name, of_pypi.version
-    );
-    has_cuda.then_some(Note { text, source: None })
-}
-
-/// That a newer build was not looked at.
-fn newer_unknown(unknown: &BTreeSet<Version>, choice: &StackChoice) -> Option<Note> {
-    let newest = unknown.last().filter(|version| **version > choice.version && choice.variant != CPU)?;
-    let text = format!(
-        "pytorch {newest} of the channel is newer: which GPUs its builds for CUDA run on is not in envlock's data, so it is not chosen"
-    );
-    Some(Note { text, source: None })
 }

@@ -1,0 +1,149 @@
+//! What is said of a stack from channels: conflicts about its builds, and notes about a solution.
+
+use std::collections::BTreeSet;
+
+use pep440_rs::Version;
+
+use crate::compatibility::CPU;
+use crate::conda::{Records, Stack, StackChoice};
+use crate::model::built_for::BuiltFor;
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::request::Request;
+use crate::model::solution::{ChosenPackage, Note, Solution};
+use crate::registry::conda_builds::PYTORCH;
+use crate::registry::{Companion, Registry};
+
+/// A conflict about builds in channels, with those that are left out because their code is not known.
+pub(super) fn with_unknown(
+    mut conflict: Conflict,
+    stack: &Stack,
+    records: &Records,
+    channels: &[String],
+) -> Conflict {
+    if records.is_unread(PYTORCH) {
+        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
+        conflict.reasons.push(Reason {
+            kind: ReasonKind::Fact,
+            text: format!(
+                "some records of pytorch in {} cannot be used: no hash, no size, or another form",
+                channels.join(", ")
+            ),
+            parties: vec![Party::package("torch")],
+            source: "the records of the channel".to_owned(),
+        });
+    }
+    if let Some(newest) = stack.unknown.last() {
+        let more = match stack.unknown.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {n} more versions"),
+        };
+        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
+        conflict.reasons.push(Reason {
+            kind: ReasonKind::Fact,
+            text: format!(
+                "which GPUs the builds for CUDA of pytorch {newest}{more} in {} run on is not in envlock's data",
+                channels.join(", ")
+            ),
+            parties: vec![Party::package("torch")],
+            source: "the records of the channel".to_owned(),
+        });
+    }
+    conflict
+}
+
+/// A package of PyPI with machine code that requires torch: it is built against PyPI's.
+pub(super) fn built_for_pypi(
+    solution: &Solution,
+    request: &Request,
+    registry: &Registry,
+) -> Option<Conflict> {
+    let has_code = |package: &&ChosenPackage| {
+        package
+            .files
+            .first()
+            .is_some_and(|file| file.name.ends_with(".whl") && !file.name.ends_with("-any.whl"))
+    };
+    // Some link torch without requiring it.
+    let links_torch = |package: &&ChosenPackage| {
+        // What one release links, others do as well.
+        let is_one = |row: &Companion| row.package == package.name;
+        let links = |row: &Companion| row.torch.is_some() || !row.links_cuda.is_empty();
+        registry.companions().iter().any(|row| is_one(row) && links(row))
+            || BuiltFor::of(&package.version).is_some()
+    };
+    let requires_torch = |package: &&ChosenPackage| {
+        package.requires.iter().any(|edge| edge.to == "torch") || links_torch(package)
+    };
+    let package = solution.packages.iter().filter(has_code).find(requires_torch)?;
+    let shown = format!("{} {}", package.name, package.version);
+    let party = Party::package(package.name.as_str());
+    let mut reasons = vec![Reason {
+        kind: ReasonKind::Fact,
+        text: format!(
+            "the wheel of {shown} has machine code for torch: it is built against PyPI's torch, and whether it works with conda's is not known"
+        ),
+        parties: vec![party.clone(), Party::package("torch")],
+        source: "its metadata".to_owned(),
+    }];
+    if let Some(origin) = &request.conda.stack {
+        reasons.push(Reason {
+            kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
+            text: "you take torch from conda-forge: `[conda] dependencies` can ask for its build of the package too".to_owned(),
+            parties: vec![party],
+            source: origin.to_string(),
+        });
+    }
+    Some(Conflict {
+        headline: format!("{shown} of PyPI is not built for conda's torch"),
+        target: "default".to_owned(),
+        reasons,
+        would_work_if: Vec::new(),
+        also: Vec::new(),
+        resolves_all: Vec::new(),
+        silent: Vec::new(),
+        cut: false,
+    })
+}
+
+/// A conflict about builds for the CPU alone: conda has those for CUDA, and does not install them.
+pub(super) fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[String]) {
+    let is_of_torch = |party: &Party| party.as_str() == "torch";
+    conflict
+        .reasons
+        .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_of_torch));
+    let versions: BTreeSet<String> = stack.builds.iter().map(|build| build.version.to_string()).collect();
+    let shown = match versions.is_empty() {
+        true => "there is none".to_owned(),
+        false => versions.into_iter().collect::<Vec<_>>().join(", "),
+    };
+    let reason = Reason {
+        kind: ReasonKind::Fact,
+        text: format!(
+            "of torch's builds for the CPU in {}: {shown}; conda installs those for CUDA only where there is a GPU",
+            channels.join(", ")
+        ),
+        parties: vec![Party::package("torch"), Party::Gpu],
+        source: "the records of the channel".to_owned(),
+    };
+    conflict.reasons.insert(0, reason);
+}
+
+/// That packages of PyPI bring libraries of CUDA that conda installs as well.
+pub(super) fn twice(solution: &Solution) -> Option<Note> {
+    let of_pypi = solution.packages.iter().find(|package| package.name.starts_with("nvidia-"))?;
+    let has_cuda = solution.conda.iter().any(|package| package.name == "cuda-version");
+    let text = format!(
+        "{} {} of PyPI brings libraries of CUDA that conda installs too: which of them a program loads depends on what it imports first",
+        of_pypi.name, of_pypi.version
+    );
+    has_cuda.then_some(Note { text, source: None })
+}
+
+/// That a newer build was not looked at.
+pub(super) fn newer_unknown(unknown: &BTreeSet<Version>, choice: &StackChoice) -> Option<Note> {
+    let newest = unknown.last().filter(|version| **version > choice.version && choice.variant != CPU)?;
+    let text = format!(
+        "pytorch {newest} of the channel is newer: which GPUs its builds for CUDA run on is not in envlock's data, so it is not chosen"
+    );
+    Some(Note { text, source: None })
+}

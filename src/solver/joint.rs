@@ -131,6 +131,7 @@ impl Joint<'_> {
             return Ok(JointAnswer::Solved(solutions));
         };
         let mut tried: BTreeMap<usize, Solution> = BTreeMap::new();
+        let of_channels = self.request.has_stack_of_conda().then(|| now.clone());
         let common = newest_common(now, |i, most| {
             Ok::<_, E>(match self.one(i, Some(most), &[], solve_one)? {
                 One::Solved(solution) => {
@@ -141,7 +142,7 @@ impl Joint<'_> {
                 One::Conflict(_) | One::TooLong => None,
             })
         })?;
-        let known: Vec<Version> = alone.iter().flatten().cloned().collect();
+        let known = of_channels.unwrap_or_else(|| alone.iter().flatten().cloned().collect());
         match common {
             Some(common) if self.is_near(&common, &known) => {
                 for (i, solution) in tried {

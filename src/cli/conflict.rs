@@ -49,7 +49,13 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         printer.out("");
         printer.out("also impossible, with that out of the way:");
         printer.out("");
-        reasons(printer, &other.reasons);
+        // A fact that both rest on is told once.
+        let is_new = |reason: &&Reason| {
+            let is_asked = matches!(reason.kind, ReasonKind::Asked { .. });
+            is_asked || !conflict.reasons.iter().any(|told| told.text == reason.text)
+        };
+        let more: Vec<Reason> = other.reasons.iter().filter(is_new).cloned().collect();
+        reasons(printer, if more.is_empty() { &other.reasons } else { &more });
         ways_out(printer, &other.would_work_if, conflict.into(), heading);
     }
     if !conflict.resolves_all.is_empty() {
@@ -84,7 +90,7 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);
     let is_of_index = request.find("torch").is_some() && request.conda.stack.is_none();
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && is_of_index {
-        printer.hint("`envlock plan` with the same machine options lists every build that can run");
+        printer.hint("`envlock plan -v` with the same machine options lists every build that can run");
     }
     for reason in conflict.also.iter().chain([conflict]).flat_map(|conflict| &conflict.reasons) {
         if let ReasonKind::NoProject { nearest: Some(nearest) } = &reason.kind {

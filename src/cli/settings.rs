@@ -32,6 +32,8 @@ const CONDA_CHANNELS: &str = "https://conda.anaconda.org";
 pub(super) struct Project {
     pub folder: PathBuf,
     pub manifest: Option<Manifest>,
+    /// The requirements files that stand for a manifest (`resolve -r`).
+    pub reads: Vec<PathBuf>,
 }
 
 /// Where a folder is: paths in a request may be relative to it or absolute.
@@ -50,7 +52,7 @@ impl Project {
     pub fn find(global: &GlobalArgs, by_lock: bool) -> Result<Project, CliError> {
         let folder = files::project_folder(global.project.as_deref(), by_lock)?;
         let Some(name) = files::manifest_in(&folder) else {
-            return Ok(Project { folder, manifest: None });
+            return Ok(Project { folder, manifest: None, reads: Vec::new() });
         };
         let text = files::read(&folder.join(name))?.unwrap_or_default();
         Project::with_manifest(folder, name, &text)
@@ -64,7 +66,7 @@ impl Project {
             uv_tables::add_members(&mut manifest, text, &folder)?;
         }
         manifest.request.folder = Some(absolute(&folder));
-        Ok(Project { folder, manifest: Some(manifest) })
+        Ok(Project { folder, manifest: Some(manifest), reads: Vec::new() })
     }
 
     pub fn lock_path(&self) -> PathBuf {

@@ -87,7 +87,7 @@ jobs:
     steps:
       - uses: actions/checkout@v4
       - run: {INSTALL}
-      - run: {envlock} resolve --locked
+      - run: {envlock} resolve --locked --format github
   environment:
     name: the lock installs and computes
     runs-on: {runner}

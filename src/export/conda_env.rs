@@ -7,7 +7,7 @@ use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
 
-/// The environment file of a target. `name` is the name of the environment.
+/// The environment file of a target. `name` is the name of the environment; `loose` leaves out the builds of conda packages.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -15,6 +15,7 @@ pub fn conda_environment(
     target: &Target,
     name: &str,
     addresses: &[(String, String)],
+    loose: bool,
 ) -> Result<String, ExportError> {
     let packages = beside_conda(target)?;
     let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
@@ -62,8 +63,10 @@ pub fn conda_environment(
                 // Of several channels the one with the build is named.
                 let channel =
                     if channels.len() > 1 { format!("{}::", package.channel) } else { String::new() };
-                let (name, version, build) = (&package.name, &package.version, &package.build);
-                let _ = writeln!(out, "  - {channel}{name}={version}={build}");
+                let (name, version) = (&package.name, &package.version);
+                // Other systems have other builds of the version.
+                let build = if loose { String::new() } else { format!("={}", package.build) };
+                let _ = writeln!(out, "  - {channel}{name}={version}{build}");
             }
         }
     }

@@ -113,7 +113,7 @@ pub fn request_lines(request: &Request) -> Vec<String> {
         let requires = serde_json::to_string(&row.requires).unwrap_or_default();
         lines.push(format!("{METADATA} {} {version} {requires}", row.name));
     }
-    lines.extend(request.same_torch.then(|| format!("{SAME} torch")));
+    lines.extend(request.same_torch.map(|same| format!("{SAME} {}", if same { "torch" } else { "none" })));
     lines.extend(request.targets.iter().map(|t| format!("{TARGET} {t}")));
     lines.extend(request.ignored_gpus.iter().map(|name| format!("{IGNORE_GPU} {name}")));
     for owner in &request.owners {
@@ -197,7 +197,8 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
                 requires: serde_json::from_str(requires).ok()?,
             });
         }
-        SAME if value == "torch" => request.same_torch = true,
+        SAME if value == "torch" => request.same_torch = Some(true),
+        SAME if value == "none" => request.same_torch = Some(false),
         TARGET => request.targets.push(value.to_owned()),
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
         CONDA_CHANNELS => request.conda.channels = value.split(' ').map(str::to_owned).collect(),
@@ -319,7 +320,7 @@ mod tests {
                     variant,
                     native_driver_only: native.map(|origin| Limit { value: (), origin }),
                     only_index,
-                    same_torch: owned,
+                    same_torch: owned.then_some(owned),
                     targets: targets.into_iter().map(str::to_owned).collect(),
                     ignored_gpus: ignored.into_iter().map(str::to_owned).collect(),
                     owners: owned.then_some(owner).into_iter().collect(),

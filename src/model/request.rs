@@ -41,8 +41,8 @@ pub struct Request {
     pub native_driver_only: Option<Limit<()>>,
     /// The only allowed index.
     pub only_index: Option<Limit<String>>,
-    /// Whether all targets must have the same torch version.
-    pub same_torch: bool,
+    /// Whether all targets must have the same torch version: `true`, never for the others' sake: `false`; if near, without.
+    pub same_torch: Option<bool>,
     /// The machines in the manifest, one canonical line each.
     pub targets: Vec<String>,
     /// The container images of targets, by the target's name.

@@ -87,7 +87,7 @@ impl Joint<'_> {
         let torches: BTreeSet<Version> = solutions.iter().filter_map(|s| torch_of(Some(s))).collect();
         let holds = self.members.iter().any(|member| member.holds_torch().is_some());
         // One torch is asked for: what the lock holds of torch is no reason against it.
-        if !self.request.same_torch || torches.len() < 2 || !holds {
+        if self.request.same_torch != Some(true) || torches.len() < 2 || !holds {
             return Ok(answer);
         }
         let members: Vec<Member<'_>> = self.members.iter().map(Member::without_torch).collect();
@@ -166,8 +166,12 @@ impl Joint<'_> {
     /// Whether one torch for all takes no target back further than [`MAX_MINOR_VERSIONS_BACK`], or the manifest asks for it
     /// whatever it costs.
     fn is_near(&self, common: &Version, alone: &[Version]) -> bool {
-        self.request.same_torch
-            || alone.iter().all(|alone| self.lines_back(common, alone) <= MAX_MINOR_VERSIONS_BACK)
+        match self.request.same_torch {
+            Some(true) => true,
+            // Nobody steps back: the same for all is the newest of each.
+            Some(false) => alone.iter().all(|alone| alone == common),
+            None => alone.iter().all(|alone| self.lines_back(common, alone) <= MAX_MINOR_VERSIONS_BACK),
+        }
     }
 
     /// How many minor releases of torch (`2.9`, `2.10`) lie between two releases.
@@ -340,7 +344,7 @@ mod tests {
         let only = crate::model::request::Limit { value: "pypi".to_owned(), origin: Origin::Question };
         let request = Request {
             requirements: vec![requirement],
-            same_torch: same,
+            same_torch: same.then_some(same),
             only_index: Some(only),
             ..Request::default()
         };
@@ -381,7 +385,7 @@ mod tests {
             ];
             let request = Request {
                 requirements: vec![UserRequirement::new("torch".parse().unwrap(), Origin::Question)],
-                same_torch: same,
+                same_torch: same.then_some(same),
                 ..Request::default()
             };
             let joint = Joint { members: &members, request: &request, registry: &registry };

@@ -305,6 +305,10 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
     };
     let uses_cuda = target.uses_cuda();
     let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
+    // A machine without a GPU is what such a target is for.
+    if target.host.has_no_gpu() && host.has_no_gpu() && !require_gpu {
+        area.findings.retain(|found| found.code != Code::NotJudged || found.severity != Severity::Info);
+    }
     // Without a GPU it does not matter which ones the code is for.
     if !host.has_no_gpu() {
         let unknown = unknown.map(|text| findings::not_judged(findings::NotJudged::Locked(text), false));

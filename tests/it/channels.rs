@@ -212,6 +212,9 @@ fn exports_of_a_lock_with_conda_packages() {
     let yml = context.read("environment.yml");
     assert!(yml.contains("\n  - numpy=2.4.6=py314h2b28147_0\n"), "{yml}");
     assert!(yml.contains("\n  - pip:\n      - frame==2.0 --hash=sha256:") && !yml.contains("::"), "{yml}");
+    let loose = context.run(&["export", "environment.yml", "--loose"]).expect(0).stdout;
+    assert!(loose.contains("\n  - numpy=2.4.6\n"), "{loose}");
+    context.run(&["export", "pylock.toml", "--loose"]).expect(2);
     let explicit = context.run(&["export", "conda-explicit"]).expect(0).stdout;
     let line = explicit.lines().find(|line| line.contains("/numpy-2.4.6-")).unwrap();
     let (address, digest) = line.split_once("#sha256:").unwrap();

@@ -432,6 +432,9 @@ pub(super) struct ExportArgs {
     pub all_targets: bool,
     #[command(flatten)]
     pub parts: PartArgs,
+    /// Leave out the builds of conda packages (for environment.yml), for another system
+    #[arg(long)]
+    pub loose: bool,
     /// Base image (for Dockerfile); a digest pins it
     #[arg(long, value_name = "IMAGE")]
     pub base: Option<String>,

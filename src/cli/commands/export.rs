@@ -24,6 +24,9 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> 
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
     refuse_held(&lock, args.format)?;
+    if args.loose && args.format != ExportFormat::Environment {
+        return Err(CliError::usage("`--loose` is for `environment.yml`").hint("remove it"));
+    }
     let lock = match args.format {
         // It says itself which packages belong to which extras and groups.
         ExportFormat::Pylock if args.parts.is_empty() => lock,
@@ -96,7 +99,8 @@ fn rendered(
     let addresses = || settings::indexes(project, args.index_url.as_deref()).0;
     Ok(match args.format {
         ExportFormat::Environment => {
-            export::conda_environment(target, &lock::environment_name(project, lock, target), &addresses())?
+            let name = lock::environment_name(project, lock, target);
+            export::conda_environment(target, &name, &addresses(), args.loose)?
         }
         ExportFormat::CondaExplicit => {
             let name = lock::environment_name(project, lock, target);

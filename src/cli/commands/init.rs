@@ -54,7 +54,13 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     manifest_text::warn(&from, printer);
     let is_new = args.from.is_none() && args.from_prefix.is_none();
     let own = manifest_text::Own { torch: args.torch.as_deref(), python: args.python.as_deref(), is_new };
-    let text = manifest_text::of(from, &folder, &own);
+    let has_name = from.name.is_some();
+    let mut text = manifest_text::of(from, &folder, &own);
+    let before = if args.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
+    let kept = keep_tables(&mut text, &before, has_name);
+    if !kept.is_empty() {
+        printer.note(&format!("kept from the envlock.toml before: {}", kept.join(", ")));
+    }
     // The written manifest must be readable.
     manifest::parse(&text, files::MANIFEST)?;
     write::write(&path, &text)?;
@@ -113,4 +119,53 @@ fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer)
     }
     printer.hint("run `envlock resolve`");
     Ok(exit::YES)
+}
+
+/// Adds what an earlier manifest says beyond the packages, which are read anew: its machines, indexes and settings. Returns
+/// what was kept.
+fn keep_tables(text: &mut String, before: &str, has_name: bool) -> Vec<String> {
+    // Of `[stack]`, what is no package and no bound that a file may state.
+    const OF_STACK: [&str; 4] = ["driver-policy", "ignore-gpus", "same", "source"];
+    let (Ok(mut new), Ok(old)) =
+        (text.parse::<toml_edit::DocumentMut>(), before.parse::<toml_edit::DocumentMut>())
+    else {
+        return Vec::new();
+    };
+    let mut kept = Vec::new();
+    for (key, item) in old.iter().filter(|(key, _)| !["project", "stack"].contains(key)) {
+        if !new.contains_key(key) {
+            new.insert(key, item.clone());
+            let names = item.as_table().filter(|_| key == "target");
+            match names {
+                Some(targets) => kept.extend(targets.iter().map(|(name, _)| format!("[target.{name}]"))),
+                None => kept.push(format!("[{key}]")),
+            }
+        }
+    }
+    // A file of requirements names neither the project nor a Python.
+    let of_project = old.get("project").and_then(toml_edit::Item::as_table_like);
+    if let (Some(before), Some(project)) =
+        (of_project, new.get_mut("project").and_then(toml_edit::Item::as_table_like_mut))
+    {
+        for (key, is_stated) in [("name", has_name), ("python", project.contains_key("python"))] {
+            if let Some(item) = before.get(key).filter(|_| !is_stated) {
+                project.insert(key, item.clone());
+                kept.push(format!("`{key}`"));
+            }
+        }
+    }
+    let of_stack = old.get("stack").and_then(toml_edit::Item::as_table_like);
+    for key in OF_STACK {
+        let Some(item) = of_stack.and_then(|stack| stack.get(key)) else { continue };
+        if let Some(stack) = new.get_mut("stack").and_then(toml_edit::Item::as_table_like_mut)
+            && !stack.contains_key(key)
+        {
+            stack.insert(key, item.clone());
+            kept.push(format!("`{key}`"));
+        }
+    }
+    if !kept.is_empty() {
+        *text = new.to_string();
+    }
+    kept
 }

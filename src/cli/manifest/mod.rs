@@ -216,10 +216,11 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             gpu_names(list.as_ref()).map_err(|m| source.error(list.span().start, &m))?;
     }
     if let Some(same) = raw.stack.remove("same") {
-        manifest.request.same_torch = same
-            .as_ref()
-            .as_bool()
-            .ok_or_else(|| source.error(same.span().start, "`same` must be `true` or `false`"))?;
+        manifest.request.same_torch = Some(
+            same.as_ref()
+                .as_bool()
+                .ok_or_else(|| source.error(same.span().start, "`same` must be `true` or `false`"))?,
+        );
     }
     let stack_source = raw.stack.remove("source");
     for (key, item) in &raw.stack {

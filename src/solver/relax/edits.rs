@@ -3,7 +3,7 @@
 use pep508_rs::VersionOrUrl;
 
 use crate::model::conflict::{Change, Party};
-use crate::model::request::{Origin, Request, UserRequirement};
+use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::Solution;
 use crate::model::text::clean;
 
@@ -71,6 +71,7 @@ pub(super) fn limit_edits(request: &Request) -> Vec<Edit> {
     if let Some(limit) = &request.variant {
         out.push(edit(Party::Variant, What::OtherVariant(limit.value.clone()), |r| r.variant = None));
     }
+    out.extend(without_locals(request));
     if request.native_driver_only.is_some() {
         let change = What::Said(Change::AllowCompatibilityMode);
         out.push(edit(Party::Driver, change, |r| r.native_driver_only = None));
@@ -86,6 +87,30 @@ pub(super) fn limit_edits(request: &Request) -> Vec<Edit> {
         out.push(edit(Party::Index, change, |r| r.exclude_newer.general = None));
     }
     out
+}
+
+/// The releases of the stack without the builds that their versions name: `==1.13.1` of `==1.13.1+cu116`.
+fn without_locals(request: &Request) -> Option<Edit> {
+    let is_of_stack =
+        |user: &&UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
+    let local = request.requirements.iter().filter(is_of_stack).find_map(|user| {
+        let version =
+            user.specifiers()?.iter().map(|bound| bound.version()).find(|version| version.is_local())?;
+        version.to_string().split_once('+').map(|(_, local)| format!("+{local}"))
+    })?;
+    let change = Change::WithoutLimit { what: "the build in the versions", value: local };
+    Some(edit(Party::Variant, What::Said(change), move |r| {
+        for user in r.requirements.iter_mut().filter(|user| is_of_stack(&&**user)) {
+            let Some(specifiers) = user.specifiers() else { continue };
+            let plain: Vec<String> = specifiers
+                .iter()
+                .map(|bound| bound.to_string().split('+').next().unwrap_or_default().to_owned())
+                .collect();
+            if let Ok(plain) = plain.join(",").parse() {
+                user.requirement.version_or_url = Some(VersionOrUrl::VersionSpecifier(plain));
+            }
+        }
+    }))
 }
 
 /// The constraints of a request.

@@ -64,6 +64,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
     let project = Project {
         folder: args.lock.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_path_buf(),
         manifest: None,
+        reads: Vec::new(),
     };
     for prefix in &chosen {
         let question = Question {

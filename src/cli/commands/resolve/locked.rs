@@ -17,7 +17,7 @@ use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Need};
-use crate::model::text::clean;
+use crate::model::text::{clean, shell_word};
 use crate::registry::Registry;
 
 /// What the check is about.
@@ -35,6 +35,15 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     if matches!(format, VerifyFormat::Line | VerifyFormat::Prometheus) {
         return Err(CliError::usage("`--locked` answers as text, json, junit, sarif or github"));
     }
+    let args = check.args;
+    let ignored =
+        [("`--upgrade`", !args.upgrade.is_empty()), ("the machine options", args.host.describe_a_machine())];
+    if let Some((option, _)) = ignored.iter().find(|(_, is_given)| *is_given) {
+        return Err(CliError::usage(format!(
+            "`--locked` contradicts {option}: it checks the lock for its own machines"
+        ))
+        .hint("`envlock plan --lock envlock.lock` with the machine options judges the lock for a machine"));
+    }
     let printer = check.printer;
     if printer.json && !matches!(format, VerifyFormat::Text | VerifyFormat::Json) {
         return Err(verify::two_formats());
@@ -42,6 +51,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let Some(lock) = old else {
         return Err(lock::missing());
     };
+    let mut exports: Vec<(String, String)> = Vec::new();
     let mut reasons: Vec<String> =
         lockfile::stale(lock, check.request, check.registry).iter().map(ToString::to_string).collect();
     if reasons.is_empty() {
@@ -54,14 +64,30 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             reasons.push(format!("conda's {package} requires `{spec}`, but the lock has {found}"));
         }
         reasons.extend(other_environments(check, lock)?);
+        exports = other_requirements(check, lock)?;
         reasons.extend(owned::changed(check.project, lock)?);
     }
-    let is_answer = reasons.is_empty();
+    let is_answer = reasons.is_empty() && exports.is_empty();
     if check.args.check_hashes {
         reasons.extend(differences(check, lock)?);
     }
-    let is_current = reasons.is_empty();
-    let report = verify::report_of_lock(format, &reasons, &check.project.folder);
+    let is_current = reasons.is_empty() && exports.is_empty();
+    // A lock that answers nothing else is locked again from the same file.
+    let again = match check.project.reads.as_slice() {
+        [] => "envlock resolve".to_owned(),
+        files => {
+            let files: Vec<String> =
+                files.iter().map(|file| format!(" -r {}", shell_word(&file.display().to_string()))).collect();
+            format!("envlock resolve{}", files.concat())
+        }
+    };
+    let with_fix = reasons.iter().map(|reason| (reason.as_str(), again.as_str()));
+    let with_fix =
+        with_fix.chain(exports.iter().map(|(reason, command)| (reason.as_str(), command.as_str())));
+    let report = verify::report_of_lock(format, &with_fix.collect::<Vec<_>>(), &check.project.folder);
+    let is_export_alone = reasons.is_empty();
+    let commands: Vec<String> = exports.iter().map(|(_, command)| command.clone()).collect();
+    reasons.extend(exports.into_iter().map(|(reason, _)| reason));
     let state = LockState::of(reasons);
     match &state {
         state if printer.json || format == VerifyFormat::Json => printer.json(state),
@@ -73,8 +99,11 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             }
             if is_answer {
                 printer.hint("if the indexes are right, lock again: `envlock resolve --upgrade`");
-            } else {
-                printer.hint("make it current with `envlock resolve`");
+            } else if !is_export_alone {
+                printer.hint(&format!("make it current with `{again}`"));
+            }
+            for command in commands {
+                printer.hint(&format!("write it anew: `{command}`"));
             }
         }
     }
@@ -84,7 +113,9 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
 /// What a current lock was compared with.
 fn current(check: &Check<'_>) -> String {
     let mut text = "the lock is current".to_owned();
-    if files::manifest_in(&check.project.folder).is_none() {
+    if let [file, ..] = check.project.reads.as_slice() {
+        text.push_str(&format!(" for {}", clean(&file.display().to_string(), 100)));
+    } else if files::manifest_in(&check.project.folder).is_none() {
         text.push_str(" for its own request: no envlock.toml is here to compare it with");
     }
     if check.args.check_hashes {
@@ -118,44 +149,52 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>,
         }
         let name = lock::environment_name(project, lock, target);
         let is_same = |addresses: &[(String, String)]| {
-            let expected = export::conda_environment(target, &name, addresses);
+            let expected = export::conda_environment(target, &name, addresses, false);
             expected.is_ok_and(|expected| export::same_environment(&text, &expected))
         };
         if !is_same(&own) && !is_same(&usual) {
             out.push(format!("`{file}` is not the environment that the lock gives"));
         }
     }
-    out.extend(other_requirements(check, lock, [&own, &usual])?);
     Ok(out)
 }
 
-/// The requirements files that `export` wrote under its own names and that do not install what a target locks. One may be
-/// that of any target: `--target` chooses it.
-fn other_requirements(
-    check: &Check<'_>,
-    lock: &Lockfile,
-    addresses: [&[(String, String)]; 2],
-) -> Result<Vec<String>, CliError> {
+/// The requirements files that `export` wrote under its own names and that do not install what a target locks, each with the
+/// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it.
+fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<(String, String)>, CliError> {
     if lock.packages_in.is_some() {
         return Ok(Vec::new());
     }
-    let named = lock.targets.iter().skip(1).map(|target| format!("requirements.{}.txt", target.name));
+    let (own, _) = settings::indexes(check.project, check.args.index_url.as_deref());
+    let usual = settings::usual_indexes(check.project);
+    let of_target =
+        |target: &'_ Target| (format!("requirements.{}.txt", target.name), Some(target.name.clone()));
+    let named = lock.targets.iter().skip(1).map(of_target);
     let mut out = Vec::new();
-    for file in std::iter::once("requirements.txt".to_owned()).chain(named) {
-        let text = files::read(&check.project.folder.join(&file))?.unwrap_or_default();
+    for (file, name) in std::iter::once(("requirements.txt".to_owned(), None)).chain(named) {
+        let Some(text) = files::read(&check.project.folder.join(&file))? else { continue };
         if !text.starts_with(export::REQUIREMENTS_MARK) {
+            if name.is_none()
+                && check.project.reads.is_empty()
+                && files::manifest_in(&check.project.folder).is_some()
+            {
+                check
+                    .printer
+                    .note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
+            }
             continue;
         }
-        let gives = |target: &Target| {
-            addresses.iter().any(|addresses| {
+        let gives = |target: &&Target| {
+            [&own, &usual].into_iter().any(|addresses| {
                 let expected = export::requirements(target, addresses);
                 expected.is_ok_and(|expected| export::same_requirements(&text, &expected))
             })
         };
-        if !lock.targets.iter().any(gives) {
-            out.push(format!(
-                "`{file}` is not what the lock gives: `envlock export requirements.txt -o {file}` writes it anew"
-            ));
+        let is_meant = |target: &&Target| name.as_ref().is_none_or(|name| *name == target.name);
+        if !lock.targets.iter().filter(is_meant).any(|target| gives(&target)) {
+            let option = name.map(|name| format!(" --target {}", shell_word(&name))).unwrap_or_default();
+            let command = format!("envlock export requirements.txt{option} -o {file}");
+            out.push((format!("`{file}` is not what the lock gives"), command));
         }
     }
     Ok(out)

@@ -22,7 +22,7 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
-use crate::cli::{conflict, fetch, files, lock, owner};
+use crate::cli::{conflict, fetch, files, host, lock, owner};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conflict::Party;
@@ -144,12 +144,14 @@ pub(super) fn run_in(
     let preferences = |machine: &Machine| {
         let mut preferences = held::preferences(old.as_ref(), &machine.name, args, &request);
         let names_python = machine.python.is_some() || request.python.is_some();
-        if !names_python
-            && owner.is_none()
-            && args.host.may_be_this_machine()
-            && request.targets.is_empty()
-            && !machine.kept
-        {
+        // This machine, or one without a GPU such as this may be.
+        let may_be_here = match request.targets.is_empty() {
+            true => args.host.may_be_this_machine(),
+            false => {
+                machine.host.has_no_gpu() && machine.host.system.platform == host::seen().system.platform
+            }
+        };
+        if !names_python && owner.is_none() && may_be_here && !machine.kept {
             preferences.installed = owner::with_places(pythons::series);
         }
         if owner.is_some() {

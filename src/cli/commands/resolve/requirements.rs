@@ -20,7 +20,7 @@ pub(super) fn project(
     let first = &args.requirements[0];
     if project.manifest.is_some() {
         return Err(CliError::usage("`-r` cannot be given if there is an envlock.toml").hint(format!(
-            "import the file instead: `envlock init --force --from {}`",
+            "import the file instead: `envlock init --force --from {}`, which keeps the other tables",
             shell_word(&first.display().to_string())
         )));
     }
@@ -36,5 +36,5 @@ pub(super) fn project(
     let text = manifest_text::of(all, &project.folder, &manifest_text::Own::default());
     let name = first.file_name().map_or(PathBuf::new(), PathBuf::from).display().to_string();
     let manifest = manifest::parse(&text, &name)?;
-    Ok(Project { manifest: Some(manifest), ..project })
+    Ok(Project { manifest: Some(manifest), reads: args.requirements.clone(), ..project })
 }

@@ -36,7 +36,7 @@ pub(super) fn write(
     let mut texts = Vec::new();
     for (file, target) in environments.iter().zip(&lock.targets) {
         let name = lock::environment_name(project, lock, target);
-        texts.push((file.clone(), export::conda_environment(target, &name, &addresses)?));
+        texts.push((file.clone(), export::conda_environment(target, &name, &addresses, false)?));
     }
     let lock_text = kept.unwrap_or_else(|| lockfile::render(lock));
     let written = std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();

@@ -98,6 +98,9 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
             folder: &project.folder,
         };
         if args.dry_run {
+            if lock.targets.len() > 1 {
+                printer.note(&format!("the target is `{}`; `--target` names another one", target.name));
+            }
             work.tell(printer)?;
             return Ok(exit::YES);
         }

@@ -25,6 +25,7 @@ use crate::compatibility::is_cuda;
 use crate::foreign::{ForeignLock, other_builds};
 use crate::inspect::{self, Environment, NoEnvironment, Rooted};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
@@ -66,8 +67,16 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
 /// Why a lock is not current, in a format that other programs read; `None` for the others.
 ///
 /// `folder` is the project's.
-pub(super) fn report_of_lock(format: VerifyFormat, reasons: &[String], folder: &Path) -> Option<String> {
-    let found = reasons.iter().map(|reason| findings::stale_lock(reason, true)).collect();
+pub(super) fn report_of_lock(
+    format: VerifyFormat,
+    reasons: &[(&str, &str)],
+    folder: &Path,
+) -> Option<String> {
+    let of = |(reason, command): &(&str, &str)| {
+        let fix = Some(Fix::command((*command).to_owned()));
+        Finding { fix, ..findings::stale_lock(reason, true) }
+    };
+    let found = reasons.iter().map(of).collect();
     let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
     match format {
         VerifyFormat::Junit => Some(formats::junit(&areas)),

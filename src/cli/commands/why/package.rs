@@ -243,7 +243,12 @@ pub(super) fn failures(solution: &Solution, party: &Party) -> Vec<Reason> {
 
 impl PackageAnswer {
     pub(super) fn print(&self, p: &Printer) {
-        p.out(&format!("{} {}, from {}: {}", self.name, self.version_with_variant, self.source, self.reason));
+        // It was the newest when it was locked, or an earlier lock held it.
+        let reason = match (&self.newer, &self.reason) {
+            (Newer::Fits(..), Choice::Newest) => "locked".to_owned(),
+            (_, reason) => reason.to_string(),
+        };
+        p.out(&format!("{} {}, from {}: {reason}", self.name, self.version_with_variant, self.source));
         p.out("");
         if let Some(asked) = &self.asked {
             p.out(&format!("{}{}  [{}]", label(p, "requested"), asked.requirement, asked.origin));

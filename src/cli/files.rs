@@ -12,6 +12,8 @@ pub(super) const MANIFEST: &str = "envlock.toml";
 pub(super) const PYPROJECT: &str = "pyproject.toml";
 /// pixi's manifest, which is envlock's too if it has a `[tool.envlock]` table.
 pub(super) const PIXI: &str = "pixi.toml";
+/// pip's list of requirements.
+pub(super) const REQUIREMENTS: &str = "requirements.txt";
 /// The lock's name.
 pub(super) const LOCK: &str = "envlock.lock";
 /// The conda environment file.

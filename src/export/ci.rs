@@ -37,10 +37,16 @@ fn program(project: Option<&str>) -> String {
     project.map_or("envlock".to_owned(), |folder| format!("envlock --project {}", shell_word(folder)))
 }
 
+/// `-r` with the file that a lock answers.
+fn read_option(reads: Option<&str>) -> String {
+    reads.map(|file| format!(" -r {}", shell_word(file))).unwrap_or_default()
+}
+
 /// A workflow for `.github/workflows/envlock.yml`: the lock is current, and what it says installs and computes on a CPU.
 ///
-/// `project` is the project's folder in the repository, if that is not the root.
-pub fn github(lock: &Lockfile, target: &Target, project: Option<&str>) -> String {
+/// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements file that the lock
+/// answers, where no manifest does.
+pub fn github(lock: &Lockfile, target: &Target, project: Option<&str>, reads: Option<&str>) -> String {
     let runner = match (target.platform.os, target.platform.arch) {
         (Os::Linux, Arch::Aarch64) => "ubuntu-24.04-arm",
         (Os::Linux, _) => "ubuntu-24.04",
@@ -49,6 +55,7 @@ pub fn github(lock: &Lockfile, target: &Target, project: Option<&str>) -> String
     };
     let option = option(lock, target);
     let envlock = program(project);
+    let reads = read_option(reads);
     let version = env!("CARGO_PKG_VERSION");
     let owner = lock.packages_in.as_ref().map(|held| held.owner);
     let tool = match owner {
@@ -87,7 +94,7 @@ jobs:
     steps:
       - uses: actions/checkout@v4
       - run: {INSTALL}
-      - run: {envlock} resolve --locked --format github
+      - run: {envlock} resolve --locked{reads} --format github
   environment:
     name: the lock installs and computes
     runs-on: {runner}
@@ -115,9 +122,11 @@ jobs:
 
 /// A configuration for `.pre-commit-config.yaml`: no commit leaves the lock behind the manifest.
 ///
-/// `project` is the project's folder in the repository, if that is not the root.
-pub fn pre_commit(project: Option<&str>) -> String {
+/// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements file that the lock
+/// answers, where no manifest does.
+pub fn pre_commit(project: Option<&str>, reads: Option<&str>) -> String {
     let envlock = program(project);
+    let reads = read_option(reads);
     format!(
         r#"{PRE_COMMIT_MARK}: .pre-commit-config.yaml
 repos:
@@ -125,7 +134,7 @@ repos:
     hooks:
       - id: envlock
         name: envlock.lock is current
-        entry: {envlock} resolve --locked
+        entry: {envlock} resolve --locked{reads}
         # The program on PATH: PyPI's `envlock` is another one.
         language: system
         # Also where a commit deletes a file, which no pattern of files sees. It takes milliseconds.

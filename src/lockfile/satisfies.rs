@@ -1,7 +1,5 @@
 //! Whether a lock matches a request: `resolve --locked`, and the warning of the commands that read a lock.
 
-use std::collections::BTreeSet;
-
 use super::consistent::{Inconsistency, inconsistencies};
 use super::request::{is_option, read_request};
 use super::{Lockfile, request_lines};
@@ -86,11 +84,11 @@ fn other_targets(lock: &Lockfile, request: &Request) -> Option<Inconsistency> {
         return None;
     }
     let name = |line: &String| line.split(' ').next().unwrap_or_default().to_owned();
-    let described: BTreeSet<String> = request.targets.iter().map(name).collect();
-    let locked: BTreeSet<String> = lock.targets.iter().map(|target| target.name.clone()).collect();
-    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
-    let differ = described != locked || locked.len() != lock.targets.len();
-    differ.then(|| Inconsistency::OtherTargets { described: list(&described), locked: list(&locked) })
+    // In their order, which decides whose environment.yml it is.
+    let described: Vec<String> = request.targets.iter().map(name).collect();
+    let locked: Vec<String> = lock.targets.iter().map(|target| target.name.clone()).collect();
+    let differ = described != locked;
+    differ.then(|| Inconsistency::OtherTargets { described: described.join(", "), locked: locked.join(", ") })
 }
 
 /// Whether a request allows the Python of every target.

@@ -11,6 +11,7 @@ use pep508_rs::MarkerEnvironment;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
 use super::memory::{Applying, Doubtful, Memory, Question, Sets, Subject, Wish};
+use super::node::Node;
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::{CPU, Policy};
@@ -256,6 +257,25 @@ impl Problem<'_> {
                 && !self.build_pythons(build).is_empty()
         };
         table.builds.iter().any(|build| is_one(&build))
+    }
+
+    /// The nodes whose limits in the request do not admit a torch build; empty if all do.
+    pub fn outside_limits(&self, build: &BuildRow<'_>) -> Vec<Node> {
+        let request = self.asked.request;
+        let variant = &self.variants[build.variant as usize];
+        let (cudnn, nccl) =
+            build.torch.map_or((None, None), |torch| (torch.cudnn.as_ref(), torch.nccl.as_ref()));
+        let cuda = variant.cuda.as_ref();
+        let checks = [
+            (Node::Variant, request.variant.as_ref().is_none_or(|l| l.value == variant.name)),
+            (Node::Variant, request.cuda.as_ref().is_none_or(|l| cuda.is_some_and(|c| l.value.contains(c)))),
+            (Node::Cudnn, request.cudnn.as_ref().is_none_or(|l| cudnn.is_some_and(|v| l.value.contains(v)))),
+            (
+                Node::build("torch"),
+                request.nccl.as_ref().is_none_or(|l| nccl.is_some_and(|v| l.value.contains(v))),
+            ),
+        ];
+        checks.into_iter().filter(|(_, admits)| !admits).map(|(node, _)| node).collect()
     }
 
     /// Whether a CPU build is not acceptable: the machine is known to have GPUs or a driver.

@@ -268,7 +268,7 @@ impl<'p, 'a> Provider<'p, 'a> {
             out.push((Node::package("torch"), set.clone()));
         }
         if let Some(torch) = build.torch {
-            if !self.within_limits(build) {
+            if !p.outside_limits(build).is_empty() {
                 // If torch is required, the limits are in the root's dependencies. Here torch is a dependency of
                 // another package.
                 out.push((Node::Variant, Set::empty()));
@@ -314,29 +314,6 @@ impl<'p, 'a> Provider<'p, 'a> {
             }
         }
         Ok(Ok(out))
-    }
-
-    /// Whether the user's limits on the stack admit a torch build.
-    fn within_limits(&self, build: &super::tables::BuildRow<'_>) -> bool {
-        let p = self.problem;
-        let variant = &p.variants[build.variant as usize];
-        let torch = build.torch;
-        p.asked.request.variant.as_ref().is_none_or(|l| l.value == variant.name)
-            && p.asked
-                .request
-                .cuda
-                .as_ref()
-                .is_none_or(|l| variant.cuda.as_ref().is_some_and(|c| l.value.contains(c)))
-            && p.asked
-                .request
-                .cudnn
-                .as_ref()
-                .is_none_or(|l| torch.and_then(|t| t.cudnn.as_ref()).is_some_and(|v| l.value.contains(v)))
-            && p.asked
-                .request
-                .nccl
-                .as_ref()
-                .is_none_or(|l| torch.and_then(|t| t.nccl.as_ref()).is_some_and(|v| l.value.contains(v)))
     }
 
     fn stack_extra(

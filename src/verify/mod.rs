@@ -304,9 +304,11 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
         false => host::GpuCode::Known,
     };
     let uses_cuda = target.uses_cuda();
+    // A target for machines without a GPU requires none.
+    let require_gpu = require_gpu && !target.host.has_no_gpu();
     let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
     // A machine without a GPU is what such a target is for.
-    if target.host.has_no_gpu() && host.has_no_gpu() && !require_gpu {
+    if target.host.has_no_gpu() && host.has_no_gpu() {
         area.findings.retain(|found| found.code != Code::NotJudged || found.severity != Severity::Info);
     }
     // Without a GPU it does not matter which ones the code is for.
@@ -314,17 +316,33 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
         let unknown = unknown.map(|text| findings::not_judged(findings::NotJudged::Locked(text), false));
         area.findings.extend(unknown);
     }
-    // A target for machines without a GPU requires none.
-    if require_gpu && !uses_cuda && !target.host.has_no_gpu() {
+    if require_gpu && !uses_cuda {
         area.findings.extend(host::required_gpu(host));
     }
     area
 }
 
+/// The targets that a machine is held against where none is named. A GPU that is required leaves out those for machines
+/// without one, unless the lock has no other.
+pub fn candidates(lock: &Lockfile, require_gpu: bool) -> Vec<&Target> {
+    let is_for_gpus = |target: &&Target| !target.host.has_no_gpu();
+    match require_gpu && lock.targets.iter().any(|target| is_for_gpus(&target)) {
+        true => lock.targets.iter().filter(is_for_gpus).collect(),
+        false => lock.targets.iter().collect(),
+    }
+}
+
 /// The target that an environment was most likely installed from: the first one with the most matching packages.
-pub fn installed_target<'l>(lock: &'l Lockfile, installed: &Installed) -> Option<&'l Target> {
+pub fn installed_target<'l>(
+    lock: &'l Lockfile,
+    installed: &Installed,
+    require_gpu: bool,
+) -> Option<&'l Target> {
     // `max_by_key` returns the last maximum, hence `rev`.
-    lock.targets.iter().rev().max_by_key(|target| packages::count_as_locked(target, installed))
+    candidates(lock, require_gpu)
+        .into_iter()
+        .rev()
+        .max_by_key(|target| packages::count_as_locked(target, installed))
 }
 
 /// Checks an environment against the machine, and its packages against each other, without a lock.

@@ -19,6 +19,7 @@ mod export;
 mod file_systems;
 #[path = "../hostile/files.rs"]
 mod files;
+mod first_hour;
 mod fixes;
 mod fleet;
 mod foreign;

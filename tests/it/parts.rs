@@ -77,7 +77,7 @@ fn packages_are_counted_to_the_parts_that_need_them() {
     let run = context.run(&again).expect(0);
     assert!(run.flat().contains("on demand group dev: 3 packages; group docs: 2;"), "{}", run.shown());
     assert_eq!(context.read("envlock.lock"), lock);
-    context.run(&[&again[..], &["--locked"]].concat()).expect(0);
+    context.run(&["resolve", "--only-index", "pypi", "--locked"]).expect(0);
     // The exports have what is installed always, and what is asked for.
     let names = |arguments: &[&str]| -> String {
         let run = context.run(&[&["export", "requirements.txt"], arguments].concat()).expect(0);
@@ -108,7 +108,7 @@ fn packages_are_counted_to_the_parts_that_need_them() {
 fn a_lock_that_counts_a_package_to_the_wrong_part_is_noticed() {
     let (_server, context) = locked(PYPROJECT);
     let lock = context.read("envlock.lock");
-    let check = ["resolve", "--gpu", "none", "--only-index", "pypi", "--locked"];
+    let check = ["resolve", "--only-index", "pypi", "--locked"];
     for (from, to, told) in [
         ("groups = [\"dev\", \"docs\"]\n", "", "tool 3.0 for every installation"),
         ("[\"dev\", \"docs\"]", "[\"extra:docs\"]", "for extra docs, which does not need it"),

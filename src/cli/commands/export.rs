@@ -155,13 +155,37 @@ fn rendered(
         ExportFormat::Github => {
             let named = args.target.is_some().then_some(target);
             let folder = files::in_repository(&project.folder);
-            export::github(lock, export::for_a_runner(lock, named).unwrap_or(target), folder.as_deref())
+            let on_runner = export::for_a_runner(lock, named).unwrap_or(target);
+            let reads = answered_file(project, folder.as_deref(), printer)?;
+            export::github(lock, on_runner, folder.as_deref(), reads.as_deref())
         }
-        ExportFormat::PreCommit => export::pre_commit(files::in_repository(&project.folder).as_deref()),
+        ExportFormat::PreCommit => {
+            let folder = files::in_repository(&project.folder);
+            let reads = answered_file(project, folder.as_deref(), printer)?;
+            export::pre_commit(folder.as_deref(), reads.as_deref())
+        }
         ExportFormat::Devcontainer => {
             export::devcontainer(lock, target, &lock::environment_name(project, lock, target))?
         }
     })
+}
+
+/// The requirements.txt that a lock without a manifest is compared with, as a path from the repository's root.
+fn answered_file(
+    project: &Project,
+    folder: Option<&str>,
+    printer: &Printer,
+) -> Result<Option<String>, CliError> {
+    if files::manifest_in(&project.folder).is_some() {
+        return Ok(None);
+    }
+    let text = files::read(&project.folder.join(files::REQUIREMENTS))?;
+    if text.is_none_or(|text| text.starts_with(export::REQUIREMENTS_MARK)) {
+        printer.note("no envlock.toml is here: `resolve --locked` in it compares the lock with itself alone");
+        return Ok(None);
+    }
+    let prefix = folder.map(|folder| format!("{}/", folder.trim_end_matches('/'))).unwrap_or_default();
+    Ok(Some(format!("{prefix}{}", files::REQUIREMENTS)))
 }
 
 /// The tables for uv, where they can be appended to the project's pyproject.toml.

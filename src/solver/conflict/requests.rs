@@ -13,13 +13,16 @@ impl Telling<'_, '_> {
     /// Adds the parts of the request that the proof refers to.
     pub(super) fn requests(&mut self) {
         let p = self.problem;
-        let asked: Vec<Node> = self
+        let mut asked: Vec<Node> = self
             .leaves
             .needs
             .keys()
             .filter(|(parent, _)| *parent == Node::Root)
             .map(|(_, d)| d.clone())
             .collect();
+        asked.extend(
+            self.limits_on_builds().into_iter().filter(|node| !asked.contains(node)).collect::<Vec<_>>(),
+        );
         for node in asked {
             match &node {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
@@ -86,6 +89,18 @@ impl Telling<'_, '_> {
                 _ => {}
             }
         }
+    }
+
+    /// The limits of the request that exclude torch builds of the proof without being the root's dependencies.
+    fn limits_on_builds(&self) -> Vec<Node> {
+        let p = self.problem;
+        let torch = Node::build("torch");
+        let Some(set) = self.leaves.needs.get(&(torch.clone(), Node::Variant)) else { return Vec::new() };
+        let builds = p.members(&torch, set).into_iter().map(|at| &p.stack["torch"].builds[at as usize]);
+        let mut nodes: Vec<Node> = builds.flat_map(|build| p.outside_limits(build)).collect();
+        nodes.sort();
+        nodes.dedup();
+        nodes
     }
 
     /// The message if releases that a request admits are yanked.

@@ -164,7 +164,7 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
     finding(Code::GpuNotCovered, Severity::Error, text)
         .at(gpu)
         .fixed_by(Fix::advice(
-            "lock for this machine too: `envlock resolve --redetect` on it, or a `[target.NAME]` in the manifest; `envlock plan` lists what runs there",
+            "lock for this machine too: `envlock resolve --redetect` on it, or a `[target.NAME]` in the manifest; `envlock plan` lists what runs there, which a pin of the manifest may exclude",
         ))
 }
 

@@ -98,8 +98,9 @@ pub(super) fn run(
     for answer in &answers {
         show(printer, answer);
     }
-    // Environments of one lock usually need the same change.
-    let mut fixes: Vec<String> = answers.iter().filter_map(Answer::fix).collect();
+    // Environments of one lock usually need the same change; where one runs, the machine is locked for.
+    let unanswered = answers.iter().filter(|_| verdict != Verdict::Runs);
+    let mut fixes: Vec<String> = unanswered.filter_map(Answer::fix).collect();
     fixes.dedup();
     for fix in fixes {
         printer.out("");

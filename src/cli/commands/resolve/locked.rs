@@ -84,7 +84,13 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let with_fix = reasons.iter().map(|reason| (reason.as_str(), again.as_str()));
     let with_fix =
         with_fix.chain(exports.iter().map(|(reason, command)| (reason.as_str(), command.as_str())));
-    let report = verify::report_of_lock(format, &with_fix.collect::<Vec<_>>(), &check.project.folder);
+    let itself = compared_with_itself(check);
+    let report = verify::report_of_lock(
+        format,
+        &with_fix.collect::<Vec<_>>(),
+        itself.as_deref(),
+        &check.project.folder,
+    );
     let is_export_alone = reasons.is_empty();
     let commands: Vec<String> = exports.iter().map(|(_, command)| command.clone()).collect();
     reasons.extend(exports.into_iter().map(|(reason, _)| reason));
@@ -110,12 +116,25 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     Ok(if is_current { exit::YES } else { exit::NO })
 }
 
+/// Whether nothing states what the lock is to answer.
+fn has_no_manifest(check: &Check<'_>) -> bool {
+    check.project.reads.is_empty() && files::manifest_in(&check.project.folder).is_none()
+}
+
+/// That a lock was compared with its own request alone, for a report.
+fn compared_with_itself(check: &Check<'_>) -> Option<String> {
+    let what = "no envlock.toml is here: the lock was compared with its own request alone";
+    let is_there = check.project.folder.join(files::REQUIREMENTS).is_file();
+    let more = if is_there { "; `-r requirements.txt` compares it with that file" } else { "" };
+    has_no_manifest(check).then(|| format!("{what}{more}"))
+}
+
 /// What a current lock was compared with.
 fn current(check: &Check<'_>) -> String {
     let mut text = "the lock is current".to_owned();
     if let [file, ..] = check.project.reads.as_slice() {
         text.push_str(&format!(" for {}", clean(&file.display().to_string(), 100)));
-    } else if files::manifest_in(&check.project.folder).is_none() {
+    } else if has_no_manifest(check) {
         text.push_str(" for its own request: no envlock.toml is here to compare it with");
     }
     if check.args.check_hashes {

@@ -16,7 +16,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::files;
 use crate::cli::host;
-use crate::cli::lock::{self, AnyLock};
+use crate::cli::lock::AnyLock;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::foreign;
 use crate::lockfile::{self, Target};
@@ -43,7 +43,7 @@ pub(super) fn judge(
 ) -> Result<u8, CliError> {
     let machine = host::without(host::seen(), ignored, registry)?;
     let candidates = match lock {
-        AnyLock::Own(lock) => Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
+        AnyLock::Own(lock) => Candidates::of_own(lock, args)?,
         AnyLock::Foreign(lock) => Candidates::Foreign(lock, args.target.as_deref()),
     };
     let mut areas = vec![match host::finish(machine.clone(), registry) {

@@ -12,9 +12,10 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::files;
 use crate::cli::host;
+use crate::cli::lock;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
 use crate::foreign::{self, ForeignLock};
-use crate::lockfile::Target;
+use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::{Gpu, Host};
 use crate::model::version::DottedVersion;
@@ -27,6 +28,16 @@ pub(in crate::cli::commands) enum Candidates<'l> {
     Targets(Vec<&'l Target>),
     /// The environments of another tool's lock, or the one of this name.
     Foreign(&'l ForeignLock, Option<&'l str>),
+}
+
+impl<'l> Candidates<'l> {
+    /// The target that `--target` names; without it, any target of the lock may fit the node.
+    pub fn of_own(lock: &'l Lockfile, args: &VerifyArgs) -> Result<Candidates<'l>, CliError> {
+        Ok(Candidates::Targets(match &args.target {
+            Some(name) => vec![lock::target(lock, Some(name))?],
+            None => verify::candidates(lock, args.require_gpu),
+        }))
+    }
 }
 
 /// `verify --host` without a prefix: whether the lock runs on the machines.

@@ -66,17 +66,20 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
 
 /// Why a lock is not current, in a format that other programs read; `None` for the others.
 ///
-/// `folder` is the project's.
+/// `unjudged`: what the lock was not compared with. `folder` is the project's.
 pub(super) fn report_of_lock(
     format: VerifyFormat,
     reasons: &[(&str, &str)],
+    unjudged: Option<&str>,
     folder: &Path,
 ) -> Option<String> {
     let of = |(reason, command): &(&str, &str)| {
         let fix = Some(Fix::command((*command).to_owned()));
         Finding { fix, ..findings::stale_lock(reason, true) }
     };
-    let found = reasons.iter().map(of).collect();
+    let unjudged =
+        unjudged.map(|why| findings::not_judged(findings::NotJudged::Locked(why.to_owned()), false));
+    let found = reasons.iter().map(of).chain(unjudged).collect();
     let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
     match format {
         VerifyFormat::Junit => Some(formats::junit(&areas)),
@@ -176,8 +179,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     }
     if let (Some(path), None, None) = (args.described(), &args.prefix, &args.root) {
         let candidates = match lock.as_ref().ok_or_else(lock::missing)? {
-            // Without a name, any target of the lock may fit the node.
-            AnyLock::Own(lock) => hosts::Candidates::Targets(lock::targets(lock, args.target.as_deref())?),
+            AnyLock::Own(lock) => hosts::Candidates::of_own(lock, args)?,
             AnyLock::Foreign(lock) => hosts::Candidates::Foreign(lock, args.target.as_deref()),
         };
         return hosts::judge(path, &candidates, &ignored(&project), &registry, args, printer);
@@ -434,7 +436,7 @@ pub(super) fn judge(
         (Against::Nothing, _) => None,
         (Against::Foreign(..), _) => foreign.as_ref().map(|judged| &judged.target),
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
-        (Against::Lock(lock), None) => verify::installed_target(lock, &installed),
+        (Against::Lock(lock), None) => verify::installed_target(lock, &installed, question.require_gpu),
     };
     if let (None, Some(target)) = (&foreign, target)
         && !target.conda.is_empty()

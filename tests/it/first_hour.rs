@@ -1,0 +1,209 @@
+//! What newcomers met: the machine that packages without a framework need, checks in CI, manifests that are written anew.
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::wheel;
+
+fn index() -> IndexServer {
+    let all = vec![
+        ("pypi", wheel("inference", "2.0").needs("nvidia-cuda-runtime~=13.0")),
+        ("pypi", wheel("inference", "1.0").needs("nvidia-cuda-runtime-cu12~=12.0")),
+        ("pypi", wheel("nvidia-cuda-runtime", "13.0.96")),
+        ("pypi", wheel("nvidia-cuda-runtime-cu12", "12.9.79")),
+        ("pypi", wheel("idna", "3.10")),
+        ("pypi", wheel("six", "1.17.0")),
+    ];
+    IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() })
+}
+
+/// The CUDA runtime needs its driver, whatever uses it; what the user needs besides is not known, and is said.
+#[test]
+fn the_runtime_of_packages_without_a_framework() {
+    let server = index();
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"inference\"]\n");
+    let resolve = |driver: &str, code: i32| {
+        let machine = ["--gpu", "A100", "--driver", driver, "--only-index", "pypi", "--force", "--upgrade"];
+        context.run(&[&["resolve"], &machine[..]].concat()).expect(code)
+    };
+    let run = resolve("535.129.03", 0);
+    assert!(
+        run.flat().contains("inference 1.0") && run.flat().contains("driver >= 525.60.13"),
+        "{}",
+        run.shown()
+    );
+    assert!(
+        run.flat().contains("which GPUs inference 1.0 needs is not in envlock's data"),
+        "{}",
+        run.shown()
+    );
+    let run = context.run(&["why", "driver"]).expect(0);
+    assert!(
+        run.flat().contains("nvidia-cuda-runtime-cu12 12.9.79 is the runtime of CUDA 12.9"),
+        "{}",
+        run.shown()
+    );
+    let judged = |driver: &str, code: i32, expected: &str| {
+        let machine = ["--gpu", "A100", "--driver", driver];
+        let run = context.run(&[&["plan", "--lock", "envlock.lock"], &machine[..]].concat()).expect(code);
+        assert!(run.flat().contains(expected), "{}", run.shown());
+    };
+    judged("535.129.03", 3, "unknown");
+    judged("470.82.01", 1, "driver 470.82.01 is below 525.60.13");
+    resolve("580.65.06", 0);
+    assert!(context.read("envlock.lock").contains("name = \"inference\"\nversion = \"2.0\""));
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"inference>=2\"]\n");
+    let run = resolve("535.129.03", 1);
+    for expected in [
+        "nvidia-cuda-runtime 13.0.96 is the runtime of CUDA 13.0",
+        "CUDA 13 needs driver >= 580.65.06",
+        "driver >= 580.65.06",
+        "CUDA 13.0",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    // Without a GPU there is no driver that it needs.
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--force"]).expect(0);
+}
+
+/// Of Pythons that are as good, one that is installed is taken where the machine may be this one.
+#[test]
+#[cfg(unix)]
+fn an_installed_python_is_taken() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"six\"]\n");
+    let bin = context.dir.path().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join("python3.12"), "").unwrap();
+    let python = |more: &[&str]| {
+        let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+        let run = context.run(&[&["resolve", "--only-index", "pypi"], more].concat()).expect(0);
+        let lock: toml::Table = context.read("envlock.lock").parse().unwrap();
+        (lock["target"][0]["python"].as_str().unwrap().to_owned(), run)
+    };
+    let (series, run) = python(&["--gpu", "none"]);
+    assert_eq!(series, "3.12");
+    assert!(run.flat().contains("newest that is installed here"), "{}", run.shown());
+    // Another machine has what it has.
+    assert_ne!(python(&["--gpu", "A100", "--driver", "535.129.03"]).0, "3.12");
+    assert_ne!(python(&["--gpu", "none", "--python", ">=3.13"]).0, "3.12");
+}
+
+#[test]
+fn checks_say_what_they_compare() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    context.write("requirements.txt", "six\n");
+    let base = ["--gpu", "none", "--only-index", "pypi", "--python", "3.12"];
+    context.run(&[&["resolve", "-r", "requirements.txt"], &base[..]].concat()).expect(0);
+    let locked =
+        |more: &[&str], code: i32| context.run(&[&["resolve", "--locked"], more].concat()).expect(code);
+    let run = locked(&["-r", "requirements.txt"], 0);
+    assert!(run.flat().contains("the lock is current for requirements.txt"), "{}", run.shown());
+    assert!(locked(&[], 0).flat().contains("for its own request: no envlock.toml is here"));
+    let itself = "compared with its own request alone; `-r requirements.txt` compares it with that file";
+    assert!(locked(&["--format", "github"], 0).stdout.contains(itself));
+    assert!(locked(&["--format", "junit"], 0).stdout.contains("its own request alone"));
+    for format in ["github", "pre-commit"] {
+        let exported = context.run(&["export", format]).expect(0).stdout;
+        assert!(exported.contains("resolve --locked -r requirements.txt"), "{exported}");
+    }
+    context.write("requirements.txt", "six\nidna\n");
+    let run = locked(&["-r", "requirements.txt"], 1);
+    assert!(
+        run.flat().contains("make it current with `envlock resolve -r requirements.txt`"),
+        "{}",
+        run.shown()
+    );
+    for option in [&["--gpu", "H100"][..], &["--upgrade"]] {
+        let run = locked(option, 2);
+        assert!(run.flat().contains("it checks the lock for its own machines"), "{}", run.shown());
+    }
+    // A file that was exported is compared, and the command that writes it anew is named.
+    let manifest = "[project]\nname = \"x\"\ndependencies = [\"six\"]\n[target.a]\ngpus = [\"none\"]\n[target.b]\ngpus = [\"none\"]\npython = \"3.11\"\n";
+    context.write("envlock.toml", manifest);
+    context.write("envlock.toml", &manifest.replace("\n[target.b]", "\npython = \"3.12\"\n[target.b]"));
+    context.run(&["resolve", "--only-index", "pypi", "--force"]).expect(0);
+    context.run(&["export", "requirements.txt", "--target", "b", "-o", "requirements.b.txt"]).expect(0);
+    let run = locked(&[], 0);
+    assert!(run.flat().contains("`requirements.txt` was not written by envlock"), "{}", run.shown());
+    let exported = context.read("requirements.b.txt");
+    context.write("requirements.b.txt", &format!("{exported}idna\n"));
+    let run = locked(&[], 1);
+    let command = "envlock export requirements.txt --target b -o requirements.b.txt";
+    assert!(run.flat().contains(command) && !run.flat().contains("`envlock resolve`"), "{}", run.shown());
+    assert!(locked(&["--format", "junit"], 1).stdout.contains(command));
+}
+
+#[test]
+fn a_required_gpu_is_not_given_up_for_another_target() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let table = |name: &str, gpus: &str| format!("[target.{name}]\ngpus = [{gpus}]\npython = \"3.12\"\n");
+    let (ci, cluster) =
+        (table("ci", "\"none\""), format!("{}driver = \"535.129.03\"\n", table("cluster", "\"A100\"")));
+    let head = "[project]\nname = \"x\"\ndependencies = [\"six\"]\n";
+    context.write("envlock.toml", &format!("{head}{ci}{cluster}"));
+    context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    context.write("node.toml", "schema = 1\ngpu = []\n[system]\nglibc = \"2.35\"\n");
+    let host = |more: &[&str], code: i32| {
+        context.run(&[&["verify", "--host", "node.toml"], more].concat()).expect(code)
+    };
+    host(&[], 0);
+    host(&["--require-gpu"], 1);
+    host(&["--require-gpu", "--target", "ci"], 0);
+    // The order of the tables decides whose environment.yml it is: another order is another request.
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.write("envlock.toml", &format!("{head}{cluster}{ci}"));
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    assert!(
+        run.flat().contains("the request has the targets cluster, ci, but the lock has ci, cluster"),
+        "{}",
+        run.shown()
+    );
+    context.run(&["resolve"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+}
+
+#[test]
+fn a_limit_that_a_conflict_rests_on_is_named() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = []\n[stack]\ntorch = \"==1.13.1\"\ncuda = \"11.6\"\n",
+    );
+    let asked = ["resolve", "--gpu", "V100", "--driver", "535.129.03", "--only-index", "pypi", "--dry-run"];
+    let run = context.run(&asked).expect(1);
+    assert!(run.flat().contains("you require CUDA 11.6"), "{}", run.shown());
+}
+
+#[test]
+fn a_manifest_that_is_written_anew_keeps_its_machines() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let before = "[project]\nname = \"mine\"\npython = \">=3.11\"\ndependencies = [\"six\"]\n\n[stack]\nsame = false\n\n# the nodes\n[target.gpu]\ngpus = [\"A100\"] # four\ndriver = \"535.129.03\"\n";
+    context.write("envlock.toml", before);
+    context.write("requirements.txt", "idna\n");
+    let run = context.run(&["init", "--force", "--from", "requirements.txt"]).expect(0);
+    assert!(run.flat().contains("kept from the envlock.toml before: [target.gpu]"), "{}", run.shown());
+    let text = context.read("envlock.toml");
+    for part in [
+        "\"idna\"",
+        "# the nodes\n[target.gpu]\ngpus = [\"A100\"] # four\n",
+        "same = false",
+        "\"mine\"",
+        "\">=3.11\"",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("six"), "{text}");
+    // What the file states counts.
+    context.write("environment.yml", "name: other\ndependencies:\n  - python=3.12\n  - idna\n");
+    context.run(&["init", "--force", "--from", "environment.yml"]).expect(0);
+    let text = context.read("envlock.toml");
+    assert!(
+        text.contains("\"other\"") && text.contains("\"3.12\"") && text.contains("[target.gpu]"),
+        "{text}"
+    );
+}

@@ -97,6 +97,10 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
         (None, _, Some(floor)) => out.push_str(&format!(", needs driver >= {floor}")),
         (None, _, None) => {}
     }
+    // The newest build has no code for older GPUs.
+    if capabilities.is_empty() {
+        out.push_str("; the GPU is not known: an older one may need another build");
+    }
     out
 }
 

@@ -152,6 +152,10 @@ pub(super) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
 
 /// A host file with all that it keeps.
 pub(super) fn read_saved_host(path: &std::path::Path) -> Result<SavedHost, CliError> {
+    if path.is_dir() {
+        return Err(CliError::input(format!("`{}` is a folder, not a host file", path.display()))
+            .hint("name one host file; `envlock verify --host DIR` judges a lock for all in a folder"));
+    }
     let text = files::read(path)?.ok_or_else(|| {
         CliError::input(format!("`{}` does not exist", path.display()))
             .hint("write one with `envlock probe --save host.toml`")

@@ -252,7 +252,7 @@ pub(in crate::cli::commands) fn best_on(
     };
     let named = |finding: Finding| match finding.severity {
         Severity::Error => Finding { message: format!("target {name}: {}", finding.message), ..finding },
-        _ => finding,
+        _ => Finding { message: format!("{name}: {}", finding.message), ..finding },
     };
     let findings = area.findings.into_iter().map(named).collect();
     Area { summary, findings, ..area }

@@ -1,12 +1,13 @@
 //! All output: results on stdout; notes, warnings and errors on stderr.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::{ColorChoice, GlobalArgs};
-use super::exit;
+use super::{exit, files};
 use crate::model::text::shell_word;
 
 /// Where and how to print.
@@ -20,7 +21,12 @@ pub(super) struct Printer {
     progress: bool,
     /// `--project`, as a word of a shell: commands that are shown name it too.
     project: Option<String>,
+    /// `--project`.
+    folder: Option<PathBuf>,
 }
+
+/// How messages name envlock's tables.
+const TABLES: [&str; 5] = ["`[stack]", "`[target]", "`[target.", "`[conda]", "`[sync]"];
 
 /// A command of envlock or git for a project in another folder.
 fn command_in(command: &str, project: &str) -> String {
@@ -61,6 +67,7 @@ impl Printer {
             color_err: wanted(std::io::stderr().is_terminal()),
             progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),
             project: args.project.as_ref().map(|folder| shell_word(&folder.display().to_string())),
+            folder: args.project.clone(),
         }
     }
 
@@ -74,6 +81,7 @@ impl Printer {
             color_err: false,
             progress: false,
             project: None,
+            folder: None,
         }
     }
 
@@ -132,8 +140,16 @@ impl Printer {
         }
     }
 
-    /// A text whose commands, in backticks, are for the project that `--project` names.
-    fn in_project(&self, text: &str) -> String {
+    /// A text as it is for this project: its commands, in backticks, name the one of `--project`, and its tables are named
+    /// as the manifest has them.
+    pub fn in_project(&self, text: &str) -> String {
+        let text = &match text.contains("`[") && self.is_in_shared_manifest() {
+            false => text.to_owned(),
+            true => {
+                let own = |table: &str| format!("`[tool.envlock.{}", &table[2..]);
+                TABLES.iter().fold(text.to_owned(), |text, table| text.replace(table, &own(table)))
+            }
+        };
         let Some(project) = &self.project else { return text.to_owned() };
         let mut out = String::with_capacity(text.len());
         for (i, part) in text.split('`').enumerate() {
@@ -147,6 +163,13 @@ impl Printer {
             }
         }
         out
+    }
+
+    /// Whether the project's manifest is another tool's file, which has envlock's tables below `[tool.envlock]`.
+    fn is_in_shared_manifest(&self) -> bool {
+        let folder = files::project_folder(self.folder.as_deref(), true);
+        let manifest = folder.ok().and_then(|folder| files::manifest_in(&folder));
+        manifest.is_some_and(|name| name != files::MANIFEST)
     }
 
     /// A command line for the project that `--project` names.

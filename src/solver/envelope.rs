@@ -3,6 +3,7 @@
 use super::node::{Node, Selected};
 use super::problem::Problem;
 use crate::compatibility::{both, envelope_of, envelope_of_framework};
+use crate::model::platform::Os;
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 
@@ -24,5 +25,7 @@ pub(super) fn of_selection(
     let nothing =
         Envelope { driver: None, coverage: Vec::new(), glibc: None, platform: problem.machine.platform };
     let together = torch.into_iter().chain(frameworks).reduce(both).unwrap_or(nothing);
+    // The release in macOS's tags is that of the system.
+    let glibc = glibc.filter(|_| problem.machine.os() == Os::Linux);
     Envelope { glibc, ..together }
 }

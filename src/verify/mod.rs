@@ -304,8 +304,6 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
         false => host::GpuCode::Known,
     };
     let uses_cuda = target.uses_cuda();
-    // A target for machines without a GPU requires none.
-    let require_gpu = require_gpu && !target.host.has_no_gpu();
     let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
     // A machine without a GPU is what such a target is for.
     if target.host.has_no_gpu() && host.has_no_gpu() {
@@ -322,8 +320,8 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
     area
 }
 
-/// The targets that a machine is held against where none is named. A GPU that is required leaves out those for machines
-/// without one, unless the lock has no other.
+/// The targets that a machine is held against where none is named. Where a GPU is required, those for machines without one
+/// are left out, if the lock has others.
 pub fn candidates(lock: &Lockfile, require_gpu: bool) -> Vec<&Target> {
     let is_for_gpus = |target: &&Target| !target.host.has_no_gpu();
     match require_gpu && lock.targets.iter().any(|target| is_for_gpus(&target)) {

@@ -181,7 +181,7 @@ fn answered_file(
     }
     let text = files::read(&project.folder.join(files::REQUIREMENTS))?;
     if text.is_none_or(|text| text.starts_with(export::REQUIREMENTS_MARK)) {
-        printer.note("no envlock.toml is here: `resolve --locked` in it compares the lock with itself alone");
+        printer.note("no manifest is here: `resolve --locked` in it compares the lock with itself alone");
         return Ok(None);
     }
     let prefix = folder.map(|folder| format!("{}/", folder.trim_end_matches('/'))).unwrap_or_default();

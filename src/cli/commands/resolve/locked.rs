@@ -52,8 +52,14 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         return Err(lock::missing());
     };
     let mut exports: Vec<(String, String)> = Vec::new();
+    // Without a manifest, the lock is compared with itself: nothing else describes its targets.
+    let described = match has_no_manifest(check) {
+        true => lockfile::read_request(&lock.request)?.targets,
+        false => check.request.targets.clone(),
+    };
+    let request = &Request { targets: described, ..check.request.clone() };
     let mut reasons: Vec<String> =
-        lockfile::stale(lock, check.request, check.registry).iter().map(ToString::to_string).collect();
+        lockfile::stale(lock, request, check.registry).iter().map(ToString::to_string).collect();
     if reasons.is_empty() {
         let of_target =
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
@@ -81,9 +87,9 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             format!("envlock resolve{}", files.concat())
         }
     };
-    let with_fix = reasons.iter().map(|reason| (reason.as_str(), again.as_str()));
-    let with_fix =
-        with_fix.chain(exports.iter().map(|(reason, command)| (reason.as_str(), command.as_str())));
+    let fixes = reasons.iter().map(|reason| (reason, &again));
+    let fixes = fixes.chain(exports.iter().map(|(reason, command)| (reason, command)));
+    let with_fix = fixes.map(|(reason, command)| (reason.as_str(), printer.command(command)));
     let itself = compared_with_itself(check);
     let report = verify::report_of_lock(
         format,
@@ -123,7 +129,7 @@ fn has_no_manifest(check: &Check<'_>) -> bool {
 
 /// That a lock was compared with its own request alone, for a report.
 fn compared_with_itself(check: &Check<'_>) -> Option<String> {
-    let what = "no envlock.toml is here: the lock was compared with its own request alone";
+    let what = "no manifest is here: the lock was compared with its own request alone";
     let is_there = check.project.folder.join(files::REQUIREMENTS).is_file();
     let more = if is_there { "; `-r requirements.txt` compares it with that file" } else { "" };
     has_no_manifest(check).then(|| format!("{what}{more}"))
@@ -135,7 +141,7 @@ fn current(check: &Check<'_>) -> String {
     if let [file, ..] = check.project.reads.as_slice() {
         text.push_str(&format!(" for {}", clean(&file.display().to_string(), 100)));
     } else if has_no_manifest(check) {
-        text.push_str(" for its own request: no envlock.toml is here to compare it with");
+        text.push_str(" for its own request: no manifest is here to compare it with");
     }
     if check.args.check_hashes {
         text.push_str(match check.global.offline {

@@ -42,7 +42,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) ->
     let result = resolve(global, args, printer);
     if let (Err(error), Some(format), true) =
         (&result, args.solve.format.filter(|_| !printer.json), args.solve.only_checks())
-        && let Some(text) = super::verify::report_of_error(format, error)
+        && let Some(text) = super::verify::report_of_error(format, error, printer)
     {
         // Who reads the report reads nothing else.
         printer.raw(&text);
@@ -75,6 +75,16 @@ pub(super) fn run_in(
     let lines = old.as_ref().map(|l| l.request.as_slice());
     let request = settings::request(project, packages, args, lines, &registry)?;
     owned::check(project, args, &request)?;
+    if let Some(lines) = lines
+        && project.manifest.is_none()
+        && (packages.is_empty() && manifest.is_none())
+        && lockfile::names_targets(lines)
+        && !args.only_checks()
+        && !args.force
+    {
+        return Err(CliError::usage("the lock has targets, and the manifest that described them is not here")
+            .hint("restore the manifest from version control; `envlock resolve --force` locks for this machine alone"));
+    }
     let (request, kept) = match lines {
         // A run without such options keeps those that the lock was made with.
         Some(lines)

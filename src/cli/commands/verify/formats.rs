@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::cli::args::VerifyFormat;
 use crate::cli::error::CliError;
 use crate::cli::exit;
+use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
 use crate::verify::{Area, Verdict};
@@ -180,9 +181,10 @@ fn short_name(node: &str) -> String {
 }
 
 /// A question that could not be answered, in a format whose readers see nothing else; `None` for the others.
-pub(super) fn of_error(format: VerifyFormat, error: &CliError) -> Option<String> {
+pub(super) fn of_error(format: VerifyFormat, error: &CliError, printer: &Printer) -> Option<String> {
     let code = error.code.as_str();
-    let hint = error.hint.iter().map(|hint| format!(". Hint: {hint}")).collect::<String>();
+    let hint =
+        error.hint.iter().map(|hint| format!(". Hint: {}", printer.in_project(hint))).collect::<String>();
     let message = clean(&format!("{}{hint}", error.message), MAX_MESSAGE);
     Some(match format {
         VerifyFormat::Line => {

@@ -49,7 +49,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     // With `--json` the caller prints it.
     if let Err(error) = &result
         && !printer.json
-        && let Some(text) = formats::of_error(args.format, error)
+        && let Some(text) = formats::of_error(args.format, error, printer)
     {
         // Who reads the report reads nothing else. What cannot be written either is said with the error.
         let _ = output::put(&text, args, printer);
@@ -69,12 +69,12 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
 /// `unjudged`: what the lock was not compared with. `folder` is the project's.
 pub(super) fn report_of_lock(
     format: VerifyFormat,
-    reasons: &[(&str, &str)],
+    reasons: &[(&str, String)],
     unjudged: Option<&str>,
     folder: &Path,
 ) -> Option<String> {
-    let of = |(reason, command): &(&str, &str)| {
-        let fix = Some(Fix::command((*command).to_owned()));
+    let of = |(reason, command): &(&str, String)| {
+        let fix = Some(Fix::command(command.clone()));
         Finding { fix, ..findings::stale_lock(reason, true) }
     };
     let unjudged =
@@ -90,8 +90,8 @@ pub(super) fn report_of_lock(
 }
 
 /// A question that could not be answered, in such a format.
-pub(super) fn report_of_error(format: VerifyFormat, error: &CliError) -> Option<String> {
-    formats::of_error(format, error)
+pub(super) fn report_of_error(format: VerifyFormat, error: &CliError, printer: &Printer) -> Option<String> {
+    formats::of_error(format, error, printer)
 }
 
 /// Refuses options that contradict each other.

@@ -219,6 +219,7 @@ mod tests {
             [
                 "`numpy >=1.26|<1` is not supported in envlock.toml",
                 "`ffmpeg`: conda's package holds no Python package: to install with conda or the system",
+                "`--hash`: the lock has the hashes that the index states",
                 "`--extra-index-url https://x/` is not supported in envlock.toml"
             ]
         );

@@ -111,6 +111,14 @@ impl Imported {
             .push(format!("`{}` is not supported in envlock.toml", clean(&without_logins(what), 80)));
     }
 
+    /// Leaves out the hashes of a file, once for all.
+    fn leave_out_hashes(&mut self) {
+        let text = "`--hash`: the lock has the hashes that the index states";
+        if !self.left_out.iter().any(|known| known == text) {
+            self.left_out.push(text.to_owned());
+        }
+    }
+
     fn leave_out_because(&mut self, what: &str, why: &str) {
         self.left_out.push(format!("`{}`: {}", clean(&without_logins(what), 80), clean(why, 200)));
     }

@@ -90,8 +90,8 @@ pub(super) fn without_options(out: &mut Imported, line: &str) -> String {
             Some(digest) if requirement.contains("://") && !requirement.contains(['#', ';']) => {
                 requirement.push_str(&format!("#sha256={}", digest.trim()));
             }
-            Some(_) => {}
-            None if option.starts_with("hash") => {}
+            Some(_) => out.leave_out_hashes(),
+            None if option.starts_with("hash") => out.leave_out_hashes(),
             None => out.option(&format!("--{}", option.trim())),
         }
     }

@@ -417,6 +417,10 @@ impl Telling<'_, '_> {
         if wanted < *first {
             return Some(format!("{} {name} from {first}, and {wanted} is older", self.has_words()));
         }
+        // One that is there: another part of the request excludes it.
+        if table.versions.contains(&wanted) {
+            return None;
+        }
         let source = self.problem.registry.stack_source();
         if wanted > *last {
             return Some(format!("the newest {name} in {source} is {last}"));

@@ -98,8 +98,10 @@ pub(super) fn run(
     for answer in &answers {
         show(printer, answer);
     }
-    // Environments of one lock usually need the same change; where one runs, the machine is locked for.
-    let unanswered = answers.iter().filter(|_| verdict != Verdict::Runs);
+    // Environments of one lock usually need the same change. A target that runs is the one for this machine; the
+    // environments of another tool's lock are not each for a machine.
+    let is_locked_for = tool == "envlock" && verdict == Verdict::Runs;
+    let unanswered = answers.iter().filter(|_| !is_locked_for);
     let mut fixes: Vec<String> = unanswered.filter_map(Answer::fix).collect();
     fixes.dedup();
     for fix in fixes {

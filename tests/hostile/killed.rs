@@ -38,7 +38,7 @@ fn a_killed_run_leaves_nothing_half_done() {
     assert!(command("2.0").status().unwrap().success());
     let whole = start.elapsed();
     let mut seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos();
-    let (mut killed, mut noticed) = (0, 0);
+    let (mut killed, mut noticed, mut abandoned) = (0, 0, 0);
     for round in 0..kills {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let mut child = command(if round % 2 == 0 { "1.0" } else { "2.0" }).spawn().unwrap();
@@ -50,7 +50,15 @@ fn a_killed_run_leaves_nothing_half_done() {
         unsafe { libc::kill(child.id() as i32, signal) };
         let status = child.wait().unwrap();
         killed += u32::from(status.signal().is_some() || status.code() == Some(130));
-        assert_eq!(leftovers(&context.project()), Vec::<String>::new(), "round {round}");
+        // Between the name that a file gets first and the rename, nothing but SIGKILL ends a run; a later one, ten minutes after,
+        // removes what that leaves.
+        let left = leftovers(&context.project());
+        let most = usize::from(signal == libc::SIGKILL);
+        assert!(left.len() <= most, "round {round}: {left:?}");
+        abandoned += left.len();
+        for name in left {
+            std::fs::remove_file(context.project().join(name)).unwrap();
+        }
         let lock = context.read("envlock.lock");
         let locked = version_of(&lock, "name = \"other\"\nversion = \"");
         let in_environment = version_of(&context.read("environment.yml"), "- other==");
@@ -62,7 +70,9 @@ fn a_killed_run_leaves_nothing_half_done() {
         context.run(&["resolve"]).expect(0);
         context.run(&["resolve", "--locked"]).expect(0);
     }
-    println!("{kills} rounds: {killed} killed, {noticed} between two files and noticed, 0 torn, 0 leftovers");
+    println!(
+        "{kills} rounds: {killed} killed, {noticed} between two files and noticed, 0 torn, {abandoned} temporary files"
+    );
 }
 
 /// What is read from wheels is kept in the cache: a killed run leaves nothing there that a later one would believe.

@@ -97,6 +97,11 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
         (None, _, Some(floor)) => out.push_str(&format!(", needs driver >= {floor}")),
         (None, _, None) => {}
     }
+    // Where no build has wheels for the Python of the text, another Python is part of the fix.
+    let of_text = situation.facts.python.as_deref().and_then(series);
+    if of_text.is_some_and(|python| python != solution.python) {
+        out.push_str(&format!(", needs Python {}", solution.python));
+    }
     // The newest build has no code for older GPUs.
     if capabilities.is_empty() {
         out.push_str("; the GPU is not known: an older one may need another build");

@@ -402,6 +402,29 @@ fn an_unknown_error_is_not_healthy() {
     );
 }
 
+/// What a fix rests on is said: a GPU that is not known, another Python. NumPy's messages have a direction.
+#[test]
+fn a_fix_says_what_it_rests_on() {
+    let context = TestContext::new().with_shipped_registry();
+    let kernel = "RuntimeError: CUDA error: no kernel image is available for execution on the device";
+    let machine = "GPU 0: NVIDIA H100 80GB HBM3\nNvidia driver version: 535.129.03";
+    let numpy = "may indicate binary incompatibility. Expected 88 from C header, got";
+    for (text, told) in [
+        (kernel.to_owned(), "the GPU is not known: an older one may need another build"),
+        (format!("Python version: 3.7.10\nPyTorch version: 1.13.1+cu117\n{machine}\n{kernel}"), "needs Python 3."),
+        (format!("ValueError: numpy.ndarray size changed, {numpy} 80 from PyObject"), "--upgrade \"numpy<2\""),
+        (format!("ValueError: numpy.dtype size changed, {numpy} 96 from PyObject"), "runs with NumPy 1"),
+        (
+            "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False."
+                .to_owned(),
+            "map_location",
+        ),
+    ] {
+        let run = diagnose(&context, &text, &[]);
+        assert!(run.flat().contains(told), "{}", run.shown());
+    }
+}
+
 #[test]
 fn fixes_fit_the_setup() {
     let context = TestContext::new().with_shipped_registry();

@@ -77,6 +77,13 @@ pub(super) fn check_owner(_file: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Whether the manifest of the project that `--project` names is another tool's file, which has envlock's tables below
+/// `[tool.envlock]`.
+pub(super) fn has_shared_manifest(project: Option<&Path>) -> bool {
+    let folder = project_folder(project, true).ok();
+    folder.and_then(|folder| manifest_in(&folder)).is_some_and(|name| name != MANIFEST)
+}
+
 /// The name of a folder's manifest: `envlock.toml`, else a `pyproject.toml` or `pixi.toml` with `[tool.envlock]`.
 pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
     if folder.join(MANIFEST).is_file() {

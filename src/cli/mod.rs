@@ -86,7 +86,7 @@ pub fn run() -> ExitCode {
             return ExitCode::from(exit::CANNOT_ANSWER);
         }
     };
-    let printer = printer::Printer::new(&args.global);
+    let printer = printer::Printer::new(&args.global, files::has_shared_manifest);
     let chosen = match args.command.uses_cache() {
         true => cache_folder::choose(&mut args.global, &printer),
         false => cache_folder::none(&mut args.global),

@@ -1,13 +1,13 @@
 //! All output: results on stdout; notes, warnings and errors on stderr.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::{ColorChoice, GlobalArgs};
-use super::{exit, files};
+use super::exit;
 use crate::model::text::shell_word;
 
 /// Where and how to print.
@@ -23,6 +23,9 @@ pub(super) struct Printer {
     project: Option<String>,
     /// `--project`.
     folder: Option<PathBuf>,
+    /// Whether the manifest of the project of `--project` is another tool's file, with envlock's tables below
+    /// `[tool.envlock]`.
+    has_shared_manifest: fn(Option<&Path>) -> bool,
 }
 
 /// How messages name envlock's tables.
@@ -49,7 +52,7 @@ pub(super) const WARN: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
 
 impl Printer {
-    pub fn new(args: &GlobalArgs) -> Printer {
+    pub fn new(args: &GlobalArgs, has_shared_manifest: fn(Option<&Path>) -> bool) -> Printer {
         let wanted = |terminal: bool| match args.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -68,6 +71,7 @@ impl Printer {
             progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),
             project: args.project.as_ref().map(|folder| shell_word(&folder.display().to_string())),
             folder: args.project.clone(),
+            has_shared_manifest,
         }
     }
 
@@ -82,6 +86,7 @@ impl Printer {
             progress: false,
             project: None,
             folder: None,
+            has_shared_manifest: |_| false,
         }
     }
 
@@ -143,7 +148,7 @@ impl Printer {
     /// A text as it is for this project: its commands, in backticks, name the one of `--project`, and its tables are named
     /// as the manifest has them.
     pub fn in_project(&self, text: &str) -> String {
-        let text = &match text.contains("`[") && self.is_in_shared_manifest() {
+        let text = &match text.contains("`[") && (self.has_shared_manifest)(self.folder.as_deref()) {
             false => text.to_owned(),
             true => {
                 let own = |table: &str| format!("`[tool.envlock.{}", &table[2..]);
@@ -163,13 +168,6 @@ impl Printer {
             }
         }
         out
-    }
-
-    /// Whether the project's manifest is another tool's file, which has envlock's tables below `[tool.envlock]`.
-    fn is_in_shared_manifest(&self) -> bool {
-        let folder = files::project_folder(self.folder.as_deref(), true);
-        let manifest = folder.ok().and_then(|folder| files::manifest_in(&folder));
-        manifest.is_some_and(|name| name != files::MANIFEST)
     }
 
     /// A command line for the project that `--project` names.

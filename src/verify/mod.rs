@@ -304,6 +304,8 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
         false => host::GpuCode::Known,
     };
     let uses_cuda = target.uses_cuda();
+    // A target for machines without a GPU requires none: a lock for the CPU runs on such a node.
+    let require_gpu = require_gpu && !target.host.has_no_gpu();
     let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
     // A machine without a GPU is what such a target is for.
     if target.host.has_no_gpu() && host.has_no_gpu() {

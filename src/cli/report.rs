@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::printer::{DIM, Printer, wrap};
 use crate::compatibility::is_cuda;
 use crate::model::capability::ComputeCapability;
+use crate::model::conda::{CUDNN, NCCL};
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::part::Part;
@@ -95,10 +96,10 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         let chosen =
             |names: &[&str]| of_conda(names).filter(|_| is_of_conda).unwrap_or_else(|| pinned("torch"));
         if let Some(cudnn) = &stack.cudnn {
-            rows.push(("cudnn".into(), cudnn.to_string(), chosen(&["libcudnn", "cudnn"])));
+            rows.push(("cudnn".into(), cudnn.to_string(), chosen(&CUDNN)));
         }
         if let Some(nccl) = &stack.nccl {
-            rows.push(("nccl".into(), nccl.to_string(), chosen(&["nccl"])));
+            rows.push(("nccl".into(), nccl.to_string(), chosen(&[NCCL])));
         }
         match s.packages.iter().find(|p| p.name == "triton") {
             Some(triton) => {
@@ -125,7 +126,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         rows.extend(requested_rows(s, request));
     }
     let is_of_stack =
-        |name: &str| [PYTORCH, "cudnn", "libcudnn", "nccl"].contains(&name) || COMPANIONS.contains(&name);
+        |name: &str| [PYTORCH, NCCL].contains(&name) || CUDNN.contains(&name) || COMPANIONS.contains(&name);
     for spec in request.conda.specs.iter().filter(|spec| s.stack.is_none() || !is_of_stack(spec.name())) {
         let found = s.conda.iter().find(|package| package.name.eq_ignore_ascii_case(spec.name()));
         rows.extend(found.map(|p| (p.name.clone(), p.version.clone(), format!("from {}", p.channel))));

@@ -24,6 +24,7 @@ pub fn cudnn_drops<'r>(
 ) -> Option<&'r CudnnFloor> {
     registry.cudnn_floor(cudnn?).filter(|floor| gpu < floor.min)
 }
+
 /// The compute capabilities that a machine of a platform can have: Tegra GPUs exist only on 64-bit Arm.
 pub(super) fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
     let mut all: Vec<ComputeCapability> =

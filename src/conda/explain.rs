@@ -12,6 +12,7 @@ use crate::model::request::Origin;
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
+use crate::registry::conda_builds::OF_CHANNEL;
 
 /// A conflict, and the specs of the question that it rests on.
 #[derive(Debug)]
@@ -147,7 +148,7 @@ impl Explainer<'_> {
                     self.asked.channels.join(", ")
                 ),
                 parties: Vec::new(),
-                source: "the records of the channel".to_owned(),
+                source: OF_CHANNEL.to_owned(),
             });
         }
         Ok(out)
@@ -166,7 +167,7 @@ impl Explainer<'_> {
                     false => format!("no package `{}` in {channels}", clean(&name, 60)),
                 },
                 parties: vec![Party::package(name.as_str())],
-                source: "the records of the channel".to_owned(),
+                source: OF_CHANNEL.to_owned(),
             }));
         };
         let matching = self.records.matching(spec)?;
@@ -180,7 +181,7 @@ impl Explainer<'_> {
                     false => format!("{channels} has {name} {} to {}{builds}", first.version, last.version),
                 },
                 parties: vec![Party::package(name.as_str())],
-                source: "the records of the channel".to_owned(),
+                source: OF_CHANNEL.to_owned(),
             }));
         }
         let left_out: Vec<&String> =
@@ -224,7 +225,7 @@ impl Explainer<'_> {
                         clean(spec, 60)
                     ),
                     parties: vec![Party::package(package.name.as_str()), party.clone()],
-                    source: "the records of the channel".to_owned(),
+                    source: OF_CHANNEL.to_owned(),
                 });
                 break;
             }
@@ -279,7 +280,7 @@ impl Explainer<'_> {
             kind: ReasonKind::Fact,
             text: format!("{chain}, and conda's {name} is not installed beside the stack of PyPI"),
             parties: vec![Party::package(name)],
-            source: "the records of the channel".to_owned(),
+            source: OF_CHANNEL.to_owned(),
         }))
     }
 
@@ -335,7 +336,7 @@ impl Explainer<'_> {
                     kind: ReasonKind::Fact,
                     text,
                     parties: vec![Party::package(own.name.as_str())],
-                    source: "the records of the channel".to_owned(),
+                    source: OF_CHANNEL.to_owned(),
                 })
                 .collect());
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use url::Url;
 
-use crate::model::conda::name_of_spec;
+use crate::model::conda::{name_of_file, name_of_spec};
 use crate::model::text::clean;
 
 /// Maximum number of records of one name.
@@ -126,10 +126,7 @@ impl Repodata {
                 from..from + part.len()
             };
             for (file, record) in document.packages.0.into_iter().chain(document.conda.0) {
-                let mut parts = file.rsplitn(3, '-');
-                let (Some(_), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-                    continue;
-                };
+                let Some(name) = name_of_file(file) else { continue };
                 let records = by_name.entry(name.into()).or_default();
                 if records.len() < MAX_OF_NAME {
                     records.push((span(file), span(record.get())));

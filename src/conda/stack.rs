@@ -97,11 +97,15 @@ impl Stack {
         out
     }
 
-    /// The pages of the packages, as an index would have them: one wheel for each package and Python.
-    pub fn pages(&self) -> impl Iterator<Item = (&'static str, ProjectPage, Vec<String>)> + '_ {
+    /// The pages of the packages, as an index would have them: one wheel for each package and Python. The names of the files
+    /// stand beside their versions.
+    pub fn pages(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, ProjectPage, BTreeMap<String, &Version>)> + '_ {
         std::iter::once("torch").chain(COMPANIONS).map(|name| {
             let own = self.packages.iter().filter(move |(of, ..)| *of == name);
             let mut files: BTreeMap<String, RawFile> = BTreeMap::new();
+            let mut versions: BTreeMap<String, &Version> = BTreeMap::new();
             for (_, version, python, package) in own {
                 let tag = python.map_or("py3".to_owned(), |minor| format!("cp3{minor}"));
                 let filename = format!("{name}-{version}-{tag}-none-any.whl");
@@ -113,10 +117,10 @@ impl Stack {
                     uploaded: Some(Timestamp::from_seconds(0)),
                     ..RawFile::default()
                 };
+                versions.insert(filename.clone(), version);
                 files.insert(filename, file);
             }
-            let names = files.keys().cloned().collect();
-            (name, ProjectPage::from_files(name, files.into_values()), names)
+            (name, ProjectPage::from_files(name, files.into_values()), versions)
         })
     }
 

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, address, beside_conda, extra_indexes, in_two_steps, pinned, without_hash};
+use super::{
+    ExportError, address, beside_conda, channels, extra_indexes, in_two_steps, pinned, without_hash,
+};
 use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
@@ -112,20 +114,6 @@ pub fn conda_environment(
         let _ = writeln!(out, "      - {requirement}{hashes}");
     }
     Ok(out)
-}
-
-/// The channels of a target's conda packages by name.
-fn channels(target: &Target) -> Vec<&str> {
-    let mut out: Vec<&str> = Vec::new();
-    for package in &target.conda {
-        if !out.contains(&package.channel.as_str()) {
-            out.push(&package.channel);
-        }
-    }
-    if out.is_empty() {
-        out.push("conda-forge");
-    }
-    out
 }
 
 /// The comment about a framework that opens CUDA's libraries by name.

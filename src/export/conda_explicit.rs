@@ -23,7 +23,7 @@ pub fn conda_explicit(target: &Target, name: &str, alias: &str) -> Result<String
          # conda create -n {} --file FILE, then the packages of PyPI: envlock sync --prefix DIR\n\
          # platform: {}\n@EXPLICIT\n",
         super::environment_name(name),
-        super::subdir(target.platform)
+        target.platform.conda_subdir()
     );
     let alias = crate::model::text::without_logins(alias.trim_end_matches('/'));
     for package in &target.conda {

@@ -24,7 +24,7 @@ pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use conda_explicit::{EXPLICIT_MARK, conda_explicit};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
-pub use pixi::{PIXI_MARK, pixi, subdir};
+pub use pixi::{PIXI_MARK, pixi};
 pub use pixi_lock::{PIXI_LOCK_MARK, Places, pixi_lock};
 pub use pixi_project::{Machine as PixiMachine, PixiError, with_machines};
 pub use pylock::pylock;
@@ -33,6 +33,7 @@ pub use uv::{UV_MARK, uv};
 pub use uv_project::{Scope as UvScope, UvError, UvTables};
 
 use crate::lockfile::Target;
+use crate::model::conda::CONDA_FORGE;
 use crate::model::level::Level;
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
@@ -118,6 +119,20 @@ fn pip_constrains_builds(target: &Target) -> bool {
 fn installable(target: &Target) -> Result<Vec<&ChosenPackage>, ExportError> {
     check(target)?;
     Ok(target.installed_always().collect())
+}
+
+/// The channels of a target's conda packages by name; `conda-forge` has the Python of one without.
+fn channels(target: &Target) -> Vec<&str> {
+    let mut out: Vec<&str> = Vec::new();
+    for package in &target.conda {
+        if !out.contains(&package.channel.as_str()) {
+            out.push(&package.channel);
+        }
+    }
+    if out.is_empty() {
+        out.push(CONDA_FORGE);
+    }
+    out
 }
 
 /// The packages of PyPI that are always installed, beside those of conda, checked to be installable.

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{ExportError, address, beside_conda, in_two_steps};
+use super::{ExportError, address, beside_conda, channels, in_two_steps};
 use crate::lockfile::Target;
-use crate::model::platform::Platform;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
@@ -32,9 +31,9 @@ pub fn pixi(
          # `pixi install` locks these versions in pixi.lock; `envlock verify --prefix .pixi/envs/default` compares.\n\n\
          [workspace]\nname = {}\nchannels = [{}]\nrequires-pixi = \">=0.71\"\n",
         toml_string(name),
-        channels(target).join(", ")
+        channels(target).into_iter().map(toml_string).collect::<Vec<_>>().join(", ")
     );
-    let mut machine = vec![format!("platform = \"{}\"", subdir(target.platform))];
+    let mut machine = vec![format!("platform = \"{}\"", target.platform.conda_subdir())];
     machine.extend(cuda.map(|cuda| format!("cuda = {}", toml_string(cuda))));
     machine.extend(target.envelope.glibc.as_ref().map(|glibc| format!("glibc = \"{glibc}\"")));
     let _ = writeln!(out, "platforms = [{{ {} }}]", machine.join(", "));
@@ -84,21 +83,6 @@ pub fn pixi(
     Ok(out)
 }
 
-/// The channels of the packages, as TOML strings; `conda-forge` has the Python of a lock without conda packages.
-fn channels(target: &Target) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    for channel in target.conda.iter().map(|package| package.channel.as_str()) {
-        let text = toml_string(channel);
-        if !out.contains(&text) {
-            out.push(text);
-        }
-    }
-    if out.is_empty() {
-        out.push(toml_string("conda-forge"));
-    }
-    out
-}
-
 /// What pixi requires of a package.
 fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Result<String, ExportError> {
     let version = toml_string(&format!("=={}", package.version));
@@ -117,9 +101,4 @@ fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Resul
         }
         Source::Path(path) => format!("{{ path = {} }}", toml_string(path)),
     })
-}
-
-/// conda's name of a platform: `linux-64`.
-pub fn subdir(platform: Platform) -> &'static str {
-    platform.conda_subdir()
 }

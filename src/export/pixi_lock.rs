@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, beside_conda};
+use super::{ExportError, beside_conda, channels};
 use crate::lockfile::Target;
 use crate::model::source::Source;
 use crate::model::text::without_logins;
@@ -33,12 +33,6 @@ pub fn pixi_lock(target: &Target, places: &Places<'_>) -> Result<String, ExportE
     // A JSON string is one of YAML.
     let quote = |text: &str| serde_json::Value::from(text).to_string();
     let alias = without_logins(places.channel_alias.trim_end_matches('/'));
-    let mut channels: Vec<&str> = Vec::new();
-    for package in &target.conda {
-        if !channels.contains(&package.channel.as_str()) {
-            channels.push(&package.channel);
-        }
-    }
     let (mut listed, mut packages) = (String::new(), String::new());
     for package in &target.conda {
         let url = quote(&format!("{alias}/{}/{}/{}", package.channel, package.subdir, package.file));
@@ -86,7 +80,7 @@ pub fn pixi_lock(target: &Target, places: &Places<'_>) -> Result<String, ExportE
     let mut out = format!(
         "{PIXI_LOCK_MARK}, from envlock.lock, for the pixi.toml of `envlock export pixi`.\nversion: 6\nenvironments:\n  default:\n    channels:\n"
     );
-    for channel in channels {
+    for channel in channels(target) {
         let _ = writeln!(out, "    - url: {}", quote(&format!("{alias}/{channel}/")));
     }
     if let Some(pypi) = places.pypi {
@@ -95,7 +89,7 @@ pub fn pixi_lock(target: &Target, places: &Places<'_>) -> Result<String, ExportE
     let _ = write!(
         out,
         "    packages:\n      {}:\n{listed}packages:\n{packages}",
-        super::subdir(target.platform)
+        target.platform.conda_subdir()
     );
     Ok(out)
 }

@@ -10,6 +10,7 @@ use crate::compatibility::{
     unknown_cuda_user, with_code_of, with_machine_specs,
 };
 use crate::lockfile::Target;
+use crate::model::conda::CUDNN;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::level::Level;
@@ -408,8 +409,7 @@ impl Judged {
             });
             // conda-forge's libtorch and pytorch are built together.
             if let Some(row) = row.filter(|_| framework_name == "torch") {
-                let cudnn =
-                    self.conda.iter().find(|record| ["cudnn", "libcudnn"].contains(&record.name.as_str()));
+                let cudnn = self.conda.iter().find(|record| CUDNN.contains(&record.name.as_str()));
                 let cudnn: Option<DottedVersion> = cudnn.and_then(|record| record.version.parse().ok());
                 let needs = Needs {
                     cuda: Some(&row.cuda),

@@ -15,7 +15,7 @@ use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::Target;
 use crate::compatibility::with_machine_specs;
-use crate::model::conda::name_of_spec;
+use crate::model::conda::{name_of_spec, specs_of};
 use crate::model::direct::{Direct, shown_repository, without_login};
 use crate::model::image_digest::ImageDigest;
 use crate::model::index_owner::owner;
@@ -357,11 +357,7 @@ impl Checked<'_> {
         let own = &self.target.envelope;
         let mut needed =
             Envelope { driver: None, coverage: Vec::new(), glibc: None, platform: self.target.platform };
-        let specs = self.target.conda.iter().flat_map(|package| {
-            let specs = package.depends.iter().chain(&package.constrains);
-            specs.map(|spec| (package.name.as_str(), spec.as_str()))
-        });
-        with_machine_specs(self.registry, &mut needed, specs);
+        with_machine_specs(self.registry, &mut needed, specs_of(&self.target.conda));
         for (what, stated, needed) in
             [("glibc", &own.glibc, &needed.glibc), ("driver", &own.driver, &needed.driver)]
         {

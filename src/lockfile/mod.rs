@@ -158,6 +158,11 @@ impl Target {
         pytorch.filter(|_| self.stack.is_some() && self.package("torch").is_none())
     }
 
+    /// Whether it has torch or another framework.
+    pub fn has_framework(&self) -> bool {
+        self.stack.is_some() || !self.frameworks.is_empty()
+    }
+
     /// Whether it has a framework that uses an NVIDIA GPU, or packages that bring the CUDA runtime.
     pub fn uses_cuda(&self) -> bool {
         let by_torch = self.stack.as_ref().is_some_and(|stack| is_cuda(&stack.variant));

@@ -4,7 +4,7 @@
 //! prefixed by `option`: such a lock is current for a manifest without that limit.
 
 use super::error::LockError;
-use crate::model::conda::CondaSpec;
+use crate::model::conda::{CONDA_FORGE, CondaSpec};
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
 use crate::model::part::Part;
@@ -199,7 +199,16 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         }
         SAME if value == "torch" => request.same_torch = Some(true),
         SAME if value == "none" => request.same_torch = Some(false),
-        TARGET => request.targets.push(value.to_owned()),
+        TARGET => {
+            // `old driver=535.129.03 source=conda-forge gpus=NVIDIA V100`
+            let name = value.split(' ').next()?;
+            let head = value.split(" gpus=").next()?;
+            if let Some(source) = head.split(' ').find_map(|word| word.strip_prefix("source=")) {
+                let stack = (source == CONDA_FORGE).then(|| Origin::from(format!("target.{name}").as_str()));
+                request.conda.stack_of_targets.insert(name.to_owned(), stack);
+            }
+            request.targets.push(value.to_owned());
+        }
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
         CONDA_CHANNELS => request.conda.channels = value.split(' ').map(str::to_owned).collect(),
         CONDA => request.conda.specs.push(CondaSpec { text: value.to_owned(), origin }),
@@ -296,7 +305,10 @@ mod tests {
         );
         let lists = (
             prop::collection::vec(prop::sample::select(vec!["GT 1030", "6.1", "NVIDIA T400 4GB"]), 0..3),
-            prop::collection::vec(prop::sample::select(vec!["a driver=535.129.03 gpus=A100;sm_90"]), 0..2),
+            prop::collection::vec(
+                prop::sample::select(vec!["a driver=535.129.03 gpus=A100;sm_90", "b source=pypi"]),
+                0..2,
+            ),
             prop::collection::vec(prop::sample::select(vec!["corp-*", "alpha", "z-tools"]), 1..3),
             prop::bool::ANY,
         );

@@ -1,8 +1,17 @@
 //! Packages of conda channels: what a request asks for, and what a build string tells.
 
+use std::collections::BTreeMap;
+
 use super::limit::Origin;
 use super::source::CondaPackage;
 use super::version::DottedVersion;
+
+/// The channel whose builds of torch the registry knows.
+pub const CONDA_FORGE: &str = "conda-forge";
+/// conda's names of cuDNN, of the library alone first.
+pub const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
+/// conda's name of NCCL.
+pub const NCCL: &str = "nccl";
 
 /// What a request asks of conda channels.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,6 +22,8 @@ pub struct CondaRequest {
     pub specs: Vec<CondaSpec>,
     /// Where it is written that torch and its companions come from the channels; from PyPI and the pytorch index if absent.
     pub stack: Option<Origin>,
+    /// The same of targets that state it themselves, by the target's name.
+    pub stack_of_targets: BTreeMap<String, Option<Origin>>,
 }
 
 impl CondaRequest {
@@ -50,6 +61,19 @@ pub fn name_of_spec(spec: &str) -> &str {
     plain.split([' ', '=', '<', '>', '!', '~', '[', '@']).next().unwrap_or(plain)
 }
 
+/// The name of the package in the name of a file: `libcudnn-dev` of `libcudnn-dev-9.10.2.21-h58dd1b1_0.conda`.
+pub fn name_of_file(file: &str) -> Option<&str> {
+    file.rsplitn(3, '-').nth(2)
+}
+
+/// What packages require of others and of the machine, with the names of the packages: `depends` and `constrains`.
+pub fn specs_of(packages: &[CondaPackage]) -> impl Iterator<Item = (&str, &str)> {
+    packages.iter().flat_map(|package| {
+        let specs = package.depends.iter().chain(&package.constrains);
+        specs.map(|spec| (package.name.as_str(), spec.as_str()))
+    })
+}
+
 /// What a package asks of a virtual package: `__cuda >=12.8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineSpec {
@@ -72,10 +96,10 @@ pub fn machine_spec(text: &str) -> Option<MachineSpec> {
     name.starts_with("__").then(|| MachineSpec { name: name.to_owned(), at_least: lower, build })
 }
 
-/// The lowest version that match specs of some packages admit: `9.10.2.21` of `cudnn >=9.10.2.21,<10.0a0`.
-pub fn lowest(specs: &[String], names: &[&str]) -> Option<DottedVersion> {
-    let of_names = specs.iter().filter(|spec| names.contains(&name_of_spec(spec)));
-    of_names.filter_map(|spec| lower_bound(spec.split_once(' ')?.1.split(' ').next()?)).max()
+/// The lowest version of a package that match specs admit: `9.10.2.21` of `cudnn >=9.10.2.21,<10.0a0`.
+pub fn lowest(specs: &[String], name: &str) -> Option<DottedVersion> {
+    let of_name = specs.iter().filter(|spec| name_of_spec(spec) == name);
+    of_name.filter_map(|spec| lower_bound(spec.split_once(' ')?.1.split(' ').next()?)).max()
 }
 
 /// The lowest version of bounds as match specs write them: `>=12|>=11.8,<12` is 11.8.

@@ -381,22 +381,15 @@ impl Request {
     /// The request as one of its targets sees it: where the stack comes from may be the target's own.
     pub fn of_target(&self, name: &str) -> Request {
         let mut out = self.clone();
-        let line = self.targets.iter().find(|line| line.split(' ').next() == Some(name));
-        let head = line.and_then(|line| line.split(" gpus=").next()).unwrap_or_default();
-        match head.split(' ').find_map(|word| word.strip_prefix("source=")) {
-            Some("pypi") => out.conda.stack = None,
-            Some(_) => out.conda.stack = Some(Origin::from(format!("target.{name}").as_str())),
-            None => {}
+        if let Some(own) = self.conda.stack_of_targets.get(name) {
+            out.conda.stack = own.clone();
         }
         out
     }
 
     /// Whether any target takes the stack from conda channels.
     pub fn has_stack_of_conda(&self) -> bool {
-        let of_target = |line: &String| {
-            line.split(" gpus=").next().is_some_and(|head| head.contains(" source=conda-forge"))
-        };
-        self.conda.stack.is_some() || self.targets.iter().any(of_target)
+        self.conda.stack.is_some() || self.conda.stack_of_targets.values().any(Option::is_some)
     }
 
     /// The requirement on `package`, if there is one.

@@ -23,6 +23,18 @@ pub struct Places<'p> {
     pub variable: &'p dyn Fn(&str) -> Option<String>,
 }
 
+impl Places<'_> {
+    /// The path in an environment variable.
+    fn named_by(&self, name: &str) -> Option<PathBuf> {
+        (self.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
+
+    /// A path below the user's home folder.
+    fn below_home(&self, path: &str) -> Option<PathBuf> {
+        self.home.as_ref().map(|home| home.join(path))
+    }
+}
+
 /// An interpreter and what it said it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPython {
@@ -40,13 +52,16 @@ pub fn python(places: &Places<'_>, wanted: WantedPython) -> Option<FoundPython> 
 
 /// The series (3.N) of the Pythons on `PATH`, of uv and of pyenv, by their file names: none is run.
 pub fn series(places: &Places<'_>) -> BTreeSet<u32> {
-    let is_named = |path: &PathBuf, minor: u32| {
-        let file = fs_err::canonicalize(path).ok();
-        let name =
-            file.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned);
-        name.is_some_and(|name| name == program(&format!("python3.{minor}")))
+    let on_path = folders(places)
+        .flat_map(|folder| MINORS.map(move |minor| folder.join(program(&format!("python3.{minor}")))));
+    let of_installers = installers(places).into_iter().flat_map(|(folder, _)| newest_first(&folder, ""));
+    let series_of = |path: PathBuf| -> Option<u32> {
+        // Links such as `python` lead to the file that is called by its series.
+        let file = std::fs::canonicalize(path).ok()?;
+        let name = file.file_name()?.to_str()?.strip_suffix(std::env::consts::EXE_SUFFIX)?;
+        name.strip_prefix("python3.")?.parse().ok()
     };
-    MINORS.filter(|minor| of_installers(places, *minor).iter().any(|path| is_named(path, *minor))).collect()
+    on_path.chain(of_installers.map(|folder| interpreter(&folder))).filter_map(series_of).collect()
 }
 
 /// The series that a Python may be of.
@@ -123,13 +138,15 @@ fn program(name: &str) -> String {
 /// The files that may be the Python, the likely ones first.
 fn candidates(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
     let name = format!("python3.{minor}");
-    let mut found = of_installers(places, minor);
+    let mut found: Vec<PathBuf> = folders(places).map(|folder| folder.join(program(&name))).collect();
+    for (folder, start) in installers(places) {
+        let of_series = newest_first(&folder, &format!("{start}3.{minor}."));
+        found.extend(of_series.into_iter().map(|folder| interpreter(&folder)));
+    }
     found.extend(["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"].map(|f| Path::new(f).join(&name)));
     found.extend(folders(places).flat_map(|f| ["python3", "python"].map(|name| f.join(program(name)))));
-    let set = |name: &str| (places.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = |folder: &str| places.home.as_ref().map(|home| home.join(folder));
-    let conda = set("CONDA_EXE").and_then(|exe| Some(exe.parent()?.parent()?.to_path_buf()));
-    let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"].map(home);
+    let conda = places.named_by("CONDA_EXE").and_then(|exe| Some(exe.parent()?.parent()?.to_path_buf()));
+    let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"].map(|name| places.below_home(name));
     for root in conda.into_iter().chain(usual.into_iter().flatten()) {
         found.push(interpreter(&root));
         found.extend(newest_first(&root.join("envs"), "").iter().map(|folder| interpreter(folder)));
@@ -140,20 +157,12 @@ fn candidates(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
     found
 }
 
-/// Those that are called by their series: on `PATH`, of uv and of pyenv.
-fn of_installers(places: &Places<'_>, minor: u32) -> Vec<PathBuf> {
-    let name = format!("python3.{minor}");
-    let mut found: Vec<PathBuf> = folders(places).map(|folder| folder.join(program(&name))).collect();
-    let set = |name: &str| (places.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = |folder: &str| places.home.as_ref().map(|home| home.join(folder));
-    let uv = set("UV_PYTHON_INSTALL_DIR").or_else(|| home(".local/share/uv/python"));
-    let pyenv = set("PYENV_ROOT").or_else(|| home(".pyenv")).map(|root| root.join("versions"));
-    let of_series = [(uv, format!("cpython-3.{minor}.")), (pyenv, format!("3.{minor}."))];
-    for (folder, start) in of_series {
-        let Some(folder) = folder else { continue };
-        found.extend(newest_first(&folder, &start).into_iter().map(|folder| interpreter(&folder)));
-    }
-    found
+/// The folders in which uv and pyenv have a folder for each Python, and what its name has before the version.
+fn installers(places: &Places<'_>) -> Vec<(PathBuf, &'static str)> {
+    let uv = places.named_by("UV_PYTHON_INSTALL_DIR").or_else(|| places.below_home(".local/share/uv/python"));
+    let pyenv = places.named_by("PYENV_ROOT").or_else(|| places.below_home(".pyenv"));
+    let pyenv = pyenv.map(|root| root.join("versions"));
+    [(uv, "cpython-"), (pyenv, "")].into_iter().filter_map(|(folder, start)| Some((folder?, start))).collect()
 }
 
 /// The Python of an environment or an installation.

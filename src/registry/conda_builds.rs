@@ -4,17 +4,15 @@ use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
 
 use super::{Build, COMPANIONS, Companion, Registry};
-use crate::model::conda::{cuda_of_build, is_cpu_build, lowest, name_of_spec, recipe_build};
+use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, lowest, name_of_spec, recipe_build};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::source::CondaPackage;
 
 /// conda's name of torch.
 pub const PYTORCH: &str = "pytorch";
-/// The channel whose recipe the rows are from.
-const CONDA_FORGE: &str = "conda-forge";
 /// The source of what is read from a channel's records; no row of the registry has it.
-pub(super) const OF_CHANNEL: &str = "the records of the channel";
+pub const OF_CHANNEL: &str = "the records of the channel";
 
 /// A package of torch in a channel, as a build.
 #[derive(Debug, Clone)]
@@ -63,7 +61,7 @@ impl Registry {
             targets_evidence: row.map(|row| row.evidence),
             pythons: python_of(package).map(|minor| vec![minor]),
             requires_python: None,
-            glibc: lowest(&package.depends, &["__glibc"]),
+            glibc: lowest(&package.depends, "__glibc"),
             wheel_bytes: None,
             torchvision: None,
             torchaudio: None,

@@ -27,6 +27,7 @@ pub struct OfFramework {
     pub has_code: bool,
 }
 
+const ANACONDA: &str = include_str!("../../registry/conda/anaconda-channels.txt");
 const FRAMEWORKS: &str = include_str!("../../registry/conda/frameworks.txt");
 const CONDA_FORGE: &str = include_str!("../../registry/conda/conda-forge.txt");
 const BIOCONDA: &str = include_str!("../../registry/conda/bioconda.txt");
@@ -63,6 +64,11 @@ pub fn framework_packages() -> impl Iterator<Item = OfFramework> {
 /// The framework that a conda package belongs to.
 pub fn framework_of(package: &str) -> Option<OfFramework> {
     framework_packages().find(|one| one.name == package)
+}
+
+/// Whether a channel is one of Anaconda's, by the first part of its name: `registry/conda/anaconda-channels.txt`.
+pub fn is_of_anaconda(channel: &str) -> bool {
+    ANACONDA.lines().any(|line| line.eq_ignore_ascii_case(channel) && !line.starts_with('#'))
 }
 
 /// The line of a name: binary search over the text, whose lines are in ascending order below the comment.

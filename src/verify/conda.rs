@@ -4,12 +4,13 @@
 use super::files::Group;
 use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
 use crate::lockfile::PREINSTALLED_PACKAGES;
+use crate::model::conda::CONDA_FORGE;
 use crate::model::finding::Finding;
 use crate::model::installed::{CondaPackage, Distribution, FileFault, Installed, Traces};
 use crate::registry::conda_names::{framework_of, pypi_name};
 
 /// Records do not always say their channel in a form that names it; names are those of conda-forge nearly everywhere.
-const CHANNEL: &str = "conda-forge";
+const CHANNEL: &str = CONDA_FORGE;
 
 pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
     for package in &traces.conda {

@@ -292,14 +292,18 @@ pub fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
     machine::sound(state, host, require_gpu)
 }
 
+/// What is not known of the GPUs and the driver that a target needs, as a sentence: packages use CUDA without a framework.
+pub fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
+    unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework())
+}
+
 /// Checks a machine against the envelope of a target.
 pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu: bool) -> Area {
     // Below the driver of the newest toolkit, some part runs by minor-version compatibility.
     let toolkits = target.frameworks.iter().filter_map(|x| x.native_driver.as_ref());
     let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
-    let has_framework = target.stack.is_some() || !target.frameworks.is_empty();
-    let unknown = unknown_cuda_user(registry, &target.packages).filter(|_| !has_framework);
-    let code = match target.envelope.coverage.is_empty() && !has_framework {
+    let unknown = unknown_need(target, registry);
+    let code = match target.envelope.coverage.is_empty() && !target.has_framework() {
         true => host::GpuCode::Unknown,
         false => host::GpuCode::Known,
     };

@@ -371,7 +371,7 @@ pub fn rattler() -> Option<std::ffi::OsString> {
 }
 
 /// Runs `channel.py`; `None`: this Python cannot be packed.
-pub fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<String> {
+fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
     let output = Command::new(python).arg(program).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -395,6 +395,16 @@ pub fn installable(python: &std::ffi::OsStr) -> Option<Channels> {
     FOLDER.get_or_init(make).clone().map(Channels::start)
 }
 
+/// An environment from a lock: the explicit file by a real client, PyPI's half by `sync`. Returns its folder.
+pub fn installed(context: &TestContext, python: &std::ffi::OsStr) -> String {
+    context.run(&["export", "conda-explicit", "-o", "conda-explicit.txt"]).expect(0);
+    let file = context.project().join("conda-explicit.txt").display().to_string();
+    let prefix = context.project().join(".envlock/env").display().to_string();
+    channel_program(python, &["install", &file, &prefix]).unwrap();
+    context.run(&["sync", "--prefix", &prefix, "--smoke", "off"]).expect(0);
+    prefix
+}
+
 /// The explicit file by a real client, PyPI's half by `sync`, then `verify`: clean, until something is changed.
 #[test]
 #[cfg(target_os = "linux")]
@@ -410,12 +420,7 @@ fn both_halves_are_installed_and_verified() {
         "[project]\nname = \"x\"\ndependencies = [\"beta\"]\n[conda]\ndependencies = [\"tool\", \"alpha\"]\n";
     context.write("envlock.toml", manifest);
     context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
-    context.run(&["export", "conda-explicit", "-o", "conda-explicit.txt"]).expect(0);
-    let prefix = context.project().join(".envlock/env");
-    let prefix = prefix.to_str().unwrap();
-    let file = context.project().join("conda-explicit.txt");
-    channel_program(&python, &["install", file.to_str().unwrap(), prefix]).unwrap();
-    context.run(&["sync", "--prefix", prefix, "--smoke", "off"]).expect(0);
+    let prefix = &installed(&context, &python);
     let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);
     let run = verify(0);
     assert!(run.stdout.contains("6 of 6 as locked"), "{}", run.shown());

@@ -120,9 +120,8 @@ fn checks_say_what_they_compare() {
         assert!(run.flat().contains("it checks the lock for its own machines"), "{}", run.shown());
     }
     // A file that was exported is compared, and the command that writes it anew is named.
-    let manifest = "[project]\nname = \"x\"\ndependencies = [\"six\"]\n[target.a]\ngpus = [\"none\"]\n[target.b]\ngpus = [\"none\"]\npython = \"3.11\"\n";
+    let manifest = "[project]\nname = \"x\"\ndependencies = [\"six\"]\n[target.a]\ngpus = [\"none\"]\npython = \"3.12\"\n[target.b]\ngpus = [\"none\"]\npython = \"3.11\"\n";
     context.write("envlock.toml", manifest);
-    context.write("envlock.toml", &manifest.replace("\n[target.b]", "\npython = \"3.12\"\n[target.b]"));
     context.run(&["resolve", "--only-index", "pypi", "--force"]).expect(0);
     context.run(&["export", "requirements.txt", "--target", "b", "-o", "requirements.b.txt"]).expect(0);
     let run = locked(&[], 0);

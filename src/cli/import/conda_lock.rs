@@ -11,6 +11,7 @@ use super::lock::{bound, is_of_a_build, leave_out_several};
 use super::{CondaPart, Imported, conda, text};
 use crate::cli::error::CliError;
 use crate::foreign::{CondaRecord, ForeignLock, Tool};
+use crate::model::conda::CONDA_FORGE;
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::source::Source;
 use crate::model::text::clean;
@@ -72,7 +73,7 @@ pub(super) fn read(
             }
         }
         for record in environment.conda.iter().filter(|record| is_python(record)) {
-            let Some(name) = pypi_name("conda-forge", &record.name) else { continue };
+            let Some(name) = pypi_name(CONDA_FORGE, &record.name) else { continue };
             // conda builds torchvision anew for other releases of torch than PyPI's pairs.
             if STACK_PACKAGES.contains(&name.as_str()) {
                 continue;

@@ -3,8 +3,9 @@
 use super::Imported;
 use super::translated::{Names, Spec, conda, is_translated, last_part};
 use crate::cli::error::CliError;
+use crate::model::conda::CONDA_FORGE;
 use crate::model::text::is_line;
-use crate::registry::conda_names::framework_of;
+use crate::registry::conda_names::{framework_of, is_of_anaconda};
 
 /// Which packages a conda file becomes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -29,20 +30,6 @@ pub(in crate::cli) struct Kept {
     pub has_stack: bool,
 }
 
-const CONDA_FORGE: &str = "conda-forge";
-
-/// Channels whose packages are others' or nobody's here, and why.
-const LEFT_OUT: [(&[&str], &str); 2] = [
-    (
-        &["defaults", "main", "anaconda", "r", "msys2", "free", "pro"],
-        "the channel is Anaconda's, whose terms of use ask companies for a licence; conda-forge has the packages",
-    ),
-    (
-        &["pytorch", "nvidia"],
-        "torch comes from PyPI and brings its CUDA; the channel `pytorch` ended with 2.5.1",
-    ),
-];
-
 /// Keeps the conda part of a file. Python, torch and what belongs to it become what envlock.toml has for them.
 pub(super) fn keep(
     out: &mut Imported,
@@ -52,11 +39,17 @@ pub(super) fn keep(
 ) -> Result<(), CliError> {
     let mut kept = Kept::default();
     for channel in channels {
-        match LEFT_OUT.iter().find(|(names, _)| names.contains(&channel.as_str())) {
-            Some((_, why)) => out.leave_out_because(&format!("channels: {channel}"), why),
-            None if ["nodefaults", "local", ""].contains(&channel.as_str()) => {}
-            None if kept.channels.contains(channel) => {}
-            None => kept.channels.push(channel.clone()),
+        let mut leave_out = |why| out.leave_out_because(&format!("channels: {channel}"), why);
+        match channel.as_str() {
+            name if is_of_anaconda(name) => leave_out(
+                "the channel is Anaconda's, whose terms of use ask companies for a licence; conda-forge has the packages",
+            ),
+            "pytorch" | "nvidia" => {
+                leave_out("torch comes from PyPI and brings its CUDA; the channel `pytorch` ended with 2.5.1")
+            }
+            "nodefaults" | "local" | "" => {}
+            _ if kept.channels.contains(channel) => {}
+            _ => kept.channels.push(channel.clone()),
         }
     }
     let of_torch = |spec: &&String| {

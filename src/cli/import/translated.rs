@@ -2,6 +2,7 @@
 
 use super::Imported;
 use crate::cli::error::CliError;
+use crate::model::conda::CONDA_FORGE;
 use crate::model::request::UserRequirement;
 use crate::model::text::clean;
 use crate::registry::conda_names::{OnPypi, framework_of, on_pypi};
@@ -84,7 +85,7 @@ impl Names {
             None => {
                 let said = match channel {
                     Some(channel) => on_pypi(channel, package),
-                    None => match on_pypi("conda-forge", package) {
+                    None => match on_pypi(CONDA_FORGE, package) {
                         OnPypi::SameName if self.channels.iter().any(|channel| channel == "bioconda") => {
                             on_pypi("bioconda", package)
                         }
@@ -101,6 +102,9 @@ impl Names {
     }
 }
 
+/// conda's packages whose version is that of CUDA.
+const OF_CUDA: [&str; 5] = ["pytorch-cuda", "cudatoolkit", "cuda-version", "cuda-toolkit", "cuda"];
+
 /// Imports one conda package. CUDA and cuDNN packages become limits of the stack, because torch's wheels need them.
 pub(super) fn conda(out: &mut Imported, names: &mut Names, spec: &str, name: &str) -> Result<(), CliError> {
     let Spec { channel, package, version } = Spec::of(spec);
@@ -116,14 +120,11 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, spec: &str, name: &st
         // conda's switch between builds: the build of torch is chosen for the hardware.
         "pytorch-mutex" => {}
         "python" => out.python = Some(bare(&specifier)).filter(|p| !p.is_empty()),
-        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" | "cuda"
-            if !specifier.is_empty() =>
-        {
-            out.limits.push(("cuda", bare(&specifier)));
+        // Without a version they limit nothing.
+        name if name == "cudnn" || OF_CUDA.contains(&name) => {
+            let limit = if name == "cudnn" { "cudnn" } else { "cuda" };
+            out.limits.extend((!specifier.is_empty()).then(|| (limit, bare(&specifier))));
         }
-        "pytorch-cuda" | "cudatoolkit" | "cuda-version" | "cuda-toolkit" | "cuda" => {}
-        "cudnn" if !specifier.is_empty() => out.limits.push(("cudnn", bare(&specifier))),
-        "cudnn" => {}
         "cpuonly" => out.limits.push(("variant", "cpu".to_owned())),
         "pytorch" | "pytorch-gpu" => out.push(&format!("torch{specifier}"), name)?,
         "pytorch-cpu" => {
@@ -171,7 +172,8 @@ fn specifier(text: &str) -> Option<String> {
 pub(super) fn is_translated(package: &str, has_stack: bool) -> bool {
     match package {
         "pip" | "setuptools" | "wheel" | "python" | "pytorch-mutex" | "cpuonly" | "pytorch-cuda" => true,
-        "cudatoolkit" | "cuda-version" | "cuda-toolkit" | "cuda" | "cudnn" => !has_stack,
+        "cudnn" => !has_stack,
+        other if OF_CUDA.contains(&other) => !has_stack,
         other => framework_of(other).is_some(),
     }
 }

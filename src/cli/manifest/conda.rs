@@ -5,13 +5,10 @@ use toml::Spanned;
 
 use super::Source;
 use crate::cli::error::CliError;
-use crate::model::conda::{CondaRequest, CondaSpec, name_of_spec};
+use crate::model::conda::{CONDA_FORGE, CondaRequest, CondaSpec, name_of_spec};
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{clean, is_line};
-use crate::registry::conda_names::{OfFramework, framework_of};
-
-/// The channel if none is named.
-const CONDA_FORGE: &str = "conda-forge";
+use crate::registry::conda_names::{OfFramework, framework_of, is_of_anaconda};
 
 /// The keys of the table.
 #[derive(Debug, Default, Deserialize)]
@@ -34,11 +31,12 @@ pub(super) fn read(
     request: &mut Request,
     source: &Source<'_>,
 ) -> Result<(), CliError> {
-    let of_channels = match stack.map(|item| (item.as_ref().as_str(), item.span().start)) {
-        None | Some((Some("pypi"), _)) => None,
-        Some((Some(CONDA_FORGE), place)) => Some(place),
-        Some((_, place)) => {
-            return Err(source.error(place, &format!("`source` must be `pypi` or `{CONDA_FORGE}`")));
+    let of_channels = match stack {
+        None => None,
+        Some(item) => {
+            let place = item.span().start;
+            let text = item.as_ref().as_str().unwrap_or_default();
+            is_of_channels(text).map_err(|why| source.error(place, &why))?.then_some(place)
         }
     };
     let none = RawConda::default();
@@ -49,8 +47,7 @@ pub(super) fn read(
         let wrong = |why: &str| Err(source.error(channel.span().start, why));
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
         let name = name.trim_matches('/');
-        let first = name.split('/').next().unwrap_or_default().to_lowercase();
-        if ["defaults", "main", "anaconda", "pkgs", "r", "msys2", "free", "pro"].contains(&first.as_str()) {
+        if is_of_anaconda(name.split('/').next().unwrap_or_default()) {
             return wrong(&format!(
                 "`{name}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages"
             ));
@@ -115,6 +112,18 @@ pub(super) fn read(
     }
     request.conda = out;
     Ok(())
+}
+
+/// Whether a value of `source` takes the stack from channels.
+///
+/// # Errors
+/// What the value may be.
+pub(super) fn is_of_channels(source: &str) -> Result<bool, String> {
+    match source {
+        "pypi" => Ok(false),
+        CONDA_FORGE => Ok(true),
+        _ => Err(format!("`source` must be `pypi` or `{CONDA_FORGE}`")),
+    }
 }
 
 /// Adds the requirement that a conda package of torch's stack stands for, if the request does not have it.

@@ -13,6 +13,7 @@ use toml::Spanned;
 use super::error::CliError;
 use super::files::{PIXI, PYPROJECT};
 use super::parts::{self, Lists};
+use crate::model::conda::CONDA_FORGE;
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
 use crate::model::part::Part;
@@ -257,10 +258,6 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     let mut targets: Vec<_> = raw.target.into_iter().collect();
     // The first target in the file is the default, and the map does not keep the order of the file.
     targets.sort_by_key(|(_, table)| table.span().start);
-    let of_conda = |table: &Spanned<TargetTable>| table.as_ref().takes_stack_from_conda();
-    if manifest.request.conda.channels.is_empty() && targets.iter().any(|(_, table)| of_conda(table)) {
-        manifest.request.conda.channels.push("conda-forge".to_owned());
-    }
     for (target, table) in targets {
         let start = table.span().start;
         let row = target_row(&manifest.request, target, table.into_inner(), name, source.place(start))
@@ -268,7 +265,14 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
         manifest.request.targets.push(row.table.line(&row.name));
         let image = row.table.image.clone().map(|image| (row.name.clone(), image));
         manifest.request.images.extend(image);
+        if let Some(of_channels) = row.of_channels {
+            let origin = of_channels.then(|| row.place.as_str().into());
+            manifest.request.conda.stack_of_targets.insert(row.name.clone(), origin);
+        }
         manifest.targets.push(row);
+    }
+    if manifest.request.conda.channels.is_empty() && manifest.request.has_stack_of_conda() {
+        manifest.request.conda.channels.push(CONDA_FORGE.to_owned());
     }
     Ok(manifest)
 }

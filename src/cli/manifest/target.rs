@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use super::conda::is_of_channels;
 use super::python_request;
+use crate::model::conda::CONDA_FORGE;
 use crate::model::image_digest::ImageDigest;
 use crate::model::project::specifiers_allow;
 use crate::model::request::{PythonAllowed, PythonRequest, Request};
@@ -30,6 +32,8 @@ pub(in crate::cli) struct TargetRow {
     pub table: TargetTable,
     /// Its own limit on Python, within the project's.
     pub python: Option<PythonRequest>,
+    /// Whether its stack comes from conda channels, if it says so itself.
+    pub of_channels: Option<bool>,
     /// Where the table begins, for messages: `envlock.toml:12`.
     pub place: String,
 }
@@ -74,11 +78,6 @@ fn narrowed(
 }
 
 impl TargetTable {
-    /// Whether its stack comes from conda-forge.
-    pub(super) fn takes_stack_from_conda(&self) -> bool {
-        self.source.as_deref() == Some("conda-forge")
-    }
-
     /// The table as one line, for comparing.
     pub(super) fn line(&self, name: &str) -> String {
         let mut parts = vec![clean(name, 60)];
@@ -117,14 +116,12 @@ pub(super) fn target_row(
             "the target `{target}` names no GPU: set `gpus = [\"none\"]` for a machine without a GPU, or remove the key to allow any GPU"
         ));
     }
-    match table.source.as_deref() {
-        None | Some("pypi") => {}
-        Some("conda-forge") if request.conda.channels.iter().any(|channel| channel == "conda-forge") => {}
-        Some("conda-forge") => {
-            return Err("`channels` under `[conda]` does not name `conda-forge`".to_owned());
-        }
-        Some(_) => return Err("`source` must be `pypi` or `conda-forge`".to_owned()),
+    let of_channels = table.source.as_deref().map(is_of_channels).transpose()?;
+    let channels = &request.conda.channels;
+    // Without a table of channels, it is conda-forge that is asked.
+    if of_channels == Some(true) && !channels.is_empty() && !channels.iter().any(|name| name == CONDA_FORGE) {
+        return Err(format!("`channels` under `[conda]` does not name `{CONDA_FORGE}`"));
     }
     let own = table.python.as_ref().map(|text| python_request(text, origin)).transpose()?;
-    Ok(TargetRow { python: narrowed(request.python.as_ref(), own)?, name: target, table, place })
+    Ok(TargetRow { python: narrowed(request.python.as_ref(), own)?, name: target, table, of_channels, place })
 }

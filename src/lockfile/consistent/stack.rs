@@ -3,6 +3,7 @@
 
 use super::{Checked, Inconsistency, shown};
 use crate::compatibility::{CPU, envelope_of};
+use crate::model::conda::{CUDNN, NCCL};
 use crate::model::solution::Stack;
 use crate::model::source::CondaPackage;
 use crate::model::version::public;
@@ -116,8 +117,8 @@ impl Checked<'_> {
             let stated = format!("torch {}+{} of {}", stack.version, stack.variant, stack.index);
             out.push(Inconsistency::OtherStack { stated, locked: shown() });
         }
-        let cudnn = of("libcudnn").or(of("cudnn")).filter(|_| stack.cuda.is_some());
-        let nccl = of("nccl").filter(|_| stack.cuda.is_some());
+        let cudnn = CUDNN.iter().find_map(|name| of(name)).filter(|_| stack.cuda.is_some());
+        let nccl = of(NCCL).filter(|_| stack.cuda.is_some());
         let parts = [
             ("cuDNN", stack.cudnn.as_ref().map(ToString::to_string), cudnn),
             ("NCCL", stack.nccl.as_ref().map(ToString::to_string), nccl),

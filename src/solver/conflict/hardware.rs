@@ -10,6 +10,7 @@ use crate::model::conflict::Party;
 use crate::model::version::{cuda_short, public};
 use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
+use crate::registry::conda_builds::OF_CHANNEL;
 use crate::solver::explain::{phrase, span};
 use crate::solver::node::Node;
 use crate::solver::tables::{BuildRow, Set, is_stack_package};
@@ -481,7 +482,7 @@ impl Telling<'_, '_> {
             let has = if versions.len() == 1 { "has" } else { "have" };
             let of_channel = is_of_stack && p.registry.has_stack_of_channels();
             let (file, source) = match of_channel {
-                true => ("build", "the records of the channel"),
+                true => ("build", OF_CHANNEL),
                 false => ("wheel", "wheel tags"),
             };
             let text = if series.is_empty() {

@@ -1,5 +1,7 @@
 //! Conflict reasons from the user's request.
 
+use std::collections::BTreeSet;
+
 use pep508_rs::VersionOrUrl;
 
 use super::{Order, Telling};
@@ -20,9 +22,7 @@ impl Telling<'_, '_> {
             .filter(|(parent, _)| *parent == Node::Root)
             .map(|(_, d)| d.clone())
             .collect();
-        asked.extend(
-            self.limits_on_builds().into_iter().filter(|node| !asked.contains(node)).collect::<Vec<_>>(),
-        );
+        asked.extend(self.limits_on_builds());
         for node in asked {
             match &node {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
@@ -97,10 +97,7 @@ impl Telling<'_, '_> {
         let torch = Node::build("torch");
         let Some(set) = self.leaves.needs.get(&(torch.clone(), Node::Variant)) else { return Vec::new() };
         let builds = p.members(&torch, set).into_iter().map(|at| &p.stack["torch"].builds[at as usize]);
-        let mut nodes: Vec<Node> = builds.flat_map(|build| p.outside_limits(build)).collect();
-        nodes.sort();
-        nodes.dedup();
-        nodes
+        builds.flat_map(|build| p.outside_limits(build)).collect::<BTreeSet<Node>>().into_iter().collect()
     }
 
     /// The message if releases that a request admits are yanked.

@@ -10,7 +10,6 @@ use crate::cli::error::CliError;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::{exit, report};
-use crate::compatibility::unknown_cuda_user;
 use crate::foreign::{self, ForeignLock, Judged, Tool, WithoutCuda};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
@@ -120,8 +119,7 @@ fn of_own(
     let targets = lock::targets(own, args.target.as_deref())?;
     let answer = |target: &Target| {
         let mut answer = answer(target, verify::check_host(target, host, registry, false), host, &[]);
-        let has_framework = target.stack.is_some() || !target.frameworks.is_empty();
-        let is_unknown = !has_framework && unknown_cuda_user(registry, &target.packages).is_some();
+        let is_unknown = verify::unknown_need(target, registry).is_some();
         if answer.verdict == Verdict::Runs && is_unknown && !host.has_no_gpu() {
             answer.verdict = Verdict::Unknown;
         }

@@ -6,6 +6,7 @@ use crate::cli::files;
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::lockfile::{self, Lockfile};
+use crate::model::conda::name_of_file;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::normalized_name;
@@ -79,7 +80,7 @@ pub(super) fn preferences(
                 let name = normalized_name(name);
                 preferences.versions.remove(&name);
                 preferences.commits.remove(&name);
-                preferences.conda.retain(|file| file.rsplitn(3, '-').nth(2) != Some(name.as_str()));
+                preferences.conda.retain(|file| name_of_file(file) != Some(name.as_str()));
                 if name == "torch" {
                     preferences.variant = None;
                 }

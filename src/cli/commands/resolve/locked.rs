@@ -32,9 +32,6 @@ pub(super) struct Check<'c> {
 
 pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliError> {
     let format = check.args.format.unwrap_or(VerifyFormat::Text);
-    if matches!(format, VerifyFormat::Line | VerifyFormat::Prometheus) {
-        return Err(CliError::usage("`--locked` answers as text, json, junit, sarif or github"));
-    }
     let args = check.args;
     let ignored =
         [("`--upgrade`", !args.upgrade.is_empty()), ("the machine options", args.host.describe_a_machine())];
@@ -51,7 +48,6 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let Some(lock) = old else {
         return Err(lock::missing());
     };
-    let mut exports: Vec<(String, String)> = Vec::new();
     // Without a manifest, the lock is compared with itself: nothing else describes its targets.
     let described = match has_no_manifest(check) {
         true => lockfile::read_request(&lock.request)?.targets,
@@ -60,6 +56,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let request = &Request { targets: described, ..check.request.clone() };
     let mut reasons: Vec<String> =
         lockfile::stale(lock, request, check.registry).iter().map(ToString::to_string).collect();
+    let mut exports: Vec<(String, String)> = Vec::new();
     if reasons.is_empty() {
         let of_target =
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
@@ -77,49 +74,37 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     if check.args.check_hashes {
         reasons.extend(differences(check, lock)?);
     }
-    let is_current = reasons.is_empty() && exports.is_empty();
     // A lock that answers nothing else is locked again from the same file.
-    let again = match check.project.reads.as_slice() {
-        [] => "envlock resolve".to_owned(),
-        files => {
-            let files: Vec<String> =
-                files.iter().map(|file| format!(" -r {}", shell_word(&file.display().to_string()))).collect();
-            format!("envlock resolve{}", files.concat())
-        }
-    };
-    let fixes = reasons.iter().map(|reason| (reason, &again));
-    let fixes = fixes.chain(exports.iter().map(|(reason, command)| (reason, command)));
-    let with_fix = fixes.map(|(reason, command)| (reason.as_str(), printer.command(command)));
+    let reads = check.project.reads.iter();
+    let reads = reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string())));
+    let again = format!("envlock resolve{}", reads.collect::<String>());
+    let is_of_lock = !reasons.is_empty();
+    let stale: Vec<(String, String)> =
+        reasons.into_iter().map(|reason| (reason, again.clone())).chain(exports.clone()).collect();
+    let with_fix: Vec<(&str, String)> =
+        stale.iter().map(|(reason, command)| (reason.as_str(), printer.command(command))).collect();
     let itself = compared_with_itself(check);
-    let report = verify::report_of_lock(
-        format,
-        &with_fix.collect::<Vec<_>>(),
-        itself.as_deref(),
-        &check.project.folder,
-    );
-    let is_export_alone = reasons.is_empty();
-    let commands: Vec<String> = exports.iter().map(|(_, command)| command.clone()).collect();
-    reasons.extend(exports.into_iter().map(|(reason, _)| reason));
-    let state = LockState::of(reasons);
-    match &state {
-        state if printer.json || format == VerifyFormat::Json => printer.json(state),
-        _ if report.is_some() => printer.raw(&report.unwrap_or_default()),
-        LockState::Current { .. } => printer.out(&current(check)),
-        LockState::Stale { reasons } => {
+    let report = verify::report_of_lock(format, &with_fix, itself.as_deref(), &check.project.folder);
+    let state = LockState::of(stale.into_iter().map(|(reason, _)| reason).collect());
+    match (&state, report) {
+        (state, _) if printer.json || format == VerifyFormat::Json => printer.json(state),
+        (_, Some(report)) => printer.raw(&report),
+        (LockState::Current { .. }, _) => printer.out(&current(check)),
+        (LockState::Stale { reasons }, _) => {
             for reason in reasons {
                 printer.out(reason);
             }
             if is_answer {
                 printer.hint("if the indexes are right, lock again: `envlock resolve --upgrade`");
-            } else if !is_export_alone {
+            } else if is_of_lock {
                 printer.hint(&format!("make it current with `{again}`"));
             }
-            for command in commands {
+            for (_, command) in exports {
                 printer.hint(&format!("write it anew: `{command}`"));
             }
         }
     }
-    Ok(if is_current { exit::YES } else { exit::NO })
+    Ok(if matches!(state, LockState::Current { .. }) { exit::YES } else { exit::NO })
 }
 
 /// Whether nothing states what the lock is to answer.
@@ -196,7 +181,7 @@ fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<(String,
         |target: &'_ Target| (format!("requirements.{}.txt", target.name), Some(target.name.clone()));
     let named = lock.targets.iter().skip(1).map(of_target);
     let mut out = Vec::new();
-    for (file, name) in std::iter::once(("requirements.txt".to_owned(), None)).chain(named) {
+    for (file, name) in std::iter::once((files::REQUIREMENTS.to_owned(), None)).chain(named) {
         let Some(text) = files::read(&check.project.folder.join(&file))? else { continue };
         if !text.starts_with(export::REQUIREMENTS_MARK) {
             if name.is_none()

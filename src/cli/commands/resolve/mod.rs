@@ -14,6 +14,7 @@ mod task;
 mod tell;
 mod writing;
 
+use std::cell::OnceCell;
 use std::time::Instant;
 
 use crate::cli::args::{GlobalArgs, ResolveArgs, SolveArgs};
@@ -22,7 +23,7 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
-use crate::cli::{conflict, fetch, files, host, lock, owner};
+use crate::cli::{conflict, fetch, files, lock, owner};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conflict::Party;
@@ -30,7 +31,7 @@ use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::Preferences;
-use crate::probe::pythons;
+use crate::probe::{pythons, system};
 use crate::solver::JointAnswer;
 
 use machines::{Machine, machines};
@@ -77,7 +78,8 @@ pub(super) fn run_in(
     owned::check(project, args, &request)?;
     if let Some(lines) = lines
         && project.manifest.is_none()
-        && (packages.is_empty() && manifest.is_none())
+        && packages.is_empty()
+        && manifest.is_none()
         && lockfile::names_targets(lines)
         && !args.only_checks()
         && !args.force
@@ -151,18 +153,17 @@ pub(super) fn run_in(
         }
         _ => None,
     };
+    let (own_platform, installed) = (system().platform, OnceCell::new());
     let preferences = |machine: &Machine| {
         let mut preferences = held::preferences(old.as_ref(), &machine.name, args, &request);
         let names_python = machine.python.is_some() || request.python.is_some();
         // This machine, or one without a GPU such as this may be.
         let may_be_here = match request.targets.is_empty() {
             true => args.host.may_be_this_machine(),
-            false => {
-                machine.host.has_no_gpu() && machine.host.system.platform == host::seen().system.platform
-            }
+            false => machine.host.has_no_gpu() && machine.host.system.platform == own_platform,
         };
         if !names_python && owner.is_none() && may_be_here && !machine.kept {
-            preferences.installed = owner::with_places(pythons::series);
+            preferences.installed = installed.get_or_init(|| owner::with_places(pythons::series)).clone();
         }
         if owner.is_some() {
             owned::prefer(&mut preferences, python, held.as_ref(), &machine.host, args);
@@ -188,8 +189,8 @@ pub(super) fn run_in(
         JointAnswer::Solved(solutions) => solutions,
         JointAnswer::Conflict(refused) => {
             let code = conflict::refuse(&refused, &request, level, printer);
-            let parties = refused.reasons.iter().flat_map(|reason| &reason.parties);
-            if !printer.json && parties.into_iter().any(|party| *party == Party::Gpu) {
+            let is_about_gpus = refused.reasons.iter().any(|reason| reason.parties.contains(&Party::Gpu));
+            if !printer.json && is_about_gpus {
                 let hosts: Vec<&Host> = machines.iter().map(|machine| &machine.host).collect();
                 if let Some(hint) = tell::of_conda_forge(&request, &hosts, &registry) {
                     printer.hint(&hint);

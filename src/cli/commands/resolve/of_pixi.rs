@@ -13,7 +13,7 @@ use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::Project;
 use crate::cli::{exit, files, write};
-use crate::export::{PixiError, PixiMachine, subdir, with_machines};
+use crate::export::{PixiError, PixiMachine, with_machines};
 use crate::foreign::{Environment, Judged, judge};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::Severity;
@@ -164,7 +164,7 @@ impl OfPixi<'_> {
             };
             Ok(PixiMachine {
                 name: several.then(|| machine.name.clone()),
-                subdir: subdir(host.system.platform),
+                subdir: host.system.platform.conda_subdir(),
                 cuda,
             })
         };

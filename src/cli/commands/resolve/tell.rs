@@ -16,6 +16,7 @@ use crate::cli::settings::{self, Project};
 use crate::compatibility::{CPU, Needs, Policy};
 use crate::export::environment_name;
 use crate::model::choice::Choice;
+use crate::model::conda::CONDA_FORGE;
 use crate::model::host::Host;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, Request};
@@ -277,7 +278,7 @@ pub(super) fn note_limits(request: &Request, printer: &Printer) {
     }
 }
 
-/// That conda-forge has a build of torch with code for GPUs for which the indexes have none that fits the request.
+/// That conda-forge has a build of torch for GPUs for which the indexes have none that fits the request.
 pub(super) fn of_conda_forge(request: &Request, hosts: &[&Host], registry: &Registry) -> Option<String> {
     let torch = request.find("torch").filter(|_| request.conda.stack.is_none())?;
     let policy = Policy::of(request);
@@ -303,7 +304,7 @@ pub(super) fn of_conda_forge(request: &Request, hosts: &[&Host], registry: &Regi
     let newest =
         registry.conda_builds().iter().filter(fits).max_by_key(|row| (version(row), row.cuda.clone()))?;
     Some(format!(
-        "conda-forge's pytorch {} for CUDA {} has code for these GPUs: `source = \"conda-forge\"` under `[stack]` takes torch from there",
+        "conda-forge's pytorch {} for CUDA {} runs on these GPUs: `source = \"{CONDA_FORGE}\"` under `[stack]` takes torch from there",
         newest.version,
         cuda_short(&newest.cuda)
     ))

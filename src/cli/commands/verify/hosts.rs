@@ -250,10 +250,8 @@ pub(in crate::cli::commands) fn best_on(
         true => name.clone(),
         false => format!("{name}: {}", area.summary),
     };
-    let named = |finding: Finding| match finding.severity {
-        Severity::Error => Finding { message: format!("target {name}: {}", finding.message), ..finding },
-        _ => Finding { message: format!("{name}: {}", finding.message), ..finding },
-    };
+    let named =
+        |finding: Finding| Finding { message: format!("target {name}: {}", finding.message), ..finding };
     let findings = area.findings.into_iter().map(named).collect();
     Area { summary, findings, ..area }
 }

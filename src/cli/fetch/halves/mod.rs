@@ -16,8 +16,7 @@ use crate::cli::error::CliError;
 use crate::cli::settings;
 use crate::compatibility::with_machine_specs;
 use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
-use crate::export::subdir;
-use crate::model::conda::is_python_package;
+use crate::model::conda::{is_python_package, specs_of};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
@@ -283,7 +282,7 @@ impl Session<'_> {
         let mut channels = Vec::new();
         for channel in &request.conda.channels {
             let before = channels.len();
-            for folder in [subdir(platform), "noarch"] {
+            for folder in [platform.conda_subdir(), "noarch"] {
                 bar.set_message(format!("reading {channel}/{folder}"));
                 let text = self.client.repodata(&alias, channel, folder);
                 let text = text.map_err(|error| {
@@ -387,11 +386,7 @@ fn question(
 
 /// Adds what conda packages need of a machine. What the registry has no driver for is in the records alone.
 fn widen(solution: &mut Solution, packages: &[CondaPackage], registry: &crate::registry::Registry) {
-    let specs = packages.iter().flat_map(|package| {
-        let specs = package.depends.iter().chain(&package.constrains);
-        specs.map(|spec| (package.name.as_str(), spec.as_str()))
-    });
-    with_machine_specs(registry, &mut solution.envelope, specs);
+    with_machine_specs(registry, &mut solution.envelope, specs_of(packages));
 }
 
 /// The minor version of a Python 3.

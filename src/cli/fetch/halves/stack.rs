@@ -11,6 +11,7 @@ use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters};
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
 use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
+use crate::model::conda::{CUDNN, NCCL};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
@@ -19,12 +20,9 @@ use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
-use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
+use crate::registry::conda_builds::{CondaBuildOf, OF_CHANNEL, PYTORCH};
 use crate::registry::{Build, COMPANIONS, Registry};
 
-/// conda's packages of cuDNN and NCCL that torch uses.
-const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
-const NCCL: &str = "nccl";
 /// conda's package of torch's libraries.
 const LIBTORCH: &str = "libtorch";
 
@@ -50,7 +48,7 @@ impl ChosenStack {
             kind: ReasonKind::Fact,
             text: format!("torch {version} {variant} is the build that was chosen for the machine"),
             parties: vec![Party::package("torch")],
-            source: "the records of the channel".to_owned(),
+            source: OF_CHANNEL.to_owned(),
         }
     }
 
@@ -231,8 +229,7 @@ impl Session<'_> {
     /// Adds the pages of the stack, as if PyPI had them. conda's packages require nothing of PyPI.
     pub(super) fn add_stack(&self, stack: &Stack) -> Result<(), CliError> {
         for (name, page, files) in stack.pages() {
-            for file in files {
-                let version = file.split('-').nth(1).unwrap_or_default().to_owned();
+            for (file, version) in files {
                 let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
                 let metadata = CoreMetadata::parse(&text, String::new())
                     .map_err(|error| CliError::input(format!("conda's `{name}`: {error}")))?;

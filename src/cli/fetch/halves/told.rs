@@ -10,7 +10,7 @@ use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Note, Solution};
-use crate::registry::conda_builds::PYTORCH;
+use crate::registry::conda_builds::{OF_CHANNEL, PYTORCH};
 use crate::registry::{Companion, Registry};
 
 /// A conflict about builds in channels, with those that are left out because their code is not known.
@@ -20,34 +20,32 @@ pub(super) fn with_unknown(
     records: &Records,
     channels: &[String],
 ) -> Conflict {
+    let channels = channels.join(", ");
+    let mut left_out: Vec<String> = Vec::new();
     if records.is_unread(PYTORCH) {
-        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
-        conflict.reasons.push(Reason {
-            kind: ReasonKind::Fact,
-            text: format!(
-                "some records of pytorch in {} cannot be used: no hash, no size, or another form",
-                channels.join(", ")
-            ),
-            parties: vec![Party::package("torch")],
-            source: "the records of the channel".to_owned(),
-        });
+        left_out.push(format!(
+            "some records of pytorch in {channels} cannot be used: no hash, no size, or another form"
+        ));
     }
     if let Some(newest) = stack.unknown.last() {
         let more = match stack.unknown.len() - 1 {
             0 => String::new(),
+            1 => " and another version".to_owned(),
             n => format!(" and {n} more versions"),
         };
-        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
-        conflict.reasons.push(Reason {
-            kind: ReasonKind::Fact,
-            text: format!(
-                "which GPUs the builds for CUDA of pytorch {newest}{more} in {} run on is not in envlock's data",
-                channels.join(", ")
-            ),
-            parties: vec![Party::package("torch")],
-            source: "the records of the channel".to_owned(),
-        });
+        left_out.push(format!(
+            "which GPUs the builds for CUDA of pytorch {newest}{more} in {channels} run on is not in envlock's data"
+        ));
     }
+    if !left_out.is_empty() {
+        conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
+    }
+    conflict.reasons.extend(left_out.into_iter().map(|text| Reason {
+        kind: ReasonKind::Fact,
+        text,
+        parties: vec![Party::package("torch")],
+        source: OF_CHANNEL.to_owned(),
+    }));
     conflict
 }
 
@@ -123,7 +121,7 @@ pub(super) fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[St
             channels.join(", ")
         ),
         parties: vec![Party::package("torch"), Party::Gpu],
-        source: "the records of the channel".to_owned(),
+        source: OF_CHANNEL.to_owned(),
     };
     conflict.reasons.insert(0, reason);
 }

@@ -3,7 +3,8 @@
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
 
-use super::{Build, COMPANIONS, Companion, Registry};
+use super::schema;
+use super::{Build, COMPANIONS, Companion, CondaBuild, Registry};
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, lowest, name_of_spec, recipe_build};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
@@ -26,6 +27,30 @@ pub enum CondaBuildOf {
 }
 
 impl Registry {
+    /// What is known of the GPU code of conda packages.
+    pub fn conda_builds(&self) -> &[CondaBuild] {
+        self.conda.get_or_init(|| {
+            self.file::<schema::CondaFile>("conda.toml").map(|file| file.build).unwrap_or_default()
+        })
+    }
+
+    /// What is known of the GPU code of a conda package, by its version, the CUDA that it is for and the recipe's build number.
+    pub fn conda_build(
+        &self,
+        package: &str,
+        version: &str,
+        cuda: &Semver,
+        (number, platform): (u32, Platform),
+    ) -> Option<&CondaBuild> {
+        self.conda_builds().iter().find(|row| {
+            row.package == package
+                && row.version == version
+                && (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor)
+                && row.platform == platform
+                && row.builds.contains(&number)
+        })
+    }
+
     /// The build that a conda package of torch is.
     pub fn build_of_conda(&self, package: &CondaPackage, platform: Platform) -> CondaBuildOf {
         let Ok(version) = package.version.parse::<Version>() else { return CondaBuildOf::Other };
@@ -60,6 +85,7 @@ impl Registry {
             targets: row.map(|row| row.targets.clone()),
             targets_evidence: row.map(|row| row.evidence),
             pythons: python_of(package).map(|minor| vec![minor]),
+            pythons_inferred: false,
             requires_python: None,
             glibc: lowest(&package.depends, "__glibc"),
             wheel_bytes: None,

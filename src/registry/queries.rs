@@ -1,6 +1,6 @@
 //! Queries on the registry's rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 use semver::Version as Semver;
@@ -40,7 +40,7 @@ impl Registry {
         self.texts(prefix).flat_map(|file| rows(parse(&file.text))).collect()
     }
 
-    fn file<F: DeserializeOwned>(&self, path: &str) -> Option<F> {
+    pub(super) fn file<F: DeserializeOwned>(&self, path: &str) -> Option<F> {
         self.texts(path).next().map(|f| toml::from_str(&f.text).expect("the registry was checked"))
     }
 
@@ -57,6 +57,7 @@ impl Registry {
                 let by_version = a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda));
                 by_version.then_with(|| a.platform.to_string().cmp(&b.platform.to_string()))
             });
+            infer_pythons(&mut builds);
             builds
         })
     }
@@ -296,30 +297,6 @@ impl Registry {
                 providers: sorted(file.provider, |r: &Provider| r.package.clone()),
                 stdlib_imports: sorted(file.stdlib_import, |r: &StdlibImport| r.package.clone()),
             }
-        })
-    }
-
-    /// What is known of the GPU code of conda packages.
-    pub fn conda_builds(&self) -> &[CondaBuild] {
-        self.conda.get_or_init(|| {
-            self.file::<schema::CondaFile>("conda.toml").map(|file| file.build).unwrap_or_default()
-        })
-    }
-
-    /// What is known of the GPU code of a conda package, by its version, the CUDA that it is for and the recipe's build number.
-    pub fn conda_build(
-        &self,
-        package: &str,
-        version: &str,
-        cuda: &Semver,
-        (number, platform): (u32, Platform),
-    ) -> Option<&CondaBuild> {
-        self.conda_builds().iter().find(|row| {
-            row.package == package
-                && row.version == version
-                && (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor)
-                && row.platform == platform
-                && row.builds.contains(&number)
         })
     }
 
@@ -597,6 +574,25 @@ impl Registry {
             (row.platform == platform && row.variant.as_deref() == variant)
                 .then(|| row.targets.clone().map(|t| (t, row.evidence)))
                 .flatten()
+        }
+    }
+}
+
+/// Gives rows of the pytorch index that state no Pythons those of the release's builds on the same platform, or on any: a
+/// release's builds come from one matrix of Pythons (PyTorch's RELEASE.md states one range for each release).
+fn infer_pythons(builds: &mut [Build]) {
+    let mut stated: BTreeMap<(Version, Option<Platform>), BTreeSet<u32>> = BTreeMap::new();
+    for build in builds.iter() {
+        for platform in [Some(build.platform), None] {
+            let pythons = build.pythons.iter().flatten();
+            stated.entry((build.version.clone(), platform)).or_default().extend(pythons);
+        }
+    }
+    for build in builds.iter_mut().filter(|build| build.pythons.is_none()) {
+        let of = |platform| stated.get(&(build.version.clone(), platform)).filter(|all| !all.is_empty());
+        if let Some(pythons) = of(Some(build.platform)).or_else(|| of(None)) {
+            build.pythons = Some(pythons.iter().copied().collect());
+            build.pythons_inferred = true;
         }
     }
 }

@@ -40,8 +40,9 @@ fn describe(registry: &Registry, b: &Build, out: &mut String) {
         });
         line("targets", targets);
     }
-    let pythons =
-        b.pythons.as_ref().map(|p| p.iter().map(|m| format!("3.{m}")).collect::<Vec<_>>().join(" "));
+    let by = if b.pythons_inferred { "  (by the release's wheels on PyPI)" } else { "" };
+    let series = |p: &Vec<u32>| p.iter().map(|m| format!("3.{m}")).collect::<Vec<_>>().join(" ");
+    let pythons = b.pythons.as_ref().map(|p| series(p) + by);
     line(
         "python",
         pythons.or_else(|| b.requires_python.as_ref().map(|r| format!("{r} (by requires-python)"))),

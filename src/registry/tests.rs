@@ -33,6 +33,21 @@ fn the_frozen_registry_has_no_problem() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
+/// A row of the pytorch index that states no Pythons has those of the release's wheels on PyPI for its platform.
+#[test]
+fn pythons_that_a_row_does_not_state() {
+    let registry = Registry::embedded();
+    for (version, variant, platform, pythons, inferred) in [
+        ("1.13.1", "cu116", "linux-x86_64", vec![7, 8, 9, 10, 11], true),
+        ("1.13.1", "cu117", "linux-x86_64", vec![7, 8, 9, 10, 11], false),
+        ("1.13.1", "cu117", "windows-x86_64", vec![7, 8, 9, 10], true),
+        ("2.9.1", "cu126", "linux-x86_64", vec![10, 11, 12, 13, 14], true),
+    ] {
+        let build = registry.build(&version.parse().unwrap(), variant, platform.parse().unwrap()).unwrap();
+        assert_eq!((build.pythons.as_ref(), build.pythons_inferred), (Some(&pythons), inferred), "{version}");
+    }
+}
+
 #[test]
 fn what_a_release_needs_and_does_not_require() {
     let of = |version: &str| Registry::embedded().undeclared("jax", &version.parse().unwrap());

@@ -193,11 +193,8 @@ impl Problem<'_> {
         }
         if self.build_pythons(build).is_empty() {
             let series = super::explain::span(&self.pythons.series);
-            return Some((
-                Party::Python,
-                format!("has no wheel for Python {series}"),
-                "wheel tags".to_owned(),
-            ));
+            let source = torch.pythons_source();
+            return Some((Party::Python, format!("has no wheel for Python {series}"), source.to_owned()));
         }
         let index = &self.indexes[build.index as usize];
         if !self.index_allowed(index) {

@@ -38,6 +38,8 @@ pub struct Build {
     pub targets_evidence: Option<Evidence>,
     /// CPython minors with a wheel (with the global interpreter lock); `None`: unknown.
     pub pythons: Option<Vec<u32>>,
+    /// Whether [`Self::pythons`] are those of the release's other builds: its builds are of one matrix of Pythons.
+    pub pythons_inferred: bool,
     /// `Requires-Python`.
     pub requires_python: Option<VersionSpecifiers>,
     /// Lowest glibc of the wheel's platform tag.
@@ -57,6 +59,14 @@ pub struct Build {
 }
 
 impl Build {
+    /// Where its Pythons are stated.
+    pub fn pythons_source(&self) -> &'static str {
+        match self.pythons_inferred {
+            true => "the release's wheels on PyPI",
+            false => "wheel tags",
+        }
+    }
+
     /// The index of the build: `pypi`, or the variant's sub-index `pytorch/cu126`.
     pub fn index(&self) -> String {
         if self.on_pypi { "pypi".to_owned() } else { format!("pytorch/{}", self.variant) }
@@ -199,6 +209,7 @@ impl TryFrom<RawBuild> for Build {
             targets: code_targets(raw.targets, raw.ptx),
             targets_evidence: raw.targets_evidence,
             pythons: raw.python.map(|tags| tags.iter().filter_map(minor).collect()),
+            pythons_inferred: false,
             requires_python: raw.requires_python,
             glibc: raw.glibc,
             wheel_bytes: raw.wheel_bytes,

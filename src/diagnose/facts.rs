@@ -40,6 +40,10 @@ pub struct Facts {
     pub os: Option<String>,
     /// Packages by normalized name: version, and conda's build string.
     pub packages: BTreeMap<String, (String, String)>,
+    /// The packages of the line that is being read.
+    pub(super) new_packages: Vec<String>,
+    /// The lines that packages were read from.
+    pub said_of: BTreeMap<String, Said>,
     /// The surroundings that the text indicates.
     pub surroundings: BTreeSet<Surrounding>,
     /// CUDA variants in index URLs: `cu114`.

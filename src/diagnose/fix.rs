@@ -4,6 +4,7 @@
 use super::situation::Situation;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
+use crate::model::host::{Driver, Host};
 use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::surroundings::Surrounding;
@@ -19,10 +20,19 @@ const CONDA_TORCH_PACKAGES: [&str; 7] =
 /// The commands that install a torch that works on the machine; empty if there is none. Also empty for Jetson, whose
 /// builds are NVIDIA's, and for macOS, which has no CUDA.
 pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
+    install_beside(situation, None)
+}
+
+/// The same beside another driver than that of the facts.
+pub(super) fn install_beside(situation: &Situation<'_>, driver: Option<DottedVersion>) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
         return Vec::new();
     }
-    let Some(solution) = solved(situation) else { return Vec::new() };
+    let mut host = situation.host();
+    if let Some(version) = driver {
+        host.driver = Some(Driver { version, cuda: None, compat: None, found_by: "the fix".into() });
+    }
+    let Some(solution) = solved(situation, &host) else { return Vec::new() };
     let Some(stack) = &solution.stack else { return Vec::new() };
     let mut packages = format!("torch=={}", stack.version);
     for (name, version) in &stack.companions {
@@ -40,7 +50,9 @@ pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
         out.push(Fix::command(format!("conda remove --yes {}", by_conda.join(" "))));
     }
     let why = match (&stack.cuda, stack.variant.as_str()) {
-        (Some(cuda), _) => format!("CUDA {}.{}{}", cuda.major, cuda.minor, runs_on(situation, &solution)),
+        (Some(cuda), _) => {
+            format!("CUDA {}.{}{}", cuda.major, cuda.minor, runs_on(situation, &host, &solution))
+        }
         (None, _) => "CPU build: no CUDA build runs on this machine".to_owned(),
     };
     out.push(for_setup(situation, Fix::command_that(format!("pip install {packages}{index}"), why)));
@@ -77,7 +89,7 @@ pub(super) fn first_step(situation: &Situation<'_>, component: Component) -> Vec
 }
 
 /// `, code for 6.1, runs on driver 535.54.03`.
-fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
+fn runs_on(situation: &Situation<'_>, host: &Host, solution: &Solution) -> String {
     let mut out = String::new();
     let mut capabilities: Vec<_> = situation.gpus().iter().map(|(_, capability)| *capability).collect();
     capabilities.sort_unstable();
@@ -86,8 +98,7 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
         let names: Vec<String> = capabilities.iter().map(ToString::to_string).collect();
         out.push_str(&format!(", code for {}", names.join(" ")));
     }
-    let driver = situation.host().driver;
-    match (driver, &situation.facts.driver, &solution.envelope.driver) {
+    match (&host.driver, &situation.facts.driver, &solution.envelope.driver) {
         (Some(driver), Some(_), _) => out.push_str(&format!(", runs on driver {}", driver.version)),
         (Some(_), None, _) => {
             let cuda = situation.facts.driver_cuda.as_deref().and_then(|cuda| cuda_version(cuda).ok());
@@ -110,7 +121,7 @@ fn runs_on(situation: &Situation<'_>, solution: &Solution) -> String {
 }
 
 /// A solution for the GPUs, driver and Python of the facts; for another Python if there is none for theirs.
-fn solved(situation: &Situation<'_>) -> Option<Solution> {
+fn solved(situation: &Situation<'_>, host: &Host) -> Option<Solution> {
     let ask = |name: &str| -> Option<UserRequirement> {
         Some(UserRequirement::new(name.parse().ok()?, Origin::Question))
     };
@@ -131,10 +142,9 @@ fn solved(situation: &Situation<'_>) -> Option<Solution> {
             origin: Origin::Question,
         })
     });
-    let host = situation.host();
     loop {
         if let Answer::Solution(solution) =
-            solve_stack(situation.registry, &host, &request, &Preferences::default())
+            solve_stack(situation.registry, host, &request, &Preferences::default())
         {
             return Some(*solution);
         }

@@ -221,6 +221,10 @@ impl<'r> Reader<'r> {
             self.facts.torch_pythons.extend(series_of_torch(text));
         }
         fields::read(text, &lower, &mut self.facts);
+        for name in std::mem::take(&mut self.facts.new_packages) {
+            let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+            self.facts.said_of.insert(name, said);
+        }
         let new = self.facts.known() & !before;
         for fact in Fact::ALL.iter().filter(|fact| new >> **fact as u32 & 1 == 1) {
             let said = Said { line: self.line, text: masked(&clean(text, 300)) };

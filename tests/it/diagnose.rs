@@ -33,6 +33,27 @@ const TABLE: &[(&str, Option<&str>)] = &[
     ),
     ("PyTorch version: 2.9.1+cpu\nGPU 0: NVIDIA H100\nNvidia driver version: 550.54.15", Some("torch-build")),
     ("PyTorch version: 2.9.1+cpu\nIs CUDA available: False\nROCM used to build PyTorch: N/A", None),
+    // The driver is too old or too new for the GPU.
+    (
+        "PyTorch version: 2.9.1+cu128\nIs CUDA available: False\nGPU 0: NVIDIA GeForce RTX 5090\nNvidia driver version: 535.183.01",
+        Some("driver"),
+    ),
+    (
+        "PyTorch version: 2.7.1+cu126\nIs CUDA available: False\nGPU 0: Tesla V100-SXM2-16GB\nNvidia driver version: 595.45.04",
+        Some("driver"),
+    ),
+    // Packages that do not go together, without an error.
+    (
+        "PyTorch version: 1.13.1+cu117\nIs CUDA available: True\n[pip3] numpy==2.1.0\n[pip3] torch==1.13.1",
+        Some("extension-abi"),
+    ),
+    (
+        "PyTorch version: 1.13.1+cu117\nIs CUDA available: True\n[pip3] numpy==1.26.4\n[pip3] torch==1.13.1",
+        None,
+    ),
+    ("ModuleNotFoundError: No module named 'numpy._core'", Some("install-mix")),
+    ("ModuleNotFoundError: No module named 'vllm._C'", Some("extension-abi")),
+    ("ModuleNotFoundError: No module named 'vllm._C_stable_libtorch'", Some("extension-abi")),
     // A terminal broke the message; the same words in two messages are none.
     (
         "RuntimeError: Detected that PyTorch and torchvision were compiled with different \nCUDA versions. PyTorch has CUDA Version=12.4 and torchvision has CUDA Version=12.1.",
@@ -274,6 +295,8 @@ const MECHANICS: &[(&str, &str)] = &[
         "conda install pytorch cudatoolkit=10.2 -c pytorch\n| NVIDIA-SMI 418.67  Driver Version: 418.67  CUDA Version: 10.1 |",
     ),
     ("driver-below-floor", "torch==2.9.1+cu130\nNvidia driver version: 470.57.02"),
+    ("driver-of-other-gpus", "GPU 0: NVIDIA GeForce RTX 5090\nNvidia driver version: 535.183.01"),
+    ("known-pair", "[pip3] torch==2.2.2\n[pip3] numpy==2.1.0"),
     ("gpu-not-covered", "torch==2.9.1+cu128\nGPU 0: NVIDIA GeForce GTX 1080 Ti"),
     ("cudnn-below-gpu", "torch.backends.cudnn.version(): 91100\nGPU 0: Tesla V100-SXM2-32GB"),
     ("cpu-build", "PyTorch version: 2.9.1+cpu\nGPU 0: NVIDIA H100"),

@@ -63,7 +63,10 @@ fn add_package(name: &str, version: &str, build: &str, facts: &mut Facts) {
     if facts.torch.is_none() && (name == "torch" || name == "pytorch") && !facts.torch_not_importable {
         facts.torch = Some(version.to_owned());
     }
-    facts.packages.entry(name).or_insert_with(|| (version.to_owned(), clean(build, 60)));
+    if !facts.packages.contains_key(&name) {
+        facts.new_packages.push(name.clone());
+        facts.packages.insert(name, (version.to_owned(), clean(build, 60)));
+    }
 }
 
 pub(super) fn is_name(text: &str) -> bool {

@@ -21,7 +21,7 @@ const OTHER_NAMES: [(&str, &str); 4] = [
 ];
 
 /// Above changes that were solved as far as was asked.
-pub(super) const SOLVED: &str = "ways out, each of them solved:";
+const SOLVED: &str = "ways out, each of them solved:";
 
 /// Prints a conflict with its hints; returns the exit code. `asked`: how much of the graph.
 pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, printer: &Printer) -> u8 {
@@ -29,43 +29,11 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         printer.json(&Resolution::conflict(conflict));
         return exit::NO;
     }
-    let others = request.requirements.iter().map(|user| user.requirement.name.as_ref());
-    let has_others =
-        asked == Level::Full && others.into_iter().any(|name: &str| !STACK_PACKAGES.contains(&name));
-    // Where an index did not answer.
-    let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
-    let heading = match conflict.also.is_empty() {
-        false => "ways out of this, each of them solved with the rest out of the way:",
-        true if conflict.would_work_if.iter().all(is_of_stack) => {
-            "ways out, each of them solved for the stack:"
-        }
-        true => SOLVED,
-    };
     printer.error(&conflict.headline, None);
     printer.out("");
-    reasons(printer, &conflict.reasons);
-    ways_out(printer, &conflict.would_work_if, conflict.into(), heading);
-    for other in &conflict.also {
-        printer.out("");
-        printer.out("also impossible, with that out of the way:");
-        printer.out("");
-        // A fact that both rest on is told once.
-        let is_new = |reason: &&Reason| {
-            let is_asked = matches!(reason.kind, ReasonKind::Asked { .. });
-            is_asked || !conflict.reasons.iter().any(|told| told.text == reason.text)
-        };
-        let more: Vec<Reason> = other.reasons.iter().filter(is_new).cloned().collect();
-        reasons(printer, if more.is_empty() { &other.reasons } else { &more });
-        ways_out(printer, &other.would_work_if, conflict.into(), heading);
-    }
-    if !conflict.resolves_all.is_empty() {
-        ways_out(
-            printer,
-            &conflict.resolves_all,
-            conflict.into(),
-            "ways out of all of it, each of them solved:",
-        );
-    }
+    causes(conflict, request, asked, printer);
+    let has_others = asked == Level::Full && has_others(request);
+    let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
     // Else the changes do not depend on what it did not say.
     let is_open = conflict.would_work_if.is_empty() || conflict.would_work_if.iter().any(is_of_stack);
     if !conflict.silent.is_empty() && has_others && is_open {
@@ -106,6 +74,50 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
         printer.hint(&format!("`{name}`: {meant}"));
     }
     exit::NO
+}
+
+/// Prints every cause of a conflict, each with the changes that remove it, and those that remove all of them. `asked`: how
+/// much of the graph.
+pub(super) fn causes(conflict: &Conflict, request: &Request, asked: Level, printer: &Printer) {
+    // Where an index did not answer.
+    let has_others = asked == Level::Full && has_others(request);
+    let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
+    let heading = match conflict.also.is_empty() {
+        false => "ways out of this, each of them solved with the rest out of the way:",
+        true if conflict.would_work_if.iter().all(is_of_stack) => {
+            "ways out, each of them solved for the stack:"
+        }
+        true => SOLVED,
+    };
+    reasons(printer, &conflict.reasons);
+    ways_out(printer, &conflict.would_work_if, conflict.into(), heading);
+    for other in &conflict.also {
+        printer.out("");
+        printer.out("also impossible, with that out of the way:");
+        printer.out("");
+        // A fact that both rest on is told once.
+        let is_new = |reason: &&Reason| {
+            let is_asked = matches!(reason.kind, ReasonKind::Asked { .. });
+            is_asked || !conflict.reasons.iter().any(|told| told.text == reason.text)
+        };
+        let more: Vec<Reason> = other.reasons.iter().filter(is_new).cloned().collect();
+        reasons(printer, if more.is_empty() { &other.reasons } else { &more });
+        ways_out(printer, &other.would_work_if, conflict.into(), heading);
+    }
+    if !conflict.resolves_all.is_empty() {
+        ways_out(
+            printer,
+            &conflict.resolves_all,
+            conflict.into(),
+            "ways out of all of it, each of them solved:",
+        );
+    }
+}
+
+/// Whether packages outside the stack are requested.
+pub(super) fn has_others(request: &Request) -> bool {
+    let mut names = request.requirements.iter().map(|user| user.requirement.name.as_ref());
+    names.any(|name: &str| !STACK_PACKAGES.contains(&name))
 }
 
 /// Prints the facts, each with its source.

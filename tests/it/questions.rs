@@ -82,6 +82,30 @@ fn why_not_proves_or_says_how() {
     context.run(&["why", "--not", "==1"]).expect(2);
 }
 
+/// What the stack alone allows, another package of the request may not; without an index it is offered for the stack.
+#[test]
+fn why_not_offers_what_every_package_allows() {
+    let mut all = little_pypi();
+    for (version, torch) in [("1", "2.0.1"), ("2", "2.9.1")] {
+        all.push(("pypi", wheel("kernels", version).needs(&format!("torch=={torch}"))));
+    }
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"demo\"\npython = \"3.11\"\ndependencies = [\"torch==2.0.1\", \"kernels==1\"]\n",
+    );
+    let machine = ["--gpu", "V100", "--driver", "580.65.06", "--only-index", "pypi"];
+    context.run(&[&["resolve"], &machine[..]].concat()).expect(0);
+    let run = context.run(&["why", "--not", "python==3.12"]).expect(0);
+    assert!(run.stdout.contains("\n  torch 2.9.1 and kernels 2  "), "{}", run.shown());
+    assert!(!run.stdout.contains("  torch 2.10.0  "), "{}", run.shown());
+    drop(server);
+    std::fs::remove_dir_all(context.dir.path().join("cache")).unwrap();
+    let run = context.run(&["--offline", "why", "--not", "python==3.12"]).expect(0);
+    assert!(run.stdout.contains("each of them solved for the stack:"), "{}", run.shown());
+}
+
 #[test]
 fn a_tree_of_the_lock() {
     let (_server, context) = locked();

@@ -57,7 +57,7 @@ struct TargetAnswer {
 enum Why {
     Package(package::PackageAnswer),
     Machine(MachineNeed),
-    Not(not::NotAnswer),
+    Not(Box<not::NotAnswer>),
 }
 
 pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -106,7 +106,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
                 let answer = subject.why_not(spec)?;
                 // Something is proved impossible only if it is impossible on every target.
                 status = status.max(answer.exit());
-                Why::Not(answer)
+                Why::Not(Box::new(answer))
             }
             (Some(package), None) => subject.why(package)?,
             (None, None) => {
@@ -172,6 +172,10 @@ impl Subject<'_> {
                 return Ok(conflict);
             }
         }
+        self.solve_with_indexes(request, preferences)
+    }
+
+    fn solve_with_indexes(&self, request: &Request, preferences: &Preferences) -> Result<Answer, CliError> {
         let client = fetch::client(self.global, self.project, self.index_url)?;
         let mut session = Session::new(client, self.registry, self.printer, &request.metadata);
         let learned = |solution: &Solution| kept::with_rows_of_answer(self.global, self.registry, solution);

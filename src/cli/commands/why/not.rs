@@ -4,11 +4,12 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
-use crate::cli::conflict::{self, Unknown};
+use crate::cli::conflict;
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::{exit, manifest};
-use crate::model::conflict::{Change, Party, Reason, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, WayOut};
+use crate::model::level::Level;
 use crate::model::request::{Origin, Preferences, Request};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
@@ -18,19 +19,27 @@ use crate::model::text::clean;
 pub(super) struct NotAnswer {
     possible: bool,
     #[serde(flatten)]
-    met_by: Option<MetBy>,
-    /// What stands against it; nothing if it is possible.
-    reasons: Vec<Reason>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    would_work_if: Option<Vec<WayOut>>,
-    /// As in a conflict: the indexes that did not answer, and whether the search for changes ended at its limit.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    silent: Vec<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    cut: bool,
+    outcome: Outcome,
     /// The requirement, for the text.
     #[serde(skip)]
     spec: String,
+    /// The request with the requirement.
+    #[serde(skip)]
+    request: Request,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Outcome {
+    /// It can be met.
+    Met {
+        #[serde(flatten)]
+        by: MetBy,
+        /// What stands against it: nothing.
+        reasons: [(); 0],
+    },
+    /// It cannot.
+    Conflict(Box<Conflict>),
 }
 
 /// The solution that meets the requirement.
@@ -58,14 +67,13 @@ impl NotAnswer {
     }
 
     pub(super) fn print(&self, p: &Printer) {
-        let Some(met) = &self.met_by else {
-            p.out(&format!("`{}` is impossible:", self.spec));
-            p.out("");
-            conflict::reasons(p, &self.reasons);
-            let unknown = Unknown { silent: &self.silent, cut: self.cut };
-            let ways = self.would_work_if.as_deref().unwrap_or_default();
-            conflict::ways_out(p, ways, unknown, conflict::SOLVED);
-            return;
+        let met = match &self.outcome {
+            Outcome::Met { by, .. } => by,
+            Outcome::Conflict(conflict) => {
+                p.out(&format!("`{}` is impossible:", self.spec));
+                p.out("");
+                return conflict::causes(conflict, &self.request, Level::Full, p);
+            }
         };
         p.out(&format!("`{}` is possible{}", self.spec, met.text));
         for failure in &met.fails {
@@ -81,7 +89,18 @@ impl Subject<'_> {
     pub(super) fn why_not(&self, spec: &str) -> Result<NotAnswer, CliError> {
         let (request, party) = self.with_the_question(spec)?;
         let text = clean(spec, 60);
-        match self.solve(&request, &party, &Preferences::default())? {
+        let nothing_kept = Preferences::default();
+        let mut answer = self.solve(&request, &party, &nothing_kept)?;
+        // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
+        if let Answer::Conflict(conflict) = &answer
+            && self.target.level == Level::Full
+            && conflict.would_work_if.iter().any(|way| way.level == Level::Stack)
+            && conflict::has_others(&request)
+            && let Ok(with_others) = self.solve_with_indexes(&request, &nothing_kept)
+        {
+            answer = with_others;
+        }
+        match answer {
             Answer::Solution(solution) => {
                 let asked = match &party {
                     Party::Package(name) => solution.packages.iter().find(|p| p.name == *name),
@@ -99,35 +118,18 @@ impl Subject<'_> {
                     fails: solution.known_failures.iter().map(|note| note.text.clone()).collect(),
                     can_be_added: added && !self.alone && !spec.contains('\''),
                 };
-                Ok(NotAnswer {
-                    possible: true,
-                    met_by: Some(met),
-                    reasons: Vec::new(),
-                    would_work_if: None,
-                    silent: Vec::new(),
-                    cut: false,
-                    spec: text,
-                })
+                let outcome = Outcome::Met { by: met, reasons: [] };
+                Ok(NotAnswer { possible: true, outcome, spec: text, request })
             }
             Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
                 // Dropping the requirement in question is not a way out.
                 let limits = request.requirements.len() == self.request.requirements.len();
-                let (silent, cut) = (conflict.silent, conflict.cut);
-                let (mut reasons, mut ways) = (conflict.reasons, conflict.would_work_if);
-                ways.retain(|way| {
+                let is_way = |way: &WayOut| {
                     let is_set = matches!(way.change, Change::Together(_));
                     way.party != party || is_set || (!limits && answers(way, &request))
-                });
-                reasons.retain(|reason| !is_the_question(reason));
-                Ok(NotAnswer {
-                    possible: false,
-                    met_by: None,
-                    reasons,
-                    would_work_if: Some(ways),
-                    silent,
-                    cut,
-                    spec: text,
-                })
+                };
+                let outcome = Outcome::Conflict(Box::new(without_the_question(*conflict, &is_way)));
+                Ok(NotAnswer { possible: false, outcome, spec: text, request })
             }
             Answer::TooLong | Answer::NeedMetadata(_) => {
                 Err(CliError::internal("resolution exceeded the step limit"))
@@ -166,6 +168,15 @@ impl Subject<'_> {
         };
         Ok((request, party))
     }
+}
+
+/// A conflict without the requirement in question among its reasons, and with these ways out.
+fn without_the_question(mut conflict: Conflict, is_way: &impl Fn(&WayOut) -> bool) -> Conflict {
+    conflict.reasons.retain(|reason| !is_the_question(reason));
+    conflict.would_work_if.retain(is_way);
+    conflict.resolves_all.retain(is_way);
+    conflict.also = conflict.also.into_iter().map(|other| without_the_question(other, is_way)).collect();
+    conflict
 }
 
 /// Whether a way out still satisfies the requirement in question, which is the last of the request.

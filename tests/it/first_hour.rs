@@ -132,6 +132,11 @@ fn checks_say_what_they_compare() {
     let command = "envlock export requirements.txt --target b -o requirements.b.txt";
     assert!(run.flat().contains(command) && !run.flat().contains("`envlock resolve`"), "{}", run.shown());
     assert!(locked(&["--format", "junit"], 1).stdout.contains(command));
+    let junit = locked(&["--format", "junit"], 1).stdout;
+    assert!(junit.contains("envlock resolve --locked") && !junit.contains("the lock is stale"), "{junit}");
+    let sarif = locked(&["--format", "sarif"], 1).json();
+    let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+    assert_eq!(place["uri"], "requirements.txt", "{sarif:#}");
 }
 
 #[test]

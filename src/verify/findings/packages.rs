@@ -25,10 +25,14 @@ pub fn stack_only_lock() -> Finding {
 }
 
 /// The manifest no longer matches the lock, for this reason. An error where that was the question.
-pub fn stale_lock(reason: &str, is_asked: bool) -> Finding {
-    let text = format!("the lock is stale: {reason}");
+pub fn stale_lock(reason: &str, file: Option<&str>, is_asked: bool) -> Finding {
     let severity = if is_asked { Severity::Error } else { Severity::Warning };
-    finding(Code::StaleLock, severity, text).fixed_by(Fix::command("envlock resolve"))
+    let text = match file {
+        None => format!("the lock is stale: {reason}"),
+        Some(_) => reason.to_owned(),
+    };
+    let found = finding(Code::StaleLock, severity, text).fixed_by(Fix::command("envlock resolve"));
+    Finding { r#where: file.map(str::to_owned), ..found }
 }
 
 /// The lock of the tool that holds the packages is another one than the stack was chosen for: with the build that it has

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::verify;
+use super::super::verify::{self, Stale};
 use super::{local, owned};
 use crate::cli::args::{GlobalArgs, SolveArgs, VerifyFormat};
 use crate::cli::error::CliError;
@@ -56,7 +56,11 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let request = &Request { targets: described, ..check.request.clone() };
     let mut reasons: Vec<String> =
         lockfile::stale(lock, request, check.registry).iter().map(ToString::to_string).collect();
-    let mut exports: Vec<(String, String)> = Vec::new();
+    let mut written: Vec<Stale> = Vec::new();
+    // A lock that answers nothing else is locked again from the same file.
+    let reads = check.project.reads.iter();
+    let reads = reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string())));
+    let again = format!("envlock resolve{}", reads.collect::<String>());
     if reasons.is_empty() {
         let of_target =
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
@@ -66,26 +70,19 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             let crate::conda::Unmet { package, spec, found } = one;
             reasons.push(format!("conda's {package} requires `{spec}`, but the lock has {found}"));
         }
-        reasons.extend(other_environments(check, lock)?);
-        exports = other_requirements(check, lock)?;
+        written.extend(other_environments(check, lock, &again)?);
+        written.extend(other_requirements(check, lock)?);
         reasons.extend(owned::changed(check.project, lock)?);
     }
-    let is_answer = reasons.is_empty() && exports.is_empty();
+    let is_answer = reasons.is_empty() && written.is_empty();
     if check.args.check_hashes {
         reasons.extend(differences(check, lock)?);
     }
-    // A lock that answers nothing else is locked again from the same file.
-    let reads = check.project.reads.iter();
-    let reads = reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string())));
-    let again = format!("envlock resolve{}", reads.collect::<String>());
-    let is_of_lock = !reasons.is_empty();
-    let stale: Vec<(String, String)> =
-        reasons.into_iter().map(|reason| (reason, again.clone())).chain(exports.clone()).collect();
-    let with_fix: Vec<(&str, String)> =
-        stale.iter().map(|(reason, command)| (reason.as_str(), printer.command(command))).collect();
+    let of_lock = |reason| Stale { reason, command: again.clone(), file: None };
+    let stale: Vec<Stale> = reasons.into_iter().map(of_lock).chain(written).collect();
     let itself = compared_with_itself(check);
-    let report = verify::report_of_lock(format, &with_fix, itself.as_deref(), &check.project.folder);
-    let state = LockState::of(stale.into_iter().map(|(reason, _)| reason).collect());
+    let report = verify::report_of_lock(format, &stale, itself.as_deref(), (&check.project.folder, printer));
+    let state = LockState::of(stale.iter().map(|one| one.reason.clone()).collect());
     match (&state, report) {
         (state, _) if printer.json || format == VerifyFormat::Json => printer.json(state),
         (_, Some(report)) => printer.raw(&report),
@@ -96,11 +93,14 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             }
             if is_answer {
                 printer.hint("if the indexes are right, lock again: `envlock resolve --upgrade`");
-            } else if is_of_lock {
-                printer.hint(&format!("make it current with `{again}`"));
-            }
-            for (_, command) in exports {
-                printer.hint(&format!("write it anew: `{command}`"));
+            } else {
+                let commands: Vec<&str> = stale.iter().map(|one| one.command.as_str()).collect();
+                if commands.contains(&again.as_str()) {
+                    printer.hint(&format!("make it current with `{again}`"));
+                }
+                for command in commands.into_iter().filter(|command| *command != again) {
+                    printer.hint(&format!("write it anew: `{command}`"));
+                }
             }
         }
     }
@@ -138,8 +138,8 @@ fn current(check: &Check<'_>) -> String {
 }
 
 /// The environment files that envlock wrote and that do not install what the lock holds. One that is absent is a note:
-/// a project may commit the lock alone.
-fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+/// a project may commit the lock alone. `again`: the command that writes them.
+fn other_environments(check: &Check<'_>, lock: &Lockfile, again: &str) -> Result<Vec<Stale>, CliError> {
     let (project, args) = (check.project, check.args);
     // The file may have been written on a machine with a mirror, or on one without.
     let (own, _) = settings::indexes(project, args.index_url.as_deref());
@@ -163,7 +163,8 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>,
             expected.is_ok_and(|expected| export::same_environment(&text, &expected))
         };
         if !is_same(&own) && !is_same(&usual) {
-            out.push(format!("`{file}` is not the environment that the lock gives"));
+            let reason = format!("`{file}` is not the environment that the lock gives");
+            out.push(Stale { reason, command: again.to_owned(), file: Some(file) });
         }
     }
     Ok(out)
@@ -171,7 +172,7 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>,
 
 /// The requirements files that `export` wrote under its own names and that do not install what a target locks, each with the
 /// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it.
-fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<(String, String)>, CliError> {
+fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
     if lock.packages_in.is_some() {
         return Ok(Vec::new());
     }
@@ -204,7 +205,8 @@ fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<(String,
         if !lock.targets.iter().filter(is_meant).any(|target| gives(&target)) {
             let option = name.map(|name| format!(" --target {}", shell_word(&name))).unwrap_or_default();
             let command = format!("envlock export requirements.txt{option} -o {file}");
-            out.push((format!("`{file}` is not what the lock gives"), command));
+            let reason = format!("`{file}` is not what the lock gives");
+            out.push(Stale { reason, command, file: Some(file) });
         }
     }
     Ok(out)

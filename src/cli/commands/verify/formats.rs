@@ -38,9 +38,12 @@ pub(super) fn github(areas: &[Area]) -> String {
     out
 }
 
-/// JUnit XML: an area is a test suite. Each error is a failed test case; everything else is a passed one.
-pub(super) fn junit(areas: &[Area]) -> String {
-    let mut report = Report::new("envlock verify");
+/// The name of a report of `verify`.
+pub(super) const VERIFY: &str = "envlock verify";
+
+/// JUnit XML: an area is a test suite. Each error is a failed test case; everything else is a passed one. `name`: the command.
+pub(super) fn junit(areas: &[Area], name: &str) -> String {
+    let mut report = Report::new(name);
     for area in areas {
         let name = area.kind.to_string();
         let case = |case: &str, status| {
@@ -79,8 +82,9 @@ pub(super) fn junit(areas: &[Area]) -> String {
     report.to_string().unwrap_or_default()
 }
 
-/// SARIF 2.1.0: every code is a rule, every finding a result at the lock, whose path in the repository is `lock`.
-pub(super) fn sarif(areas: &[Area], lock: &str) -> String {
+/// SARIF 2.1.0: every code is a rule, every finding a result at a file, by its path in the repository: at the lock, where the
+/// finding is about an environment.
+pub(super) fn sarif(areas: &[Area], file: impl Fn(&Finding) -> String) -> String {
     let findings: Vec<&Finding> = areas.iter().flat_map(|area| &area.findings).collect();
     let mut codes: Vec<Code> = findings.iter().map(|f| f.code).collect();
     codes.sort_unstable();
@@ -101,8 +105,7 @@ pub(super) fn sarif(areas: &[Area], lock: &str) -> String {
                 "ruleId": f.code.as_str(),
                 "level": level,
                 "message": {"text": with_fix(f)},
-                // Findings are about an environment, which is not a file of the repository. They point to the lock.
-                "locations": [{"physicalLocation": {"artifactLocation": {"uri": lock}}}],
+                "locations": [{"physicalLocation": {"artifactLocation": {"uri": file(f)}}}],
                 "properties": {"where": f.r#where},
             })
         })
@@ -201,7 +204,7 @@ pub(super) fn of_error(format: VerifyFormat, error: &CliError, printer: &Printer
             case.set_classname("envlock.verify");
             let mut suite = TestSuite::new("verify");
             suite.add_test_case(case);
-            let mut report = Report::new("envlock verify");
+            let mut report = Report::new(VERIFY);
             report.add_test_suite(suite);
             report.to_string().unwrap_or_default()
         }
@@ -336,7 +339,7 @@ mod tests {
 
     #[test]
     fn xml_is_well_formed_whatever_a_message_holds() {
-        let text = junit(&areas());
+        let text = junit(&areas(), VERIFY);
         assert!(text.contains("tests=\"3\"") && text.contains("failures=\"1\""), "{text}");
         assert!(text.contains("a &quot;b&quot; &amp; c"), "{text}");
         assert!(text.contains("do &lt;this&gt;"), "{text}");
@@ -347,7 +350,8 @@ mod tests {
 
     #[test]
     fn sarif_names_rules_and_results() {
-        let json: serde_json::Value = serde_json::from_str(&sarif(&areas(), "envlock.lock")).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&sarif(&areas(), |_| "envlock.lock".to_owned())).unwrap();
         let run = &json["runs"][0];
         assert_eq!(run["tool"]["driver"]["rules"].as_array().unwrap().len(), 2);
         assert_eq!(

@@ -93,9 +93,9 @@ fn tell(
         VerifyFormat::Text => text(verdict, areas, about, printer),
         VerifyFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
         VerifyFormat::Github => output::put(&formats::github(areas), args, printer)?,
-        VerifyFormat::Junit => output::put(&formats::junit(areas), args, printer)?,
+        VerifyFormat::Junit => output::put(&formats::junit(areas, formats::VERIFY), args, printer)?,
         VerifyFormat::Sarif => {
-            output::put(&formats::sarif(areas, &files::lock_in_repository(Path::new("."))), args, printer)?
+            output::put(&formats::sarif(areas, |_| files::lock_in_repository(Path::new("."))), args, printer)?
         }
         VerifyFormat::Line => output::put(&formats::line(&answer), args, printer)?,
         VerifyFormat::Prometheus => {

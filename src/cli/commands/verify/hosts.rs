@@ -161,8 +161,8 @@ pub(super) fn judge(
             output::put_json(&document, args, printer)?;
         }
         VerifyFormat::Github => put(&formats::github(&areas))?,
-        VerifyFormat::Junit => put(&formats::junit(&areas))?,
-        VerifyFormat::Sarif => put(&formats::sarif(&areas, &files::lock_in_repository(Path::new("."))))?,
+        VerifyFormat::Junit => put(&formats::junit(&areas, formats::VERIFY))?,
+        VerifyFormat::Sarif => put(&formats::sarif(&areas, |_| files::lock_in_repository(Path::new("."))))?,
         VerifyFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,
         VerifyFormat::Prometheus => {
             put(&formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;

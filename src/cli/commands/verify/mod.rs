@@ -64,26 +64,38 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     }
 }
 
+/// Why a lock, or a file that was written from it, is not current.
+pub(super) struct Stale {
+    pub reason: String,
+    /// The command that makes it current.
+    pub command: String,
+    /// The file, if it is not the lock.
+    pub file: Option<String>,
+}
+
 /// Why a lock is not current, in a format that other programs read; `None` for the others.
 ///
 /// `unjudged`: what the lock was not compared with. `folder` is the project's.
 pub(super) fn report_of_lock(
     format: VerifyFormat,
-    reasons: &[(&str, String)],
+    stale: &[Stale],
     unjudged: Option<&str>,
-    folder: &Path,
+    (folder, printer): (&Path, &Printer),
 ) -> Option<String> {
-    let of = |(reason, command): &(&str, String)| {
-        let fix = Some(Fix::command(command.clone()));
-        Finding { fix, ..findings::stale_lock(reason, true) }
+    let of = |Stale { reason, command, file }: &Stale| {
+        let finding = findings::stale_lock(reason, file.as_deref(), true);
+        Finding { fix: Some(Fix::command(printer.command(command))), ..finding }
     };
     let unjudged =
         unjudged.map(|why| findings::not_judged(findings::NotJudged::Locked(why.to_owned()), false));
-    let found = reasons.iter().map(of).chain(unjudged).collect();
+    let found = stale.iter().map(of).chain(unjudged).collect();
     let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
     match format {
-        VerifyFormat::Junit => Some(formats::junit(&areas)),
-        VerifyFormat::Sarif => Some(formats::sarif(&areas, &files::lock_in_repository(folder))),
+        VerifyFormat::Junit => Some(formats::junit(&areas, "envlock resolve --locked")),
+        VerifyFormat::Sarif => {
+            let file = |finding: &Finding| finding.r#where.clone().unwrap_or_else(|| files::LOCK.to_owned());
+            Some(formats::sarif(&areas, |finding| files::file_in_repository(folder, &file(finding))))
+        }
         VerifyFormat::Github => Some(formats::github(&areas)),
         _ => None,
     }
@@ -215,7 +227,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     if let (Some(first), Some(area)) =
         (stale, judged.areas.iter_mut().find(|area| area.kind == AreaKind::Packages))
     {
-        area.findings.insert(0, findings::stale_lock(&first, false));
+        area.findings.insert(0, findings::stale_lock(&first, None, false));
     }
     if args.exact {
         let is_own = matches!(against, Against::Lock(_)) && judged.installed.is_environment;
@@ -261,9 +273,9 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         VerifyFormat::Text => report.text(&environment, start, static_ms),
         VerifyFormat::Json => output::put_json(&report.json(), args, printer)?,
         VerifyFormat::Github => put(&formats::github(&judged.areas))?,
-        VerifyFormat::Junit => put(&formats::junit(&judged.areas))?,
+        VerifyFormat::Junit => put(&formats::junit(&judged.areas, formats::VERIFY))?,
         VerifyFormat::Sarif => {
-            put(&formats::sarif(&judged.areas, &files::lock_in_repository(&project.folder)))?
+            put(&formats::sarif(&judged.areas, |_| files::lock_in_repository(&project.folder)))?
         }
         VerifyFormat::Line => put(&formats::line(&answer))?,
         VerifyFormat::Prometheus => {

@@ -172,6 +172,12 @@ pub struct WayOut {
 }
 
 impl Conflict {
+    /// Whether the system or its Python has a part in it, beside the GPUs and the driver.
+    pub fn involves_system(&self) -> bool {
+        let is_of_system = |party: &Party| matches!(party, Party::Python | Party::Glibc | Party::Platform);
+        self.reasons.iter().flat_map(|reason| &reason.parties).any(is_of_system)
+    }
+
     /// The same after a search that ended at its limit.
     pub fn cut(mut self) -> Conflict {
         self.would_work_if.retain(|way| !way.is_provisional);

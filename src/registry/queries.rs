@@ -57,7 +57,7 @@ impl Registry {
                 let by_version = a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda));
                 by_version.then_with(|| a.platform.to_string().cmp(&b.platform.to_string()))
             });
-            infer_pythons(&mut builds);
+            infer_wheels(&mut builds);
             builds
         })
     }
@@ -578,21 +578,31 @@ impl Registry {
     }
 }
 
-/// Gives rows of the pytorch index that state no Pythons those of the release's builds on the same platform, or on any: a
-/// release's builds come from one matrix of Pythons (PyTorch's RELEASE.md states one range for each release).
-fn infer_pythons(builds: &mut [Build]) {
-    let mut stated: BTreeMap<(Version, Option<Platform>), BTreeSet<u32>> = BTreeMap::new();
+/// Gives rows that do not state their wheels the Pythons and the lowest glibc of the release's other builds for the platform,
+/// or the Pythons of those for any: a release's builds come from one matrix of Pythons (PyTorch's RELEASE.md states one range
+/// for each release).
+fn infer_wheels(builds: &mut [Build]) {
+    type Key = (Version, Option<Platform>);
+    let mut pythons: BTreeMap<Key, BTreeSet<u32>> = BTreeMap::new();
+    let mut glibc: BTreeMap<Key, DottedVersion> = BTreeMap::new();
     for build in builds.iter() {
         for platform in [Some(build.platform), None] {
-            let pythons = build.pythons.iter().flatten();
-            stated.entry((build.version.clone(), platform)).or_default().extend(pythons);
+            let key = (build.version.clone(), platform);
+            pythons.entry(key).or_default().extend(build.pythons.iter().flatten());
+        }
+        if let Some(own) = &build.glibc {
+            let lowest = glibc.entry((build.version.clone(), Some(build.platform))).or_insert(own.clone());
+            *lowest = (*lowest).clone().min(own.clone());
         }
     }
     for build in builds.iter_mut().filter(|build| build.pythons.is_none()) {
-        let of = |platform| stated.get(&(build.version.clone(), platform)).filter(|all| !all.is_empty());
-        if let Some(pythons) = of(Some(build.platform)).or_else(|| of(None)) {
-            build.pythons = Some(pythons.iter().copied().collect());
-            build.pythons_inferred = true;
+        let key = |platform| (build.version.clone(), platform);
+        let of = |platform| pythons.get(&key(platform)).filter(|all| !all.is_empty());
+        if let Some(all) = of(Some(build.platform)).or_else(|| of(None)) {
+            let lowest = glibc.get(&key(Some(build.platform))).cloned();
+            build.pythons = Some(all.iter().copied().collect());
+            build.glibc = build.glibc.take().or(lowest);
+            build.wheels_inferred = true;
         }
     }
 }

@@ -40,7 +40,7 @@ fn describe(registry: &Registry, b: &Build, out: &mut String) {
         });
         line("targets", targets);
     }
-    let by = if b.pythons_inferred { "  (by the release's wheels on PyPI)" } else { "" };
+    let by = if b.wheels_inferred { "  (by the release's wheels on PyPI)" } else { "" };
     let series = |p: &Vec<u32>| p.iter().map(|m| format!("3.{m}")).collect::<Vec<_>>().join(" ");
     let pythons = b.pythons.as_ref().map(|p| series(p) + by);
     line(

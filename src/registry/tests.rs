@@ -44,7 +44,7 @@ fn pythons_that_a_row_does_not_state() {
         ("2.9.1", "cu126", "linux-x86_64", vec![10, 11, 12, 13, 14], true),
     ] {
         let build = registry.build(&version.parse().unwrap(), variant, platform.parse().unwrap()).unwrap();
-        assert_eq!((build.pythons.as_ref(), build.pythons_inferred), (Some(&pythons), inferred), "{version}");
+        assert_eq!((build.pythons.as_ref(), build.wheels_inferred), (Some(&pythons), inferred), "{version}");
     }
 }
 

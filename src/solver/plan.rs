@@ -189,11 +189,11 @@ impl Problem<'_> {
     fn elsewhere(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
         let torch = build.torch?;
         if let Some(need) = torch.glibc.as_ref().filter(|need| !self.machine.glibc_suffices(need)) {
-            return Some((Party::Glibc, format!("needs glibc >= {need}"), "wheel tags".to_owned()));
+            return Some((Party::Glibc, format!("needs glibc >= {need}"), torch.wheels_source().to_owned()));
         }
         if self.build_pythons(build).is_empty() {
             let series = super::explain::span(&self.pythons.series);
-            let source = torch.pythons_source();
+            let source = torch.wheels_source();
             return Some((Party::Python, format!("has no wheel for Python {series}"), source.to_owned()));
         }
         let index = &self.indexes[build.index as usize];

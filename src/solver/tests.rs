@@ -142,7 +142,7 @@ fn a_constraint_can_name_a_build() {
 #[test]
 fn an_old_driver_is_named_with_its_ways_out() {
     let c = conflict(&host(Some(&["NVIDIA A100"]), Some("470.129.06")), &only("pypi", ask(&["torch>=2.6"])));
-    assert_eq!(c.headline, "no torch>=2.6 runs on driver 470.129.06");
+    assert_eq!(c.headline, "no torch>=2.6 of the index pypi runs on driver 470.129.06");
     let texts: Vec<&str> = c.reasons.iter().map(|r| r.text.as_str()).collect();
     assert_eq!(
         texts,

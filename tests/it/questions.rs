@@ -106,6 +106,34 @@ fn why_not_offers_what_every_package_allows() {
     assert!(run.stdout.contains("each of them solved for the stack:"), "{}", run.shown());
 }
 
+/// A row that does not state its wheels is not for every Python and C library.
+#[test]
+fn rows_without_wheels_are_not_for_every_system() {
+    let context = TestContext::new().with_shipped_registry();
+    context.write("musl.toml", "schema = 1\n[system]\nos = \"linux\"\narch = \"x86_64\"\nmusl = \"1.2\"\n[driver]\nversion = \"580.65.06\"\n[[gpu]]\nname = \"NVIDIA H100\"\ncompute_capability = \"9.0\"\n");
+    for (args, told) in [
+        (&["torch==1.13.1", "--python", "3.14", "--gpu", "none"][..], "no build of `torch==1.13.1` runs"),
+        (&["torch==2.2.2", "--gpu", "GH200", "--platform", "linux-aarch64"], "is a CPU build: cpu of 2.2.2"),
+        (&["--host", "musl.toml"], "no build of torch runs on this machine"),
+    ] {
+        let run = context.run(&[&["plan"], args].concat());
+        assert!(run.flat().contains(told), "{}", run.shown());
+    }
+    let run = context.run(&["plan", "--gpu", "H100", "--glibc", "2.17"]).expect(0);
+    assert!(run.flat().contains("needs glibc >= 2.28: cu132 of 2.12.0 to 2.15.0"), "{}", run.shown());
+    // The machine is not at fault alone.
+    for (rest, told) in [
+        (&["--python", "3.15"][..], "error: the requirements cannot be satisfied"),
+        (&[], "error: no torch>=2.11 of the index pypi runs on NVIDIA V100 (7.0)"),
+    ] {
+        let request =
+            ["resolve", "torch>=2.11", "--gpu", "V100", "--only-index", "pypi", "--stack-only", "--dry-run"];
+        let run = context.run(&[&request[..], rest].concat()).expect(1);
+        assert!(run.flat().contains(told), "{}", run.shown());
+        assert!(!run.stdout.contains("allow the pytorch index") || rest.is_empty(), "{}", run.shown());
+    }
+}
+
 #[test]
 fn a_tree_of_the_lock() {
     let (_server, context) = locked();

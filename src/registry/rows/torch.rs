@@ -38,12 +38,12 @@ pub struct Build {
     pub targets_evidence: Option<Evidence>,
     /// CPython minors with a wheel (with the global interpreter lock); `None`: unknown.
     pub pythons: Option<Vec<u32>>,
-    /// Whether [`Self::pythons`] are those of the release's other builds: its builds are of one matrix of Pythons.
-    pub pythons_inferred: bool,
     /// `Requires-Python`.
     pub requires_python: Option<VersionSpecifiers>,
     /// Lowest glibc of the wheel's platform tag.
     pub glibc: Option<DottedVersion>,
+    /// Whether the Pythons and the glibc are those of the release's other builds, since the row does not state its wheels.
+    pub wheels_inferred: bool,
     /// Size of the largest wheel in bytes.
     pub wheel_bytes: Option<u64>,
     /// The torchvision built for it.
@@ -59,9 +59,9 @@ pub struct Build {
 }
 
 impl Build {
-    /// Where its Pythons are stated.
-    pub fn pythons_source(&self) -> &'static str {
-        match self.pythons_inferred {
+    /// Where its Pythons and its glibc are stated.
+    pub fn wheels_source(&self) -> &'static str {
+        match self.wheels_inferred {
             true => "the release's wheels on PyPI",
             false => "wheel tags",
         }
@@ -209,9 +209,9 @@ impl TryFrom<RawBuild> for Build {
             targets: code_targets(raw.targets, raw.ptx),
             targets_evidence: raw.targets_evidence,
             pythons: raw.python.map(|tags| tags.iter().filter_map(minor).collect()),
-            pythons_inferred: false,
             requires_python: raw.requires_python,
             glibc: raw.glibc,
+            wheels_inferred: false,
             wheel_bytes: raw.wheel_bytes,
             torchvision: raw.torchvision,
             torchaudio: raw.torchaudio,

@@ -212,14 +212,13 @@ impl Telling<'_, '_> {
 
     fn finish(mut self) -> Conflict {
         self.reasons.sort_by_key(|(order, _)| *order);
+        let headline = self.headline();
         // Drop facts beyond the limit, never parts of the request.
         while self.reasons.len() > MAX_REASONS {
             let cut =
                 self.reasons.iter().rposition(|(order, _)| *order < Order::Limits).unwrap_or(MAX_REASONS);
             self.reasons.remove(cut);
         }
-        let parties = self.leaves.graph();
-        let headline = self.headline(parties.contains_node(&Node::Driver));
         Conflict {
             headline,
             target: "default".to_owned(),
@@ -232,8 +231,10 @@ impl Telling<'_, '_> {
         }
     }
 
-    fn headline(&self, driver: bool) -> String {
+    /// Names the machine where it and one requirement are all that the conflict rests on.
+    fn headline(&self) -> String {
         let p = self.problem;
+        let driver = self.leaves.graph().contains_node(&Node::Driver);
         let is_asked = |name: &str| {
             self.leaves.needs.keys().any(|(parent, dependency)| {
                 *parent == Node::Root
@@ -251,7 +252,9 @@ impl Telling<'_, '_> {
             .iter()
             .filter(|u| uses_cuda(u.requirement.name.as_ref()) && is_asked(u.requirement.name.as_ref()))
             .max_by_key(|u| u.requirement.name.as_ref() as &str == "torch")
-            .map(|u| crate::model::text::clean(&u.requirement.to_string(), 60));
+            .map(|u| {
+                (u.requirement.name.to_string(), crate::model::text::clean(&u.requirement.to_string(), 60))
+            });
         let mut gpus: Vec<String> = self
             .leaves
             .needs
@@ -269,6 +272,12 @@ impl Telling<'_, '_> {
             [one] => Some(one.clone()),
             several => Some(format!("{} together", several.join(" and "))),
         };
+        let of_index = match &p.asked.request.only_index {
+            Some(limit) if self.involves_party(&Party::Index) => format!(" of the index {}", limit.value),
+            _ => String::new(),
+        };
+        let asked = asked.filter(|(name, _)| self.rests_on_hardware_and(name));
+        let asked = asked.map(|(_, text)| format!("{text}{of_index}"));
         match (asked, driver, gpu) {
             (Some(asked), true, _) => {
                 let version =
@@ -278,5 +287,21 @@ impl Telling<'_, '_> {
             (Some(asked), false, Some(gpu)) => format!("no {asked} runs on {gpu}"),
             _ => "the requirements cannot be satisfied".to_owned(),
         }
+    }
+
+    fn involves_party(&self, party: &Party) -> bool {
+        self.reasons.iter().any(|(_, reason)| reason.parties.contains(party))
+    }
+
+    /// Whether the requirement on this package and the limit to one index are all of the request that the proof rests on, and
+    /// the hardware all of the machine.
+    fn rests_on_hardware_and(&self, name: &str) -> bool {
+        let is_of_system = |party: &Party| matches!(party, Party::Python | Party::Glibc | Party::Platform);
+        self.reasons.iter().all(|(_, reason)| match reason.kind {
+            ReasonKind::Asked { .. } => {
+                reason.parties == [Party::package(name)] || reason.parties == [Party::Index]
+            }
+            _ => !reason.parties.iter().any(is_of_system),
+        })
     }
 }

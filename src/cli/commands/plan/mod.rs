@@ -205,8 +205,9 @@ fn show(printer: &Printer, plan: &Plan, asked: Option<&str>, host: &Host, regist
         printer.hint("without a requirement, `envlock plan` lists every build that runs there");
     }
     printer.out("");
-    // It is obvious that CPU builds are excluded on a machine with a GPU.
-    let told = plan.out.iter().filter(|out| !out.builds.iter().all(|b| b.variant == "cpu"));
+    // It is obvious that CPU builds are excluded on a machine with a GPU, where others run.
+    let is_told = |out: &&PlanOut| plan.runs.is_empty() || !out.builds.iter().all(|b| b.variant == "cpu");
+    let told = plan.out.iter().filter(is_told);
     for (i, out) in told.enumerate() {
         printer.out(&format!(
             "{}{}",

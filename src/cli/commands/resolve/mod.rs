@@ -190,7 +190,7 @@ pub(super) fn run_in(
         JointAnswer::Conflict(refused) => {
             let code = conflict::refuse(&refused, &request, level, printer);
             let is_about_gpus = refused.reasons.iter().any(|reason| reason.parties.contains(&Party::Gpu));
-            if !printer.json && is_about_gpus {
+            if !printer.json && is_about_gpus && !refused.involves_system() {
                 let hosts: Vec<&Host> = machines.iter().map(|machine| &machine.host).collect();
                 if let Some(hint) = tell::of_conda_forge(&request, &hosts, &registry) {
                     printer.hint(&hint);

@@ -55,7 +55,7 @@ struct TargetAnswer {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Why {
-    Package(package::PackageAnswer),
+    Package(Box<package::PackageAnswer>),
     Machine(MachineNeed),
     Not(Box<not::NotAnswer>),
 }
@@ -147,7 +147,7 @@ fn not_locked(name: &str, level: Level) -> CliError {
 impl Subject<'_> {
     fn why(&self, name: &str) -> Result<Why, CliError> {
         match self.target.package(name) {
-            Some(package) => Ok(Why::Package(self.why_package(package)?)),
+            Some(package) => Ok(Why::Package(Box::new(self.why_package(package)?))),
             None if MACHINE_PARTS.contains(&name) => {
                 let mut need = machine_need(name, self.target, &self.host, self.registry);
                 if name == "python" && self.target.level == Level::Full {

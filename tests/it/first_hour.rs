@@ -136,7 +136,7 @@ fn checks_say_what_they_compare() {
     assert!(junit.contains("envlock resolve --locked") && !junit.contains("the lock is stale"), "{junit}");
     let sarif = locked(&["--format", "sarif"], 1).json();
     let place = &sarif["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
-    assert_eq!(place["uri"], "requirements.txt", "{sarif:#}");
+    assert_eq!(place["uri"], "requirements.b.txt", "{sarif:#}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::cli::import::{self, CondaPart, Imported, Optional, manifest_text};
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::cli::{files, manifest, owner, write};
+use crate::export;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word, toml_string};
 
@@ -76,6 +77,10 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
                 printer.note(&format!("`{name}` was not read"));
                 printer.hint(&format!("`envlock init --from {name} --force` takes its packages"));
             }
+            None if has_other_environment(&folder)? => printer.hint(&format!(
+                "`envlock resolve` writes `{0}`: give the one that is here another name (`mv {0} environment.in.yml`), then run it",
+                files::ENVIRONMENT
+            )),
             None => printer.hint("run `envlock resolve`"),
         }
         return Ok(exit::YES);
@@ -91,6 +96,12 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
         ..SolveArgs::default()
     };
     super::resolve::run_in(global, &project, &[], &solve, None, printer)
+}
+
+/// Whether a folder has an environment.yml that envlock did not write, and will not overwrite.
+fn has_other_environment(folder: &Path) -> Result<bool, CliError> {
+    let text = files::read(&folder.join(files::ENVIRONMENT))?;
+    Ok(text.is_some_and(|text| !text.contains(export::ENVIRONMENT_MARK)))
 }
 
 /// Adds envlock's tables to a manifest that has the packages: that of the tool which holds them, or a pyproject.toml.

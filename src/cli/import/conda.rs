@@ -8,8 +8,10 @@ use serde::Deserialize;
 use super::kept::{self, CondaPart};
 use super::reference::extras_of;
 use super::translated::{Names, conda};
-use super::{Imported, unreadable};
+use super::{Imported, Optional, unreadable};
 use crate::cli::error::CliError;
+use crate::cli::{clock, uv_sources};
+use crate::model::cutoff::Cutoff;
 use crate::model::text::clean;
 
 #[derive(Deserialize)]
@@ -19,6 +21,10 @@ struct Environment {
     channels: Option<Vec<serde_json::Value>>,
     #[serde(default)]
     dependencies: Option<Vec<serde_json::Value>>,
+    #[serde(default)]
+    variables: Option<serde_json::Map<String, serde_json::Value>>,
+    #[serde(default)]
+    platforms: Option<Vec<serde_json::Value>>,
 }
 
 /// Reads an environment.yml.
@@ -38,6 +44,15 @@ pub(super) fn environment(
     let of_project =
         document.name.as_ref().and_then(serde_json::Value::as_str).filter(|name| *name != "base");
     out.name = out.name.take().or(of_project.map(|name| clean(name, 60)));
+    // `prefix`, where an export was made, means nothing elsewhere.
+    if let Some(names) = document.variables.as_ref().filter(|names| !names.is_empty()) {
+        let names = names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        out.leave_out_because(&format!("variables: {names}"), "envlock sets no variables of the environment");
+    }
+    if let Some(platforms) = document.platforms.as_ref().filter(|platforms| !platforms.is_empty()) {
+        let names = platforms.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(", ");
+        out.leave_out_because(&format!("platforms: {names}"), "a `[target.NAME]` table describes a machine");
+    }
     let channels = document.channels.iter().flatten().filter_map(serde_json::Value::as_str);
     let mut specs: Vec<String> = Vec::new();
     let mut of_pip = Imported { folder: out.folder.clone(), ..Imported::default() };
@@ -79,8 +94,8 @@ fn conda_part<'t>(
     name: &str,
     part: CondaPart,
 ) -> Result<(), CliError> {
-    let mut names = Names::of_channels(channels);
-    let channels = names.channels.clone();
+    let channels: Vec<String> = channels.map(str::to_owned).collect();
+    let mut names = Names::of_channels(channels.iter().map(String::as_str));
     let mut translated = Imported { folder: out.folder.clone(), ..Imported::default() };
     for spec in specs {
         conda(&mut translated, &mut names, spec, name)?;
@@ -123,6 +138,14 @@ fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(
 #[serde(rename_all = "kebab-case")]
 struct Pixi {
     #[serde(default)]
+    system_requirements: toml::Table,
+    #[serde(default)]
+    host_dependencies: toml::Table,
+    #[serde(default)]
+    build_dependencies: toml::Table,
+    #[serde(default)]
+    constraints: toml::Table,
+    #[serde(default)]
     workspace: Option<toml::Table>,
     #[serde(default)]
     project: Option<toml::Table>,
@@ -139,9 +162,29 @@ struct Pixi {
 }
 
 /// Reads a pixi.toml.
-pub(super) fn pixi(mut out: Imported, text: &str, name: &str, part: CondaPart) -> Result<Imported, CliError> {
+pub(super) fn pixi(
+    mut out: Imported,
+    text: &str,
+    (name, base): (&str, &Path),
+    optional: &Optional,
+) -> Result<Imported, CliError> {
+    if let Some(group) = optional.groups.iter().chain(&optional.extras).next() {
+        return Err(CliError::usage(format!(
+            "{}: there is no group or extra `{}`; pixi has features, which are not imported",
+            clean(name, 80),
+            clean(group, 60)
+        )));
+    }
     let document: Pixi = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
     let project = document.workspace.as_ref().or(document.project.as_ref());
+    let cutoff = project.and_then(|table| table.get("exclude-newer")).and_then(toml::Value::as_str);
+    match cutoff {
+        Some(cutoff) if Cutoff::parse(cutoff, clock::now()).is_ok() => {
+            out.exclude_newer = Some(cutoff.to_owned())
+        }
+        Some(cutoff) => out.leave_out(&format!("exclude-newer: {cutoff}")),
+        None => {}
+    }
     let channels = project.and_then(|table| table.get("channels")).and_then(toml::Value::as_array);
     let channels = channels.into_iter().flatten();
     let channels =
@@ -155,15 +198,25 @@ pub(super) fn pixi(mut out: Imported, text: &str, name: &str, part: CondaPart) -
             Some(version) => {
                 let channel = value.get("channel").and_then(toml::Value::as_str);
                 let channel = channel.map(|channel| format!("{channel}::")).unwrap_or_default();
-                specs.push(format!("{channel}{package} {version}"));
+                let build = value.get("build").and_then(toml::Value::as_str);
+                let build = build.map(|build| format!(" {build}")).unwrap_or_default();
+                specs.push(format!("{channel}{package} {version}{build}"));
             }
             None => out.leave_out(&format!("[dependencies] {package}")),
         }
     }
-    conda_part(&mut out, &specs, channels, name, part)?;
+    conda_part(&mut out, &specs, channels, name, optional.conda)?;
     for (package, value) in &document.pypi_dependencies {
+        let marker = value.get("env-markers").and_then(toml::Value::as_str);
+        let marker = marker.map(|marker| format!(" ; {marker}")).unwrap_or_default();
         let Some(version) = version(value) else {
-            out.leave_out(&format!("[pypi-dependencies] {package}"));
+            match uv_sources::reference(value) {
+                Some(reference) => {
+                    let line = format!("{package}{} @ {reference}{marker}", extras_of(value));
+                    out.push_line(&line, base, name)?;
+                }
+                None => out.leave_out(&format!("[pypi-dependencies] {package}")),
+            }
             continue;
         };
         if let Some(index) = value.get("index") {
@@ -171,12 +224,26 @@ pub(super) fn pixi(mut out: Imported, text: &str, name: &str, part: CondaPart) -
         }
         let extras = extras_of(value);
         let specifier = if version.trim() == "*" { "" } else { version.trim() };
-        out.push(&format!("{package}{extras}{specifier}"), name)?;
+        out.push(&format!("{package}{extras}{specifier}{marker}"), name)?;
     }
     for key in ["index-url", "extra-index-urls", "find-links"] {
         if let Some(value) = document.pypi_options.get(key) {
             out.indexes(&format!("[pypi-options] {key}"), value);
         }
+    }
+    let tables = [
+        ("system-requirements", &document.system_requirements),
+        ("host-dependencies", &document.host_dependencies),
+        ("build-dependencies", &document.build_dependencies),
+        ("constraints", &document.constraints),
+    ];
+    for (table, rows) in tables {
+        for key in rows.keys() {
+            out.leave_out(&format!("[{table}] {key}"));
+        }
+    }
+    if let Some(no_build) = document.pypi_options.get("no-build") {
+        out.leave_out(&format!("[pypi-options] no-build = {no_build}"));
     }
     for (table, rows) in [("feature", &document.feature), ("target", &document.target)] {
         for key in rows.keys() {
@@ -264,21 +331,106 @@ mod tests {
     }
 
     #[test]
-    fn pixi_files() {
-        let text = "[workspace]\nname = \"x\"\n[dependencies]\npython = \">=3.11,<3.14\"\npytorch = \">=2.5\"\ncuda-version = \"12.6.*\"\n[pypi-dependencies]\ntransformers = \"*\"\ndatasets = { version = \">=2\", extras = [\"audio\"] }\nmine = { path = \".\" }\n[feature.dev]\n";
-        let out = pixi(Imported::default(), text, "pixi.toml", CondaPart::Pypi).unwrap();
+    fn versions_and_builds_have_their_counterparts() {
+        let text = "channels: [conda-forge]\nvariables: {A: '1'}\nplatforms: [linux-64]\nprefix: /opt/x\ndependencies:\n  - python=3\n  - pytorch=2.5.*=*cuda*\n  - scipy=1.11.*=py311*\n  - jaxlib=0.4.*=*cuda*\n  - setuptools<70\n  - tensorflow-gpu>=2.15\n  - msgpack-python\n  - faiss\n  - mamba\n  - numpy=*\n";
+        let of = |text: &str| {
+            environment(Imported::default(), text, "environment.yml", Path::new("."), CondaPart::Pypi)
+                .unwrap()
+        };
+        let out = of(text);
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(written, ["torch>=2.5", "datasets[audio]>=2", "transformers"]);
+        let expected = [
+            "torch==2.5.*",
+            "scipy==1.11.*",
+            "jaxlib==0.4.*",
+            "setuptools<70",
+            "tensorflow[and-cuda]>=2.15",
+            "msgpack",
+            "faiss-cpu",
+            "numpy",
+        ];
+        assert_eq!(written, expected);
+        assert_eq!((out.python.as_deref(), out.limits), (Some(">=3,<4"), vec![]));
+        let told = ["`variables: A`:", "`platforms: linux-64`:", "`jaxlib: *cuda*`:", "`mamba`:"];
+        assert_eq!(out.left_out.len(), told.len(), "{:#?}", out.left_out);
+        for (line, start) in out.left_out.iter().zip(told) {
+            assert!(line.starts_with(start), "{line}");
+        }
+        // The build of torch is a limit of the stack.
+        for (spec, limits) in [
+            ("pytorch=2.4.1=*cpu*", vec![("variant", "cpu".to_owned())]),
+            ("pytorch=2.3.1=py3.11_cuda12.1_cudnn8.9.2_0", vec![("cuda", "12.1".to_owned())]),
+            ("pytorch=*=cuda*", vec![]),
+        ] {
+            assert_eq!(of(&format!("dependencies:\n  - {spec}\n")).limits, limits, "{spec}");
+        }
+        // YAML's own ways to say a thing twice.
+        let anchors = "base: &base [numpy]\ndependencies: *base\n";
+        assert_eq!(of(anchors).requirements.len(), 1);
+    }
+
+    #[test]
+    fn channels_keep_who_they_are() {
+        let text = "channels: ['https://repo.example.com/conda/custom', bioconda/label/main, conda-forge]\ndependencies:\n  - samtools\n  - nvidia::cuda-nvcc\n  - 'https://repo.example.com/conda/custom::foo=1.2'\n  - other::bwa\n";
+        let out = environment(Imported::default(), text, "environment.yml", Path::new("."), CondaPart::Conda)
+            .unwrap();
+        let kept = out.conda.unwrap();
+        assert_eq!(kept.channels, ["bioconda", "conda-forge", "other"]);
+        assert_eq!(kept.specs, ["samtools", "cuda-nvcc", "other::bwa"]);
+        assert_eq!(out.left_out.len(), 3, "{:#?}", out.left_out);
+    }
+
+    #[test]
+    fn pixi_files() {
+        let text = r#"
+[workspace]
+name = "x"
+exclude-newer = "2026-01-01"
+[dependencies]
+python = ">=3.11,<3.14"
+pytorch = { version = ">=2.5", build = "*cpu*" }
+cuda-version = "12.6.*"
+[pypi-dependencies]
+transformers = "*"
+datasets = { version = ">=2", extras = ["audio"], env-markers = "sys_platform == 'linux'" }
+mine = { path = "./mine", editable = true }
+far = { git = "https://x.example/far.git", rev = "abc" }
+wheel = { url = "https://x.example/wheel-1-py3-none-any.whl" }
+[system-requirements]
+cuda = "12"
+[host-dependencies]
+cmake = "*"
+[feature.dev]
+"#;
+        let read = |optional: &Optional| {
+            let out = Imported { folder: ".".into(), ..Imported::default() };
+            pixi(out, text, ("pixi.toml", Path::new(".")), optional)
+        };
+        let optional = Optional { conda: CondaPart::Pypi, ..Optional::default() };
+        let out = read(&optional).unwrap();
+        let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
+        let expected = [
+            "torch>=2.5",
+            "datasets[audio]>=2 ; sys_platform == 'linux'",
+            "far @ git+https://x.example/far.git@abc",
+            "mine @ ./mine",
+            "transformers",
+            "wheel @ https://x.example/wheel-1-py3-none-any.whl",
+        ];
+        assert_eq!(written, expected);
         assert_eq!(
             (out.python.as_deref(), out.limits),
-            (Some(">=3.11,<3.14"), vec![("cuda", "12.6".to_owned())])
+            (Some(">=3.11,<3.14"), vec![("cuda", "12.6".to_owned()), ("variant", "cpu".to_owned())])
         );
+        assert_eq!(out.exclude_newer.as_deref(), Some("2026-01-01"));
         assert_eq!(
             out.left_out,
             [
-                "`[pypi-dependencies] mine` is not supported in envlock.toml",
+                "`[system-requirements] cuda` is not supported in envlock.toml",
+                "`[host-dependencies] cmake` is not supported in envlock.toml",
                 "`[feature.dev]` is not supported in envlock.toml"
             ]
         );
+        assert!(read(&Optional { groups: vec!["nosuch".into()], ..optional }).is_err());
     }
 }

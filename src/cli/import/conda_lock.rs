@@ -8,7 +8,7 @@ use pep440_rs::Version;
 use serde::Deserialize;
 
 use super::lock::{bound, is_of_a_build, leave_out_several};
-use super::{CondaPart, Imported, conda, text};
+use super::{CondaPart, Imported, Optional, conda, text};
 use crate::cli::error::CliError;
 use crate::foreign::{CondaRecord, ForeignLock, Tool};
 use crate::model::conda::CONDA_FORGE;
@@ -51,7 +51,10 @@ pub(super) fn read(
     };
     let stated_name = stated.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = match tool {
-        Tool::Pixi => conda::pixi(out, &text(&stated)?, &stated_name, CondaPart::Pypi)?,
+        Tool::Pixi => {
+            let optional = Optional { conda: CondaPart::Pypi, ..Optional::default() };
+            conda::pixi(out, &text(&stated)?, (&stated_name, base), &optional)?
+        }
         _ => conda::environment(out, &text(&stated)?, &stated_name, base, CondaPart::Pypi)?,
     };
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -6,6 +6,7 @@ mod indexes;
 mod kept;
 mod lock;
 pub(super) mod manifest_text;
+mod match_spec;
 mod poetry;
 pub(super) mod prefix;
 mod pyproject;
@@ -157,7 +158,7 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
         (name, "lock" | "yml" | "yaml") if let Some(tool) = conda_lock::tool(name) => {
             conda_lock::read(out, tool, file, name, &base)
         }
-        ("pixi.toml", _) => conda::pixi(out, &text(file)?, &name, optional.conda),
+        ("pixi.toml", _) => conda::pixi(out, &text(file)?, (&name, &base), optional),
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
         (_, "toml") => {
             let text = text(file)?;
@@ -168,6 +169,7 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
             }
         }
         (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base, optional.conda),
+        _ if !file.exists() => Err(absent(file)),
         _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
             "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), uv.lock, poetry.lock, setup.py, setup.cfg, environment.yml, pixi.toml, pixi.lock, conda-lock.yml",
         )),
@@ -176,9 +178,11 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
 
 fn text(file: &Path) -> Result<String, CliError> {
     let bytes = files::read_bytes(file)?;
-    bytes
-        .map(|bytes| decoded(&bytes))
-        .ok_or_else(|| CliError::input(format!("`{}` does not exist", file.display())))
+    bytes.map(|bytes| decoded(&bytes)).ok_or_else(|| absent(file))
+}
+
+fn absent(file: &Path) -> CliError {
+    CliError::input(format!("`{}` does not exist", clean(&file.display().to_string(), 200)))
 }
 
 /// The text of a file as pip decodes it: by its byte order mark, else UTF-8; what is not UTF-8 is replaced.

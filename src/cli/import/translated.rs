@@ -1,42 +1,13 @@
 //! conda packages as packages of PyPI: match specs as requirements, names by the registry.
 
 use super::Imported;
+use super::match_spec::Spec;
 use crate::cli::error::CliError;
-use crate::model::conda::CONDA_FORGE;
+use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build};
 use crate::model::request::UserRequirement;
 use crate::model::text::clean;
 use crate::registry::conda_names::{OnPypi, framework_of, on_pypi};
 use crate::registry::{CondaName, Registry};
-
-/// A match specification: `channel::name version build`. The build string has no counterpart on PyPI.
-pub(super) struct Spec<'t> {
-    pub channel: Option<&'t str>,
-    pub package: &'t str,
-    version: &'t str,
-}
-
-impl<'t> Spec<'t> {
-    pub fn of(spec: &'t str) -> Spec<'t> {
-        let (channel, rest) = match spec.rsplit_once("::") {
-            Some((channel, rest)) => (Some(last_part(channel)), rest),
-            None => (None, spec),
-        };
-        let (rest, keys) = rest.trim().split_once('[').unwrap_or((rest, ""));
-        let rest = rest.trim();
-        let end = rest.find([' ', '=', '<', '>', '!', '~']).unwrap_or(rest.len());
-        let version = match keys.split_once("version=") {
-            // `numpy[version='>=1.26,<2', build=...]`: quoted, since a version has commas.
-            Some((_, stated)) => {
-                let quote = stated.starts_with(['\'', '"']).then(|| &stated[..1]);
-                let bare = || stated.split([',', ']']).next().unwrap_or(stated);
-                let quoted = quote.map(|quote| stated[1..].split(quote).next().unwrap_or(""));
-                quoted.unwrap_or_else(bare)
-            }
-            None => &rest[end..],
-        };
-        Spec { channel, package: rest[..end].trim(), version: version.trim() }
-    }
-}
 
 /// The channel's name, without its address and platform: `https://host/bioconda/linux-64` and `bioconda`.
 pub(super) fn last_part(channel: &str) -> &str {
@@ -106,65 +77,74 @@ impl Names {
 const OF_CUDA: [&str; 5] = ["pytorch-cuda", "cudatoolkit", "cuda-version", "cuda-toolkit", "cuda"];
 
 /// Imports one conda package. CUDA and cuDNN packages become limits of the stack, because torch's wheels need them.
-pub(super) fn conda(out: &mut Imported, names: &mut Names, spec: &str, name: &str) -> Result<(), CliError> {
-    let Spec { channel, package, version } = Spec::of(spec);
+pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &str) -> Result<(), CliError> {
+    let spec = Spec::of(text);
     // conda's names are in lower case, and it takes them in any.
-    let package = &*package.to_ascii_lowercase();
-    let Some(specifier) = specifier(version) else {
-        out.leave_out(&format!("{package} {version}"));
+    let package = &*spec.package.to_ascii_lowercase();
+    let written = format!("{package} {}", spec.written());
+    let Some(specifier) = spec.specifier() else {
+        out.leave_out(&written);
         return Ok(());
     };
     let bare = |specifier: &str| specifier.trim_start_matches("==").trim_end_matches(".*").to_owned();
+    let is_torch = matches!(package, "pytorch" | "pytorch-gpu" | "pytorch-cpu");
     match package {
+        // What builds a package has its own; a bound is about what runs.
+        "setuptools" if !specifier.is_empty() && spec.build.is_none() => {
+            out.push(&format!("setuptools{specifier}"), name)?;
+        }
         "pip" | "setuptools" | "wheel" => {}
         // conda's switch between builds: the build of torch is chosen for the hardware.
         "pytorch-mutex" => {}
-        "python" => out.python = Some(bare(&specifier)).filter(|p| !p.is_empty()),
+        "python" => out.python = Some(python(&bare(&specifier))).filter(|p| !p.is_empty()),
         // Without a version they limit nothing.
         name if name == "cudnn" || OF_CUDA.contains(&name) => {
             let limit = if name == "cudnn" { "cudnn" } else { "cuda" };
             out.limits.extend((!specifier.is_empty()).then(|| (limit, bare(&specifier))));
         }
         "cpuonly" => out.limits.push(("variant", "cpu".to_owned())),
-        "pytorch" | "pytorch-gpu" => out.push(&format!("torch{specifier}"), name)?,
-        "pytorch-cpu" => {
-            out.limits.push(("variant", "cpu".to_owned()));
+        _ if is_torch => {
+            if package == "pytorch-cpu"
+                || spec.build.is_some_and(|build| is_cpu_build(build.trim_matches('*')))
+            {
+                out.limits.push(("variant", "cpu".to_owned()));
+            } else if let Some((major, minor)) = spec.build.and_then(cuda_of_build) {
+                out.limits.push(("cuda", format!("{major}.{minor}")));
+            }
             out.push(&format!("torch{specifier}"), name)?;
         }
-        other => match names.on_pypi(channel, other) {
+        other => match names.on_pypi(spec.channel.map(last_part), other) {
             None => names.without_python.push(other.to_owned()),
             Some(pypi) if UserRequirement::parse(&format!("{pypi}{specifier}"), name.into()).is_err() => {
-                out.leave_out_because(&format!("{package} {version}"), "PyPI has no such name and version");
+                out.leave_out_because(&written, "PyPI has no such name and version");
             }
-            Some(pypi) => out.push(&format!("{pypi}{specifier}"), name)?,
+            Some(pypi) => {
+                // TensorFlow's wheels have its CUDA libraries as an extra.
+                let extra = if other == "tensorflow-gpu" { "[and-cuda]" } else { "" };
+                out.push(&format!("{pypi}{extra}{specifier}"), name)?;
+            }
         },
+    }
+    let is_wish = |build: &&str| build.contains('*') && !names_a_python(build);
+    if let Some(build) = spec.build.filter(is_wish).filter(|_| !is_torch && package != "python") {
+        let why = "a build of conda's: PyPI's package has one build, or another name for each";
+        out.leave_out_because(&format!("{package}: {build}"), why);
     }
     Ok(())
 }
 
-/// Converts conda version specifiers to PEP 440; `None` for alternatives (`|`), which PEP 440 does not have.
-fn specifier(text: &str) -> Option<String> {
-    let text = text.trim();
-    if text.contains('|') {
-        return None;
+/// Whether a pattern of builds names a Python alone: `py311*`, `*_cpython`.
+fn names_a_python(build: &str) -> bool {
+    let word = build.trim_matches('*').trim_matches('_');
+    word == "cpython" || word.strip_prefix("py").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// A version of Python as envlock.toml states it: `3` is `>=3,<4`.
+fn python(version: &str) -> String {
+    match version.parse::<u32>() {
+        Ok(major) => format!(">={major},<{}", major + 1),
+        Err(_) => version.to_owned(),
     }
-    // `=1.26=py311_0`, `1.26 py311_0`: the build is the last part.
-    let version = |rest: &str| rest.split(['=', ' ']).next().unwrap_or("").trim_end_matches(".*").to_owned();
-    Some(if text.is_empty() || text == "*" {
-        String::new()
-    } else if let Some(rest) = text.strip_prefix("==") {
-        format!("=={}", version(rest))
-    } else if let Some(rest) = text.strip_prefix('=') {
-        // With a build the version is exact, and PEP 440 has no prefix of a post-release.
-        let is_exact =
-            rest.trim().contains(['=', ' ']) || version(rest).contains(|c: char| c.is_alphabetic());
-        format!("=={}{}", version(rest), if is_exact { "" } else { ".*" })
-    } else if text.starts_with(|c: char| c.is_ascii_digit()) {
-        let wild = text.split(' ').next().is_some_and(|v| v.ends_with('*'));
-        format!("=={}{}", version(text), if wild { ".*" } else { "" })
-    } else {
-        text.split_whitespace().collect()
-    })
 }
 
 /// Whether a conda package becomes something else than a conda package where these are kept: Python, torch and its CUDA, other
@@ -181,30 +161,6 @@ pub(super) fn is_translated(package: &str, has_stack: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn match_specifications() {
-        for (theirs, package, ours) in [
-            ("numpy", "numpy", Some("")),
-            ("numpy=1.26", "numpy", Some("==1.26.*")),
-            ("numpy=1.26.4=py311_0", "numpy", Some("==1.26.4")),
-            ("pytz=2023.3.post1=pyhd8ed1ab_0", "pytz", Some("==2023.3.post1")),
-            ("pytz=2023.3.post1", "pytz", Some("==2023.3.post1")),
-            ("numpy==1.26.4", "numpy", Some("==1.26.4")),
-            ("conda-forge::numpy >=1.26,<2", "numpy", Some(">=1.26,<2")),
-            ("numpy 1.26.*", "numpy", Some("==1.26.*")),
-            ("numpy 1.26 py311_0", "numpy", Some("==1.26")),
-            ("numpy>=1.26|<1", "numpy", None),
-            ("pytorch[version='>=2,<3', build=cuda*]", "pytorch", Some(">=2,<3")),
-            ("numpy [version=\"1.26.*\"]", "numpy", Some("==1.26.*")),
-            ("numpy[version=1.26,build=py311_0]", "numpy", Some("==1.26")),
-            ("numpy[version='", "numpy", Some("")),
-            ("numpy[build=py311_0]", "numpy", Some("")),
-        ] {
-            let spec = Spec::of(theirs);
-            assert_eq!((spec.package, specifier(spec.version).as_deref()), (package, ours), "{theirs}");
-        }
-    }
 
     #[test]
     fn names_of_channels() {

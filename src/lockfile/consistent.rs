@@ -172,6 +172,7 @@ pub(super) fn inconsistencies(target: &Target, request: &Request, registry: &Reg
         checked.needed(&mut out);
         checked.sources(&mut out);
         checked.stack(&mut out);
+        checked.machine_of_pypi(&mut out);
     }
     out
 }

@@ -117,7 +117,10 @@ fn sample() -> Lockfile {
                     requires: vec![Edge { to: "numpy".into(), requirement: "numpy>=1".into() }],
                     reason: Choice::Newest,
                     targets: Some((
-                        CodeTargets { sass: vec!["9.0".parse().unwrap()], ptx: vec!["9.0".parse().unwrap()] },
+                        CodeTargets {
+                            sass: vec!["7.0".parse().unwrap(), "9.0".parse().unwrap()],
+                            ptx: vec!["9.0".parse().unwrap()],
+                        },
                         Evidence::Measured,
                     )),
                     variant: Some("cu128".into()),

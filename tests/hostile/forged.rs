@@ -191,3 +191,42 @@ fn another_folder_is_noticed_from_everywhere() {
     forge(&context, &[("path = \"libs/mine\"", "path = \"libs/evil\"")]);
     check(1);
 }
+
+/// The machine that a lock claims is that of the manifest, and it claims none that its packages do not run on.
+#[test]
+fn a_forged_machine_is_not_current() {
+    let mut all = super::wheels::little_pypi();
+    all.extend(super::wheels::little_pytorch());
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"demo\"\npython = \"3.12\"\n[stack]\ntorch = \"==2.9.1\"\n\
+         [target.old]\ngpus = [\"V100\"]\ndriver = \"535\"\nglibc = \"2.35\"\n",
+    );
+    context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    let honest = context.read("envlock.lock");
+    let row =
+        honest.lines().find(|line| line.contains("capability = \"7.0\", via")).expect("a row of coverage");
+    let other_gpu = row.replace("\"7.0\"", "\"3.5\"");
+    let older_driver = row.replace("525.60.13", "418.39");
+    let cases = [
+        (
+            "NVIDIA V100\", capability = \"7.0\"",
+            "NVIDIA V100\", capability = \"6.0\"",
+            "the GPUs of target old are not those",
+        ),
+        ("driver = \"535.54.03\"", "driver = \"470.82.01\"", "the driver of target old is not the one"),
+        ("glibc = \"2.35\"", "glibc = \"2.39\"", "the C library of target old is not the one"),
+        ("glibc = \"2.28\"", "glibc = \"2.17\"", "but its packages need glibc >= 2.28"),
+        (row, &other_gpu, "but its packages need another GPU"),
+        (row, &older_driver, "but its packages need driver >= 525.60.13"),
+    ];
+    for (from, to, told) in cases {
+        context.write("envlock.lock", &honest);
+        forge(&context, &[(from, to)]);
+        let run = context.run(&["resolve", "--locked"]).expect(1);
+        assert!(run.flat().contains(told), "{from}: {}", run.shown());
+    }
+}

@@ -2,11 +2,13 @@
 //! writes them too.
 
 use super::{Checked, Inconsistency, shown};
-use crate::compatibility::{CPU, envelope_of};
+use crate::compatibility::{CPU, both, envelope_of, envelope_of_framework, with_code_of};
 use crate::model::conda::{CUDNN, NCCL};
-use crate::model::solution::Stack;
+use crate::model::platform::Os;
+use crate::model::solution::{ChosenPackage, Envelope, Stack};
 use crate::model::source::CondaPackage;
-use crate::model::version::public;
+use crate::model::version::{DottedVersion, public};
+use crate::model::wheel::WheelName;
 use crate::registry::Build;
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH};
 
@@ -176,6 +178,62 @@ impl Checked<'_> {
                 return;
             }
         }
+    }
+
+    /// The lock claims no machine that its packages of PyPI do not run on: no older driver or C library, no other GPU.
+    pub(super) fn machine_of_pypi(&self, out: &mut Vec<Inconsistency>) {
+        let own = &self.target.envelope;
+        let need = |package: &ChosenPackage| {
+            let wheels = package.files.iter().filter_map(|file| file.name.parse::<WheelName>().ok());
+            wheels.filter_map(|wheel| wheel.libc_need(self.target.platform, None)).min().flatten()
+        };
+        let glibc = self.target.packages.iter().filter_map(need).max();
+        let is_linux = self.target.platform.os == Os::Linux;
+        if let Some(needed) =
+            glibc.filter(|needed| is_linux && own.glibc.as_ref().is_none_or(|own| own < needed))
+        {
+            let stated = own.glibc.as_ref().map_or("any glibc".to_owned(), |own| format!("glibc >= {own}"));
+            out.push(Inconsistency::OtherEnvelope { stated, needed: format!("glibc >= {needed}") });
+        }
+        let Some(known) = self.envelope_of_packages() else { return };
+        let driver = |min: &Option<DottedVersion>| match min {
+            Some(min) => format!("driver >= {min}"),
+            None => "any driver".to_owned(),
+        };
+        for row in &own.coverage {
+            let capability = row.compute_capability;
+            let of_packages = known.coverage.iter().find(|other| other.compute_capability == capability);
+            let needed = match of_packages {
+                Some(other) if row.driver_min >= other.driver_min => continue,
+                Some(other) => driver(&other.driver_min),
+                None => "another GPU".to_owned(),
+            };
+            let stated = format!("compute capability {capability} with {}", driver(&row.driver_min));
+            out.push(Inconsistency::OtherEnvelope { stated, needed });
+            return;
+        }
+        if own.driver < known.driver {
+            let (stated, needed) = (driver(&own.driver), driver(&known.driver));
+            out.push(Inconsistency::OtherEnvelope { stated, needed });
+        }
+    }
+
+    /// What the registry says that the locked packages need of a machine; `None` if it does not know one of their builds.
+    fn envelope_of_packages(&self) -> Option<Envelope> {
+        let platform = self.target.platform;
+        let torch = match (self.target.package("torch"), &self.target.stack) {
+            (Some(_), Some(stack)) => Some(self.registry.build(&stack.version, &stack.variant, platform)?),
+            (Some(_), None) => return None,
+            (None, _) => None,
+        };
+        let torch = torch.filter(|build| build.cuda.is_some()).map(|build| envelope_of(self.registry, build));
+        let frameworks = self.target.frameworks.iter();
+        let rows: Option<Vec<_>> =
+            frameworks.map(|one| self.registry.framework(&one.package, &one.version, platform)).collect();
+        let frameworks = rows?.into_iter().map(|row| envelope_of_framework(self.registry, row));
+        let nothing = Envelope { driver: None, coverage: Vec::new(), glibc: None, platform };
+        let together = torch.into_iter().chain(frameworks).reduce(both).unwrap_or(nothing);
+        Some(with_code_of(self.registry, together, &self.target.packages))
     }
 
     /// The frameworks are what the registry says of their releases.

@@ -10,10 +10,11 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::LockState;
-use crate::cli::{exit, fetch, files, lock, owner};
+use crate::cli::{exit, fetch, files, host, lock, owner};
 use crate::export;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Need};
@@ -62,6 +63,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let reads = reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string())));
     let again = format!("envlock resolve{}", reads.collect::<String>());
     if reasons.is_empty() {
+        reasons.extend(other_machines(check, lock)?);
         let of_target =
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
         reasons.extend(lock.targets.iter().flat_map(of_target).collect::<BTreeSet<_>>());
@@ -135,6 +137,39 @@ fn current(check: &Check<'_>) -> String {
         });
     }
     text
+}
+
+/// The targets whose machine is not the one that the manifest describes now.
+fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+    let rows = check.project.manifest.iter().flat_map(|manifest| &manifest.targets);
+    let mut out = Vec::new();
+    for row in rows {
+        let Some(target) = lock.target(Some(&row.name)) else { continue };
+        let (described, locked) = (host::from_table(row, check.registry)?, &target.host);
+        let capabilities = |host: &Host| {
+            let gpus = host.gpus.as_ref()?.iter().map(|gpu| gpu.capability);
+            Some(gpus.collect::<BTreeSet<_>>())
+        };
+        let driver = |host: &Host| host.driver.as_ref().map(|driver| driver.version.clone());
+        // A branch stands for its oldest known release, which another registry may know better.
+        let names_branch = row.table.driver.as_ref().is_some_and(|text| !text.contains('.'));
+        let is_same_driver = match (driver(&described), driver(locked)) {
+            (Some(described), Some(locked)) if names_branch => described.major() == locked.major(),
+            (described, locked) => described == locked,
+        };
+        let differs = [
+            ("GPUs", capabilities(&described) != capabilities(locked)),
+            ("driver", !is_same_driver),
+            ("C library", described.system.libc != locked.system.libc),
+            ("platform", described.system.platform != locked.system.platform),
+        ];
+        if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
+            let name = &row.name;
+            let are_not = if *what == "GPUs" { "are not those" } else { "is not the one" };
+            out.push(format!("the {what} of target {name} {are_not} that [target.{name}] describes"));
+        }
+    }
+    Ok(out)
 }
 
 /// The environment files that envlock wrote and that do not install what the lock holds. One that is absent is a note:

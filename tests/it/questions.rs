@@ -98,8 +98,11 @@ fn why_not_offers_what_every_package_allows() {
     let machine = ["--gpu", "V100", "--driver", "580.65.06", "--only-index", "pypi"];
     context.run(&[&["resolve"], &machine[..]].concat()).expect(0);
     let run = context.run(&["why", "--not", "python==3.12"]).expect(0);
-    assert!(run.stdout.contains("\n  torch 2.9.1 and kernels 2  "), "{}", run.shown());
+    assert!(run.stdout.contains("  Python 3.12, torch 2.9.1 and kernels 2  "), "{}", run.shown());
     assert!(!run.stdout.contains("  torch 2.10.0  "), "{}", run.shown());
+    assert!(run.stdout.contains("you require Python 3.11  [envlock.toml]"), "{}", run.shown());
+    let run = context.run(&["why", "--not", "python==3.15"]).expect(0);
+    assert!(!run.stdout.contains("is possible") && run.stdout.contains("  Python 3.15"), "{}", run.shown());
     drop(server);
     std::fs::remove_dir_all(context.dir.path().join("cache")).unwrap();
     let run = context.run(&["--offline", "why", "--not", "python==3.12"]).expect(0);

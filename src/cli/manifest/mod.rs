@@ -22,7 +22,7 @@ use crate::model::text::{clean, normalized_name, without_logins};
 use crate::registry::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};
 pub(super) use stack::{stack_limit, stack_specifier};
-pub(super) use target::TargetRow;
+pub(super) use target::{TargetRow, narrowed};
 use target::{TargetTable, target_row};
 
 /// The indexes that exist without `[[index]]`.

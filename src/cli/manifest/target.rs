@@ -45,7 +45,10 @@ fn is_target_name(name: &str) -> bool {
 }
 
 /// The limit on Python of a target: the project's limit combined with its own.
-fn narrowed(
+///
+/// # Errors
+/// A sentence, if no Python is within both.
+pub(in crate::cli) fn narrowed(
     project: Option<&PythonRequest>,
     own: Option<PythonRequest>,
 ) -> Result<Option<PythonRequest>, String> {

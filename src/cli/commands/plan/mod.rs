@@ -57,7 +57,7 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
     if printer.json {
         printer.json(&json!({ "runs": found.runs, "out": found.out }));
     } else {
-        show(printer, &found, args.torch.as_deref(), &host, &registry);
+        show(printer, &found, (args.torch.as_deref(), args.variant.as_deref()), &host, &registry);
         if of_project.conda.stack.is_some() {
             printer.note("these are the builds of PyPI and the pytorch index; the torch of this project comes from conda-forge");
         }
@@ -189,8 +189,14 @@ fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
     Ok(request)
 }
 
-/// `asked`: the builds that are asked about, if not all.
-fn show(printer: &Printer, plan: &Plan, asked: Option<&str>, host: &Host, registry: &Registry) {
+/// `asked`, `variant`: the builds that are asked about, if not all.
+fn show(
+    printer: &Printer,
+    plan: &Plan,
+    (asked, variant): (Option<&str>, Option<&str>),
+    host: &Host,
+    registry: &Registry,
+) {
     printer.out(&format!("host   {}", wrap(&report::host_line(host, registry), 7)));
     printer.out("");
     let named = asked.map_or_else(|| "torch".to_owned(), |text| format!("`{}`", clean(text, 80)));
@@ -198,7 +204,9 @@ fn show(printer: &Printer, plan: &Plan, asked: Option<&str>, host: &Host, regist
         (false, _) => rows(printer, &plan.runs),
         (true, false) => printer.out(&format!("no build of {named} runs on this machine")),
         (true, true) => {
-            printer.out(&format!("envlock's data has no build of {named} for {}", host.system.platform))
+            let platform = host.system.platform;
+            let of_variant = variant.map(|variant| format!("{} ", clean(variant, 20))).unwrap_or_default();
+            printer.out(&format!("envlock's data has no {of_variant}build of {named} for {platform}"));
         }
     }
     if plan.runs.is_empty() && asked.is_some() {

@@ -6,13 +6,15 @@ use serde::Serialize;
 use super::{Subject, is_the_question, question};
 use crate::cli::conflict;
 use crate::cli::error::CliError;
+use crate::cli::exit;
+use crate::cli::manifest::{self, narrowed};
 use crate::cli::printer::Printer;
-use crate::cli::{exit, manifest};
-use crate::model::conflict::{Change, Conflict, Party, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
-use crate::model::request::{Origin, Preferences, Request};
+use crate::model::request::{Origin, Preferences, PythonRequest, Request};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
+use crate::model::wheel::Python;
 
 /// Whether a requirement can be met.
 #[derive(Serialize)]
@@ -87,8 +89,21 @@ impl NotAnswer {
 
 impl Subject<'_> {
     pub(super) fn why_not(&self, spec: &str) -> Result<NotAnswer, CliError> {
-        let (request, party) = self.with_the_question(spec)?;
+        let (mut request, party) = self.with_the_question(spec)?;
         let text = clean(spec, 60);
+        let mut limit = None;
+        if party == Party::Python
+            && let (Some(own), Some(asked)) = (&self.request.python, request.python.take())
+        {
+            // Without what the project says of Python, the question is still worth an answer.
+            let both = narrowed(Some(own), Some(asked.clone())).ok().flatten();
+            let has_one = |both: &PythonRequest| {
+                self.registry.pythons().iter().any(|minor| both.allows(Python::new(*minor)))
+            };
+            let both = both.filter(has_one);
+            limit = both.is_none().then_some(own);
+            request.python = both.or(Some(asked));
+        }
         let nothing_kept = Preferences::default();
         let mut answer = self.solve(&request, &party, &nothing_kept)?;
         // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
@@ -99,6 +114,13 @@ impl Subject<'_> {
             && let Ok(with_others) = self.solve_with_indexes(&request, &nothing_kept)
         {
             answer = with_others;
+        }
+        if let (Some(limit), Some(asked)) = (limit, &request.python) {
+            let mut series = self.registry.pythons().iter().map(|minor| Python::new(*minor));
+            let series = series.find(|series| asked.allows(*series));
+            let conflict = beside_the_limit(answer, limit, series, self.target.level)?;
+            let outcome = Outcome::Conflict(Box::new(conflict));
+            return Ok(NotAnswer { possible: false, outcome, spec: text, request });
         }
         match answer {
             Answer::Solution(solution) => {
@@ -131,9 +153,7 @@ impl Subject<'_> {
                 let outcome = Outcome::Conflict(Box::new(without_the_question(*conflict, &is_way)));
                 Ok(NotAnswer { possible: false, outcome, spec: text, request })
             }
-            Answer::TooLong | Answer::NeedMetadata(_) => {
-                Err(CliError::internal("resolution exceeded the step limit"))
-            }
+            Answer::TooLong | Answer::NeedMetadata(_) => Err(too_long()),
         }
     }
 
@@ -167,6 +187,89 @@ impl Subject<'_> {
             }
         };
         Ok((request, party))
+    }
+}
+
+fn too_long() -> CliError {
+    CliError::internal("resolution exceeded the step limit")
+}
+
+/// A Python outside the project's limit: that limit, and what else stands against it. `answer` is that without the limit,
+/// `series` the first Python of the question.
+fn beside_the_limit(
+    answer: Answer,
+    limit: &PythonRequest,
+    series: Option<Python>,
+    level: Level,
+) -> Result<Conflict, CliError> {
+    let kind = ReasonKind::Asked { origin: limit.origin.clone(), bounds_above: limit.bounds_above() };
+    let text = format!("you require Python {}", limit.text);
+    let own = Reason { kind, text, parties: vec![Party::Python], source: limit.origin.to_string() };
+    let way = |python: Python, gives: String| WayOut {
+        change: Change::Python(python),
+        party: Party::Python,
+        level,
+        stack: [("python".to_owned(), python.to_string())].into(),
+        release: None,
+        set: None,
+        gives,
+        is_provisional: false,
+    };
+    let alone = Conflict {
+        headline: String::new(),
+        target: "default".to_owned(),
+        reasons: vec![own],
+        would_work_if: Vec::new(),
+        also: Vec::new(),
+        resolves_all: Vec::new(),
+        silent: Vec::new(),
+        cut: false,
+    };
+    match answer {
+        Answer::Solution(solution) => {
+            let gives = match &solution.stack {
+                Some(stack) => format!("{} {} {}", stack.framework, stack.version, stack.variant),
+                None => String::new(),
+            };
+            Ok(Conflict { would_work_if: vec![way(solution.python, gives)], ..alone })
+        }
+        Answer::Conflict(other) | Answer::ConflictSoFar(other, _) => {
+            // Another Python is not what is asked about.
+            let mut other = without_the_question(*other, &|way| !changes_python(&way.change));
+            let with_python = |mut way: WayOut| {
+                let mut changes: Vec<Change> = series.map(Change::Python).into_iter().collect();
+                match way.change {
+                    Change::Together(more) => changes.extend(more),
+                    one => changes.push(one),
+                }
+                way.change = Change::Together(changes);
+                way
+            };
+            if other.also.is_empty() {
+                let would_work_if = other.would_work_if.into_iter().map(with_python).collect();
+                let reasons = alone.reasons.into_iter().chain(other.reasons).collect();
+                return Ok(Conflict { reasons, would_work_if, ..other });
+            }
+            let (more, of_all) = (std::mem::take(&mut other.also), std::mem::take(&mut other.resolves_all));
+            Ok(Conflict {
+                would_work_if: series.map(|series| way(series, String::new())).into_iter().collect(),
+                resolves_all: of_all.into_iter().map(with_python).collect(),
+                silent: other.silent.clone(),
+                cut: other.cut,
+                also: std::iter::once(other).chain(more).collect(),
+                ..alone
+            })
+        }
+        Answer::TooLong | Answer::NeedMetadata(_) => Err(too_long()),
+    }
+}
+
+/// Whether a change is one of Python.
+fn changes_python(change: &Change) -> bool {
+    match change {
+        Change::Python(_) => true,
+        Change::Together(changes) => changes.iter().any(changes_python),
+        _ => false,
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Facts {
     pub os: Option<String>,
     /// Packages by normalized name: version, and conda's build string.
     pub packages: BTreeMap<String, (String, String)>,
+    /// The lines that name GPUs, by the name as written.
+    pub said_of_gpus: BTreeMap<String, Said>,
     /// The packages of the line that is being read.
     pub(super) new_packages: Vec<String>,
     /// The lines that packages were read from.

@@ -2,10 +2,13 @@
 //! the installer in use.
 
 use super::situation::Situation;
+use crate::compatibility::Policy;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::host::{Driver, Host};
-use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement};
+use crate::model::request::{
+    Limit, Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement,
+};
 use crate::model::solution::{Answer, Solution};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_short, cuda_version, public};
@@ -20,19 +23,25 @@ const CONDA_TORCH_PACKAGES: [&str; 7] =
 /// The commands that install a torch that works on the machine; empty if there is none. Also empty for Jetson, whose
 /// builds are NVIDIA's, and for macOS, which has no CUDA.
 pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
-    install_beside(situation, None)
+    install_for(situation, situation.host(), Policy::Minor)
+}
+
+/// The same with a CUDA that the driver is not older than.
+pub(super) fn install_native(situation: &Situation<'_>) -> Vec<Fix> {
+    install_for(situation, situation.host(), Policy::Native)
 }
 
 /// The same beside another driver than that of the facts.
-pub(super) fn install_beside(situation: &Situation<'_>, driver: Option<DottedVersion>) -> Vec<Fix> {
+pub(super) fn install_beside(situation: &Situation<'_>, version: DottedVersion) -> Vec<Fix> {
+    let driver = Driver { version, cuda: None, compat: None, found_by: "the fix".into() };
+    install_for(situation, Host { driver: Some(driver), ..situation.host() }, Policy::Minor)
+}
+
+fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
         return Vec::new();
     }
-    let mut host = situation.host();
-    if let Some(version) = driver {
-        host.driver = Some(Driver { version, cuda: None, compat: None, found_by: "the fix".into() });
-    }
-    let Some(solution) = solved(situation, &host) else { return Vec::new() };
+    let Some(solution) = solved(situation, &host, policy) else { return Vec::new() };
     let Some(stack) = &solution.stack else { return Vec::new() };
     let mut packages = format!("torch=={}", stack.version);
     for (name, version) in &stack.companions {
@@ -121,7 +130,7 @@ fn runs_on(situation: &Situation<'_>, host: &Host, solution: &Solution) -> Strin
 }
 
 /// A solution for the GPUs, driver and Python of the facts; for another Python if there is none for theirs.
-fn solved(situation: &Situation<'_>, host: &Host) -> Option<Solution> {
+fn solved(situation: &Situation<'_>, host: &Host, policy: Policy) -> Option<Solution> {
     let ask = |name: &str| -> Option<UserRequirement> {
         Some(UserRequirement::new(name.parse().ok()?, Origin::Question))
     };
@@ -134,6 +143,8 @@ fn solved(situation: &Situation<'_>, host: &Host) -> Option<Solution> {
             request.requirements.extend(ask(name));
         }
     }
+    request.native_driver_only =
+        (policy == Policy::Native).then_some(Limit { value: (), origin: Origin::Question });
     request.python = situation.facts.python.as_ref().and_then(|text| {
         let python = series(text)?;
         Some(PythonRequest {
@@ -158,7 +169,7 @@ fn solved(situation: &Situation<'_>, host: &Host) -> Option<Solution> {
 }
 
 /// The Python series of `3.11.4` or `3.8 (64-bit runtime)`.
-fn series(text: &str) -> Option<Python> {
+pub(super) fn series(text: &str) -> Option<Python> {
     let mut parts = text.split('.');
     let digits = |part: &str| -> Option<u32> {
         part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()

@@ -220,7 +220,12 @@ impl<'r> Reader<'r> {
         if self.facts.torch_pythons.len() < 2 {
             self.facts.torch_pythons.extend(series_of_torch(text));
         }
+        let gpus = self.facts.gpus.len();
         fields::read(text, &lower, &mut self.facts);
+        let said = || Said { line: self.line, text: masked(&clean(text, 300)) };
+        for name in self.facts.gpus.iter().skip(gpus) {
+            self.facts.said_of_gpus.entry(name.clone()).or_insert_with(said);
+        }
         for name in std::mem::take(&mut self.facts.new_packages) {
             let said = Said { line: self.line, text: masked(&clean(text, 300)) };
             self.facts.said_of.insert(name, said);

@@ -24,8 +24,12 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
         }
         let meaning = meaning(situation, rule, &events);
         // If other facts decided the meaning, the alternatives do not apply.
-        let others: &[ErrorAnswer] = if meaning.weight > rule.answer.weight { &[] } else { &rule.others };
-        for (place, answer) in std::iter::once(&meaning).chain(others).enumerate() {
+        let others: &[_] = if meaning.weight > rule.answer.weight { &[] } else { &rule.others };
+        let others = others.iter().filter(|(conditions, _)| {
+            conditions.iter().all(|condition| holds(situation, condition, &events))
+        });
+        let answers = std::iter::once(&meaning).chain(others.map(|(_, answer)| answer));
+        for (place, answer) in answers.enumerate() {
             let mut cause = Cause::new(&rule.id, answer.component, answer.weight);
             cause.message =
                 filled(situation, &answer.cause, &events).unwrap_or_else(|| rule.answer.cause.clone());
@@ -35,14 +39,15 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
             for offer in &answer.offer {
                 match offer {
                     // Without driver and GPU, suggesting the newest build would be wrong.
-                    Offer::Torch
+                    Offer::Torch | Offer::NativeTorch
                         if !knows_machine(situation)
                             && (answer.offer.contains(&Offer::Driver) || answer.weight < PROBABLE) =>
                     {
                         cause.fix.push(Fix::command_that("nvidia-smi", ADD_MACHINE_FACTS));
                     }
-                    Offer::Torch if uses_other_framework(situation) => {}
+                    Offer::Torch | Offer::NativeTorch if uses_other_framework(situation) => {}
                     Offer::Torch => cause.fix.extend(fix::install(situation)),
+                    Offer::NativeTorch => cause.fix.extend(fix::install_native(situation)),
                     Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
                 }
             }
@@ -211,8 +216,26 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
                 .filter(|build| build.version == version && build.platform == situation.platform());
             let minors: BTreeSet<u32> =
                 of.filter_map(|build| build.pythons.as_ref()).flatten().copied().collect();
+            // Then the Python is not why.
+            let own = facts.python.as_deref().and_then(fix::series);
+            if own.is_some_and(|own| minors.contains(&own.minor)) {
+                return None;
+            }
             let (first, last) = (minors.first()?, minors.last()?);
             Some(format!("torch {version} has wheels for Python 3.{first} to 3.{last}"))
+        }
+        // A release that has no build for the platform, and the last one that has.
+        "asked-platform" => {
+            let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
+            let builds = || situation.registry.builds().iter();
+            let platform = situation.platform();
+            let is_here = builds().any(|build| build.version == version && build.platform == platform);
+            let is_known = builds().any(|build| build.version == version);
+            let of_platform = builds().filter(|build| build.platform == platform);
+            let last = of_platform.map(|build| &build.version).max().filter(|_| is_known && !is_here)?;
+            Some(format!(
+                "torch {version} has no wheel for {platform}, for which torch {last} is the last one"
+            ))
         }
         "pytorch-index" => Some(situation.pytorch_index.to_owned()),
         "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),

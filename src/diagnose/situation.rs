@@ -3,7 +3,7 @@
 
 use semver::Version as Semver;
 
-use super::facts::Facts;
+use super::facts::{Facts, Said};
 use crate::compatibility::{Policy, required_driver, served};
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host};
@@ -33,6 +33,10 @@ impl<'a> Situation<'a> {
 
     /// The platform that the text indicates; Linux on x86_64 by default.
     pub fn platform(&self) -> Platform {
+        if self.facts.is_in(Surrounding::Macos) {
+            let is_intel = self.facts.os.as_ref().is_some_and(|os| os.contains("x86_64"));
+            return Platform { os: Os::Macos, arch: if is_intel { Arch::X86_64 } else { Arch::Aarch64 } };
+        }
         let os = if self.facts.is_in(Surrounding::Windows) { Os::Windows } else { Os::Linux };
         let is_arm = self.facts.os.as_ref().is_some_and(|os| os.contains("aarch64"));
         Platform { os, arch: if is_arm { Arch::Aarch64 } else { Arch::X86_64 } }
@@ -89,6 +93,15 @@ impl<'a> Situation<'a> {
     /// The GPUs with their capabilities.
     pub fn gpus(&self) -> &[(Option<String>, ComputeCapability)] {
         &self.gpus
+    }
+
+    /// The line that names a GPU, by the registry's name of it.
+    pub fn said_of_gpu(&self, name: &str) -> Option<&'a Said> {
+        let is_it = |written: &&String| {
+            let found = known_gpu(written, self.registry);
+            found.is_some_and(|found| found.0.as_deref() == Some(name))
+        };
+        self.facts.said_of_gpus.get(self.facts.gpus.iter().find(is_it)?)
     }
 
     /// The registry row of torch's build, on the platform of the facts.
@@ -171,18 +184,23 @@ fn newest_target(build: &Build) -> Option<ComputeCapability> {
     build.targets.iter().flat_map(|t| &t.sass).map(|t| t.capability).max()
 }
 
+/// The registry's name of a GPU and its capability.
+fn known_gpu(name: &str, registry: &Registry) -> Option<(Option<String>, ComputeCapability)> {
+    // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: retry without the last words.
+    let mut words: Vec<&str> = name.split(' ').take(MAX_NAME_WORDS).collect();
+    while !words.is_empty() {
+        if let Some(Ok(found)) = registry.known_gpu(&words.join(" ")) {
+            return Some((Some(found.name), found.capability));
+        }
+        words.pop();
+    }
+    None
+}
+
 fn gpus(facts: &Facts, registry: &Registry) -> Vec<(Option<String>, ComputeCapability)> {
     let mut out: Vec<(Option<String>, ComputeCapability)> = Vec::new();
     for name in &facts.gpus {
-        // `NVIDIA GeForce RTX 3090 Laptop GPU`, `Tesla V100-SXM2-32GB`: retry without the last words.
-        let mut words: Vec<&str> = name.split(' ').take(MAX_NAME_WORDS).collect();
-        while !words.is_empty() {
-            if let Some(Ok(found)) = registry.known_gpu(&words.join(" ")) {
-                out.push((Some(found.name), found.capability));
-                break;
-            }
-            words.pop();
-        }
+        out.extend(known_gpu(name, registry));
     }
     if out.is_empty()
         && let Some(capability) = facts.capability.as_ref().and_then(|c| c.parse().ok())

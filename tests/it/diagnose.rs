@@ -54,6 +54,11 @@ const TABLE: &[(&str, Option<&str>)] = &[
     ("ModuleNotFoundError: No module named 'numpy._core'", Some("install-mix")),
     ("ModuleNotFoundError: No module named 'vllm._C'", Some("extension-abi")),
     ("ModuleNotFoundError: No module named 'vllm._C_stable_libtorch'", Some("extension-abi")),
+    // A platform, not a Python, has no wheel.
+    (
+        "OS: macOS 14.5 (x86_64)\nPython version: 3.12.3 (main)\nERROR: No matching distribution found for torch==2.6.0",
+        Some("torch-build"),
+    ),
     // A terminal broke the message; the same words in two messages are none.
     (
         "RuntimeError: Detected that PyTorch and torchvision were compiled with different \nCUDA versions. PyTorch has CUDA Version=12.4 and torchvision has CUDA Version=12.1.",
@@ -441,6 +446,26 @@ fn a_fix_says_what_it_rests_on() {
             "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False."
                 .to_owned(),
             "map_location",
+        ),
+        // PTX needs a driver that is not older than its CUDA.
+        (
+            format!("PyTorch version: 2.9.1+cu129\n{machine}\nthe provided PTX was compiled with an unsupported toolchain"),
+            "whl/cu118 (CUDA 11.8, code for 9.0, runs on driver 535.129.03)",
+        ),
+        // The GPU without code, of two.
+        (
+            format!("PyTorch version: 2.11.0+cu130\n{machine}\nGPU 1: Tesla V100-PCIE-16GB\n{kernel}"),
+            "10.0 12.0; Tesla V100 PCIe 16GB has compute capability 7.0",
+        ),
+        (
+            "nothing provides __cuda >=12.8 needed by pytorch-gpu\nDriver Version: 550.54.14   CUDA Version: 12.4"
+                .to_owned(),
+            "'cuda-version<=12.4'",
+        ),
+        (
+            "external/xla/xla/cuda_dnn.cc:522] Loaded runtime CuDNN library: 9.1.0 but source was compiled with: 9.8.0"
+                .to_owned(),
+            "jax[cuda12]",
         ),
     ] {
         let run = diagnose(&context, &text, &[]);

@@ -4,11 +4,11 @@
 mod driver;
 mod pairs;
 
-use super::cause::{Cause, evidence_of_facts};
+use super::cause::{Cause, Evidence, evidence_of_facts};
 use super::facts::Fact;
 use super::fix;
 use super::situation::Situation;
-use crate::compatibility::{CPU, cudnn_drops};
+use crate::compatibility::{CPU, cudnn_drops, served};
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
@@ -71,11 +71,14 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
         cause.fix.extend(fix::install(s));
         return Some(cause);
     };
-    let named = |(name, capability): (Option<String>, _)| match name {
+    let named = |(name, capability): &(Option<String>, _)| match name {
         Some(name) => format!("{name} has compute capability {capability}"),
         None => format!("the GPU has compute capability {capability}"),
     };
-    let gpus: Vec<String> = s.gpus().iter().cloned().map(named).collect();
+    let targets = build.targets.as_ref()?;
+    let is_out = |gpu: &&(Option<String>, _)| served(s.registry, targets, gpu.1).is_none();
+    let out: Vec<&(Option<String>, _)> = s.gpus().iter().filter(is_out).collect();
+    let gpus: Vec<String> = out.iter().copied().map(named).collect();
     let codes: Vec<String> =
         build.targets.iter().flat_map(|t| &t.sass).map(|t| t.capability.to_string()).collect();
     let text = format!(
@@ -88,8 +91,11 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
     let component = if s.other_variant_has_code() { Component::TorchBuild } else { Component::GpuArch };
     // Without an error message, that GPU may not be in use.
     let confidence = if s.facts.events.is_empty() { 0.55 } else { 0.87 };
-    let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Capability];
+    let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Capability];
     let mut cause = cause(s, ("gpu-not-covered", component), confidence, text, &rests_on);
+    // The line of a GPU without code, not that of the first one.
+    let lines = out.iter().filter_map(|(name, _)| s.said_of_gpu(name.as_ref()?));
+    cause.evidence.extend(lines.map(|said| Evidence::new(said.line, &said.text)));
     cause.fix.extend(fix::install(s));
     Some(cause)
 }

@@ -11,7 +11,7 @@ use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 14] = [
+const PLACEHOLDERS: [&str; 15] = [
     "torch",
     "cuda",
     "cuda-major",
@@ -19,6 +19,7 @@ const PLACEHOLDERS: [&str; 14] = [
     "named-suffix",
     "asked-torch",
     "asked-variant",
+    "asked-platform",
     "asked-pythons",
     "pytorch-index",
     "driver",
@@ -40,8 +41,8 @@ pub struct ErrorRule {
     pub answer: ErrorAnswer,
     /// Meanings that depend on other facts; the first case that holds applies.
     pub cases: Vec<ErrorCase>,
-    /// Less probable alternative meanings.
-    pub others: Vec<ErrorAnswer>,
+    /// Less probable alternative meanings, each with conditions that must hold.
+    pub others: Vec<(Vec<Condition>, ErrorAnswer)>,
     /// A command that distinguishes the possible causes.
     pub check: Option<String>,
     /// Whether the program goes on after the line: alone it is no problem.
@@ -72,6 +73,8 @@ pub struct ErrorAnswer {
 pub enum Offer {
     /// Install a torch that runs on the GPUs and the driver of the facts.
     Torch,
+    /// The same, with a CUDA that the driver is not older than: it compiles PTX too.
+    NativeTorch,
     /// Update the driver.
     Driver,
 }
@@ -238,6 +241,8 @@ struct RawCode(String, String, String, f64, String);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawErrorAnswer {
+    #[serde(default, rename = "if")]
+    conditions: Vec<String>,
     component: String,
     cause: String,
     #[serde(default)]
@@ -277,8 +282,9 @@ impl Offer {
     fn parse(text: &str) -> Result<Offer, RowError> {
         match text {
             "torch" => Ok(Offer::Torch),
+            "native-torch" => Ok(Offer::NativeTorch),
             "driver" => Ok(Offer::Driver),
-            _ => Err(format!("`{text}` is not a valid offer: expected `torch` or `driver`")),
+            _ => Err(format!("`{text}` is not a valid offer: expected `torch`, `native-torch` or `driver`")),
         }
     }
 
@@ -394,6 +400,12 @@ impl TryFrom<&RawErrorCase> for ErrorCase {
     }
 }
 
+/// Another meaning with its conditions.
+fn other(raw: &RawErrorAnswer) -> Result<(Vec<Condition>, ErrorAnswer), RowError> {
+    let conditions = raw.conditions.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    Ok((conditions, ErrorAnswer::try_from(raw)?))
+}
+
 impl TryFrom<RawErrorRule> for ErrorRule {
     type Error = RowError;
 
@@ -417,7 +429,7 @@ impl TryFrom<RawErrorRule> for ErrorRule {
                 weight: weight(raw.weight)?,
             },
             cases: raw.when.iter().map(ErrorCase::try_from).collect::<Result<_, _>>()?,
-            others: raw.or.iter().map(ErrorAnswer::try_from).collect::<Result<_, _>>()?,
+            others: raw.or.iter().map(other).collect::<Result<_, _>>()?,
             check: raw.check,
             is_notice: raw.notice,
             hides: raw.hides,

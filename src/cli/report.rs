@@ -320,6 +320,7 @@ fn driver_reason(
     host: &Host,
 ) -> String {
     let floor = envelope.driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
+    let native_known = native.is_some();
     let native = native.map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
     match (mode, &host.driver) {
         // The driver is in the line of the host.
@@ -328,6 +329,8 @@ fn driver_reason(
         ),
         (Some(DriverMode::Native), _) => format!("native: your driver is {native} or newer"),
         _ if host.has_no_gpu() => "unused: no GPU".to_owned(),
+        _ if envelope.driver.is_none() => "the lowest driver is not known".to_owned(),
+        _ if !native_known => format!("needs driver >= {floor}; the native driver is not known"),
         _ => format!("needs driver >= {floor}; native with driver >= {native}"),
     }
 }

@@ -39,7 +39,7 @@ use crate::model::native::Native;
 use crate::model::owner::PackageLock;
 use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
-use crate::model::version::DottedVersion;
+use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{CudaFrom, Registry};
 
 /// The subject of a part of the report, in the order of the report.
@@ -294,7 +294,20 @@ pub fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
 
 /// What is not known of the GPUs and the driver that a target needs, as a sentence: packages use CUDA without a framework.
 pub fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
-    unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework())
+    let os = target.platform.os;
+    let cuda = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
+    let cuda = cuda.chain(target.frameworks.iter().map(|framework| &framework.cuda));
+    let without_floor =
+        |cuda: &&semver::Version| required_driver(registry, cuda, os, Policy::Minor).is_none();
+    let unknown = cuda.into_iter().find(without_floor).map(|cuda| {
+        format!(
+            "which driver CUDA {} needs on {} is not in envlock's data",
+            cuda_short(cuda),
+            target.platform
+        )
+    });
+    let user = || unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework());
+    unknown.or_else(user)
 }
 
 /// Checks a machine against the envelope of a target.
@@ -303,7 +316,7 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
     let toolkits = target.frameworks.iter().filter_map(|x| x.native_driver.as_ref());
     let native = target.stack.iter().filter_map(|s| s.native_driver.as_ref()).chain(toolkits).max();
     let unknown = unknown_need(target, registry);
-    let code = match target.envelope.coverage.is_empty() && !target.has_framework() {
+    let code = match target.envelope.coverage.is_empty() && (!target.has_framework() || unknown.is_some()) {
         true => host::GpuCode::Unknown,
         false => host::GpuCode::Known,
     };

@@ -129,6 +129,9 @@ impl Subject<'_> {
         let known = self.host.gpus.iter().flatten().filter_map(|gpu| Some((gpu, gpu.capability?)));
         let sentence = |(gpu, capability): (&crate::model::host::Gpu, _)| {
             let row = self.target.envelope.coverage.iter().find(|c| c.compute_capability == capability);
+            if self.target.envelope.coverage.is_empty() {
+                return format!("{}: whether {} runs on it is not known", gpu.label(), stack.variant);
+            }
             let Some(row) = row else {
                 return format!("{}: {} has no code for it", gpu.label(), stack.variant);
             };

@@ -11,6 +11,8 @@ pub enum Choice {
     Asked,
     /// The newest compatible version.
     Newest,
+    /// The newest version that runs on all targets; this one alone could have a newer one.
+    NewestForTargets,
     /// The newest version that the request's specifiers allow.
     NewestAllowed(String),
     /// The newest version that is compatible with the packages that require it.
@@ -62,6 +64,7 @@ impl Choice {
         match self {
             Choice::Asked => "asked-for".to_owned(),
             Choice::Newest => "newest".to_owned(),
+            Choice::NewestForTargets => "newest-for-targets".to_owned(),
             Choice::NewestAllowed(specifiers) => format!("newest-allowed:{specifiers}"),
             Choice::NewestFor { package, others: 0 } => format!("newest-for:{package}"),
             Choice::NewestFor { package, others } => format!("newest-for:{package}+{others}"),
@@ -82,6 +85,7 @@ impl Choice {
             Some(match (word, about.is_empty()) {
                 ("asked-for", true) => Choice::Asked,
                 ("newest", true) => Choice::Newest,
+                ("newest-for-targets", true) => Choice::NewestForTargets,
                 ("names-no-torch", true) => Choice::NoTorchRequirement,
                 ("kept", true) => Choice::Kept,
                 ("newest-allowed", false) => Choice::NewestAllowed(about.to_owned()),
@@ -112,6 +116,7 @@ impl fmt::Display for Choice {
         match self {
             Choice::Asked => f.write_str("requested"),
             Choice::Newest => f.write_str("newest compatible version"),
+            Choice::NewestForTargets => f.write_str("newest that runs on all targets"),
             Choice::NewestAllowed(specifiers) => write!(f, "newest allowed by `{specifiers}`"),
             Choice::NewestFor { package, others: 0 } => write!(f, "newest compatible with {package}"),
             Choice::NewestFor { package, others } => {
@@ -150,6 +155,7 @@ mod tests {
             Choice::BuiltWithTorch("2.9.1".parse().unwrap()),
             Choice::FitsTorch { torch: "2.9.1".parse().unwrap(), needs: "torch>=2.0".to_owned() },
             Choice::NoTorchRequirement,
+            Choice::NewestForTargets,
             Choice::Kept,
             Choice::Said("newest that fits".to_owned()),
             Choice::Said("pinned by torch".to_owned()),

@@ -6,7 +6,8 @@ use pep440_rs::Version;
 
 use super::solve_stack;
 use super::together::newest_common;
-use crate::model::conflict::{Conflict, Party};
+use crate::model::choice::Choice;
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::host::Host;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
@@ -265,6 +266,12 @@ impl Joint<'_> {
         let text =
             format!("torch {common} for all targets; alone, {}{}", could.join(", "), why.unwrap_or_default());
         solutions[*first].notes.push(Note { text, source: None });
+        for i in back {
+            let torch = solutions[i].packages.iter_mut().find(|package| package.name == "torch");
+            if let Some(torch) = torch.filter(|torch| torch.reason.is_newest()) {
+                torch.reason = Choice::NewestForTargets;
+            }
+        }
     }
 
     /// Why targets have different releases: what keeps each from the newest of them, and where one release would serve
@@ -300,10 +307,26 @@ impl Joint<'_> {
     /// The fact that keeps a target from a torch, by the registry; a machine's before a package's.
     fn why_not(&self, i: usize, torch: (&str, &Version)) -> Option<String> {
         let Answer::Conflict(conflict) = self.stack_answer(i, Some(torch)) else { return None };
-        let of_machine = |parties: &[Party]| parties.iter().any(Party::is_machine_fact);
-        let reasons = &conflict.reasons;
-        reasons.iter().find(|r| of_machine(&r.parties)).or(reasons.first()).map(|r| r.text.clone())
+        let of_machine = |reason: &&&Reason| reason.parties.iter().any(Party::is_machine_fact);
+        let facts: Vec<&Reason> =
+            conflict.reasons.iter().filter(|r| !matches!(r.kind, ReasonKind::Asked { .. })).collect();
+        let platform = self.members[i].host.system.platform;
+        let last = || {
+            let last = self.registry.newest_release("torch", platform).filter(|last| last < torch.1)?;
+            Some(format!("the last torch for {platform} is {last}"))
+        };
+        // A fact about another release is no reason against this one.
+        let release = torch.1.to_string();
+        let own = facts.iter().find(|reason| names_release(&reason.text, &release));
+        let told = own.or_else(|| facts.iter().find(of_machine)).map(|reason| reason.text.clone());
+        last().or(told)
     }
+}
+
+/// Whether a text names a release, and not one that begins like it.
+fn names_release(text: &str, release: &str) -> bool {
+    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
+    words.any(|word| word == release)
 }
 
 /// The torch of a solution, without its variant.

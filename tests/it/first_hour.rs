@@ -167,6 +167,12 @@ fn a_required_gpu_is_not_given_up_for_another_target() {
     );
     context.run(&["resolve"]).expect(0);
     context.run(&["resolve", "--locked"]).expect(0);
+    // What a node of this system lacks is told, not that another target is for another system.
+    let mac = "[target.mac]\nplatform = \"macos-arm64\"\n";
+    context.write("envlock.toml", &format!("{head}{mac}{cluster}"));
+    context.run(&["resolve", "--force"]).expect(0);
+    let run = host(&["--require-gpu"], 1);
+    assert!(run.flat().contains("target cluster: no NVIDIA GPU found"), "{}", run.shown());
 }
 
 #[test]

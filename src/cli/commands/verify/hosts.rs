@@ -230,16 +230,17 @@ pub(in crate::cli::commands) fn best_on(
         let finding = findings::wrong_platform(WrongPlatform::NoFile(text));
         return Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
     }
-    // Of those that run, and of those that do not, the one for such GPUs; then, a driver is easier to change than a GPU or a
+    // Of those that run, and of those that do not, the one for this system, then the one for such GPUs; then, a driver is easier to change than a GPU or a
     // system, and an older one than a newer; then the one for the nearest driver.
     let lacks = |one: &Checked| {
         let errors = || one.area.findings.iter().filter(|finding| finding.severity == Severity::Error);
         let other = errors().filter(|finding| finding.code != Code::DriverTooOld).count();
         let (other_gpus, newer, older) = one.distance.clone();
         let refused = errors().count() > 0;
+        let of_other_system = errors().any(|finding| finding.code == Code::WrongPlatform);
         // What runs needs nothing.
         let needs = refused.then(|| (other, one.driver.is_none(), one.driver.clone()));
-        (refused, other_gpus, needs, newer, older)
+        (refused, of_other_system, other_gpus, needs, newer, older)
     };
     all.sort_by_cached_key(lacks);
     let Checked { name, area, .. } = all.swap_remove(0);

@@ -11,7 +11,7 @@ pub enum Choice {
     Asked,
     /// The newest compatible version.
     Newest,
-    /// The newest version that runs on all targets; this one alone could have a newer one.
+    /// The newest version that runs on all targets, of which some alone could have a newer one.
     NewestForTargets,
     /// The newest version that the request's specifiers allow.
     NewestAllowed(String),

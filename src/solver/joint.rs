@@ -266,8 +266,8 @@ impl Joint<'_> {
         let text =
             format!("torch {common} for all targets; alone, {}{}", could.join(", "), why.unwrap_or_default());
         solutions[*first].notes.push(Note { text, source: None });
-        for i in back {
-            let torch = solutions[i].packages.iter_mut().find(|package| package.name == "torch");
+        for solution in solutions.iter_mut() {
+            let torch = solution.packages.iter_mut().find(|package| package.name == "torch");
             if let Some(torch) = torch.filter(|torch| torch.reason.is_newest()) {
                 torch.reason = Choice::NewestForTargets;
             }

@@ -8,7 +8,7 @@ use super::args::HostArgs;
 use super::error::CliError;
 use super::files;
 use super::manifest::TargetRow;
-use crate::compatibility::{completed, without_ignored};
+use crate::compatibility::{ImpossibleHost, check_host, completed, without_ignored};
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::host_note::HostNote;
 use crate::model::machine_state::{MachineState, Management};
@@ -167,11 +167,17 @@ pub(super) fn read_saved_host(path: &std::path::Path) -> Result<SavedHost, CliEr
 /// Fills in what the registry knows (see [`filled`]) and rejects an impossible machine.
 pub(super) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> {
     let host = filled(host, registry)?;
-    crate::compatibility::check_host(registry, &host).map_err(|why| {
-        let of_libc = host.system.libc.as_ref().is_some_and(|libc| libc.os() != host.system.platform.os);
-        CliError::host(why.to_string()).hint(match of_libc {
-            true => "remove the C library version, or set the platform that it belongs to",
-            false => "check the driver and the GPU; this GPU needs an older driver branch",
+    check_host(registry, &host).map_err(|why| {
+        CliError::host(why.to_string()).hint(match why {
+            ImpossibleHost::Libc { .. } => {
+                "remove the C library version, or set the platform that it belongs to"
+            }
+            ImpossibleHost::AppleSilicon { .. } => {
+                "a target for a Mac states its `platform` alone; the GPUs are those of another target"
+            }
+            ImpossibleHost::DriverBeyondGpu { .. } => {
+                "check the driver and the GPU; this GPU needs an older driver branch"
+            }
         })
     })?;
     Ok(host)

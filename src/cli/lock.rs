@@ -90,7 +90,9 @@ pub(super) fn stale_text(first: &str) -> String {
 
 /// The error of a command that needs a lock if there is none.
 pub(super) fn missing() -> CliError {
-    CliError::lock("there is no envlock.lock").hint("create it with `envlock resolve`")
+    CliError::lock("there is no envlock.lock").hint(
+        "create it with `envlock resolve`; where there is no envlock.toml yet, `envlock init` writes one",
+    )
 }
 
 /// The target that `--target` names; without it, the first.

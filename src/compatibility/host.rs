@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::driver::DriverSpan;
 use crate::model::host::Host;
-use crate::model::platform::Platform;
+use crate::model::platform::{Arch, Os, Platform};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
@@ -15,6 +15,11 @@ pub enum ImpossibleHost {
     Libc {
         /// The name of the library.
         libc: &'static str,
+        /// The platform.
+        platform: Platform,
+    },
+    /// A Mac with Apple's processor and an NVIDIA GPU or driver.
+    AppleSilicon {
         /// The platform.
         platform: Platform,
     },
@@ -37,6 +42,9 @@ impl fmt::Display for ImpossibleHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ImpossibleHost::Libc { libc, platform } => write!(f, "{libc} does not exist on {platform}"),
+            ImpossibleHost::AppleSilicon { platform } => {
+                write!(f, "{platform} has no NVIDIA GPU and no NVIDIA driver: leave out `gpus` and `driver`")
+            }
             ImpossibleHost::DriverBeyondGpu { driver, gpu, architecture, last, source } => write!(
                 f,
                 "driver {driver} does not support {gpu}: the last branch for {architecture} is {last} ({source})"
@@ -45,7 +53,7 @@ impl fmt::Display for ImpossibleHost {
     }
 }
 
-/// Checks that a machine is possible: its C library belongs to its operating system, and its driver is not newer than
+/// Checks that a machine is possible: its C library belongs to its operating system, a Mac with Apple's processor has no NVIDIA GPU, and its driver is not newer than
 /// the last documented branch of a GPU.
 ///
 /// # Errors
@@ -56,6 +64,10 @@ pub fn check_host(registry: &Registry, host: &Host) -> Result<(), ImpossibleHost
         && libc.os() != platform.os
     {
         return Err(ImpossibleHost::Libc { libc: libc.key(), platform });
+    }
+    let has_nvidia = host.driver.is_some() || host.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty());
+    if has_nvidia && platform.os == Os::Macos && platform.arch == Arch::Aarch64 {
+        return Err(ImpossibleHost::AppleSilicon { platform });
     }
     let Some(driver) = &host.driver else { return Ok(()) };
     for gpu in host.gpus.iter().flatten() {

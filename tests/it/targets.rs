@@ -263,4 +263,5 @@ fn a_c_library_of_another_system_is_a_contradiction() {
     let told = run.flat();
     assert!(told.contains("[target.win]: glibc does not exist on windows-x86_64"), "{}", run.shown());
     context.run(&["plan", "--platform", "windows-x86_64", "--glibc", "2.28"]).expect(2);
+    context.run(&["plan", "--platform", "macos-arm64", "--driver", "535.129.03"]).expect(2);
 }

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::model::text::shell_word;
+
 pub(super) use checks::*;
 pub(super) use questions::*;
 
@@ -350,6 +352,22 @@ impl SolveArgs {
             || self.exclude_newer.is_some()
             || self.no_sources
             || self.strict_metadata
+    }
+
+    /// The limits as they are given, for a command that asks the same: ` --python 3.12 --no-sources`.
+    pub fn limits(&self) -> String {
+        let texts = [
+            ("--python", &self.python),
+            ("--variant", &self.variant),
+            ("--cuda", &self.cuda),
+            ("--only-index", &self.only_index),
+            ("--exclude-newer", &self.exclude_newer),
+        ];
+        let texts = texts.into_iter().filter_map(|(option, value)| Some((option, value.as_ref()?)));
+        let texts = texts.map(|(option, value)| format!(" {option} {}", shell_word(value)));
+        let flags = [("--no-sources", self.no_sources), ("--strict-metadata", self.strict_metadata)];
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(option, _)| format!(" {option}"));
+        texts.chain(flags).collect()
     }
 
     /// Whether the lock is checked and nothing is solved.

@@ -7,6 +7,8 @@ use pep508_rs::VersionOrUrl;
 use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::request::UserRequirement;
+use crate::model::version::DottedVersion;
+use crate::registry::Build;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
 use crate::solver::tables::is_stack_package;
@@ -51,6 +53,9 @@ impl Telling<'_, '_> {
                         let party = Party::package(&**name);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, party, &limit.origin, above);
+                        self.none_within("NCCL", Party::Nccl, |build| build.nccl.clone(), &|v| {
+                            limit.value.contains(v)
+                        });
                     }
                 }
                 Node::Variant => {
@@ -78,6 +83,9 @@ impl Telling<'_, '_> {
                         let text = format!("you require cuDNN {}", limit.value);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, Party::Cudnn, &limit.origin, above);
+                        self.none_within("cuDNN", Party::Cudnn, |build| build.cudnn.clone(), &|v| {
+                            limit.value.contains(v)
+                        });
                     }
                 }
                 Node::StackIndex => {
@@ -89,6 +97,26 @@ impl Telling<'_, '_> {
                 _ => {}
             }
         }
+    }
+
+    /// Which versions of a library the builds of torch have, if a limit admits none of them.
+    fn none_within(
+        &mut self,
+        library: &str,
+        party: Party,
+        version: impl Fn(&Build) -> Option<DottedVersion>,
+        is_within: &dyn Fn(&DottedVersion) -> bool,
+    ) {
+        let p = self.problem;
+        let builds = p.stack["torch"].builds.iter().filter_map(|row| version(row.torch?));
+        let all: BTreeSet<DottedVersion> = builds.collect();
+        if all.is_empty() || all.iter().any(is_within) {
+            return;
+        }
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let text =
+            format!("the builds of torch for {} have {library} {}", p.machine.platform, names.join(", "));
+        self.say(Order::Choices, text, &[Party::package("torch"), party], p.registry.stack_label());
     }
 
     /// The limits of the request that exclude torch builds of the proof without being the root's dependencies.

@@ -26,6 +26,8 @@ pub(super) struct Check<'c> {
     pub global: &'c GlobalArgs,
     pub project: &'c Project,
     pub args: &'c SolveArgs,
+    /// The requirements on the command line.
+    pub asked: &'c [String],
     pub request: &'c Request,
     pub registry: &'c Registry,
     pub printer: &'c Printer,
@@ -61,7 +63,9 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     // A lock that answers nothing else is locked again from the same file.
     let reads = check.project.reads.iter();
     let reads = reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string())));
-    let again = format!("envlock resolve{}", reads.collect::<String>());
+    let asked = check.asked.iter().map(|text| format!(" {}", shell_word(text)));
+    let again =
+        format!("envlock resolve{}{}{}", asked.collect::<String>(), reads.collect::<String>(), args.limits());
     if reasons.is_empty() {
         reasons.extend(other_machines(check, lock)?);
         let of_target =

@@ -102,7 +102,15 @@ pub(super) fn run_in(
         );
     }
     if args.only_checks() {
-        let check = locked::Check { global, project, args, request: &request, registry: &registry, printer };
+        let check = locked::Check {
+            global,
+            project,
+            args,
+            asked: packages,
+            request: &request,
+            registry: &registry,
+            printer,
+        };
         return locked::run(&check, old.as_ref());
     }
     if owner::of(project) == Some(Owner::Pixi) && !args.stack_only {

@@ -71,7 +71,17 @@ impl Telling<'_, '_> {
                             let names: Vec<_> = p.variants.iter().map(|v| v.name.clone()).collect();
                             self.say(
                                 Order::Choices,
-                                format!("the variants for {} are {}", p.machine.platform, names.join(", ")),
+                                match p.registry.has_stack_of_channels() {
+                                    true => format!(
+                                        "the builds of the channels for this machine are {}",
+                                        names.join(", ")
+                                    ),
+                                    false => format!(
+                                        "the variants for {} are {}",
+                                        p.machine.platform,
+                                        names.join(", ")
+                                    ),
+                                },
                                 &[Party::Variant],
                                 p.registry.stack_label(),
                             );

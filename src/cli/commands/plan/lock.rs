@@ -1,5 +1,6 @@
 //! `envlock plan --lock FILE`: whether the environments of a lock, of any tool, run on a machine.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
@@ -163,6 +164,15 @@ fn of_foreign(
             return Err(CliError::usage(format!("the lock has no environment `{}`", clean(name, 40)))
                 .hint(format!("it has {}", quoted(&names))));
         }
+    }
+    let is_other =
+        |one: &foreign::Environment, python: Python| one.has_python() && one.python.minor != python.minor;
+    if let Some(python) = python.filter(|python| environments.iter().all(|one| is_other(one, *python))) {
+        let locked: BTreeSet<String> = environments.iter().map(|one| one.python.to_string()).collect();
+        let locked = locked.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(CliError::usage(format!(
+            "`--python {python}`: the environments of the lock are for Python {locked}"
+        )));
     }
     let of = |environment: &foreign::Environment| {
         let judged: Judged = foreign::judge(environment, platform, registry);

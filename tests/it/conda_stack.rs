@@ -81,6 +81,18 @@ fn a_driver_that_is_too_old_is_at_fault() {
     assert!(!run.flat().contains("envlock plan"), "it is about PyPI's builds: {}", run.shown());
 }
 
+#[test]
+fn a_limit_that_no_record_meets_is_a_way_out() {
+    let world = shipped();
+    manifest(&world, "", "torch = \"*\"\ncudnn = \"<9.5\"", "");
+    let run = resolve(&world, H100).expect(1);
+    for expected in
+        ["is excluded by `cudnn <9.5`", "you require cuDNN <9.5", "without cudnn <9.5 torch 2.9.1 cu129"]
+    {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+}
+
 /// Builds whose GPU code is not in the registry are not chosen, and it is said why.
 #[test]
 fn builds_of_which_nothing_is_known() {

@@ -223,8 +223,9 @@ impl Checked<'_> {
         let platform = self.target.platform;
         let torch = match (self.target.package("torch"), &self.target.stack) {
             (Some(_), Some(stack)) => Some(self.registry.build(&stack.version, &stack.variant, platform)?),
-            (Some(_), None) => return None,
-            (None, _) => None,
+            // The stack of channels is judged by itself.
+            (Some(_), None) | (None, Some(_)) => return None,
+            (None, None) => None,
         };
         let torch = torch.filter(|build| build.cuda.is_some()).map(|build| envelope_of(self.registry, build));
         let frameworks = self.target.frameworks.iter();

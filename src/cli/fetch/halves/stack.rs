@@ -138,11 +138,52 @@ impl Session<'_> {
             rounds += 1;
             left_out.extend(half.map(|half| half.stack.choice));
         }
-        Ok(match first {
-            Some(conflict) if rounds >= MAX_ROUNDS => Answer::Conflict(Box::new(conflict.cut())),
-            Some(conflict) => Answer::Conflict(conflict),
-            None => return Err(CliError::internal("no answer of the channels and no conflict")),
-        })
+        let Some(mut conflict) = first else {
+            return Err(CliError::internal("no answer of the channels and no conflict"));
+        };
+        if rounds >= MAX_ROUNDS {
+            return Ok(Answer::Conflict(Box::new(conflict.cut())));
+        }
+        self.without_limits(&mut conflict, asked)?;
+        Ok(Answer::Conflict(conflict))
+    }
+
+    /// Adds the limits on cuDNN and NCCL without which there is an answer, as reasons and as ways out.
+    fn without_limits(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) -> Result<(), CliError> {
+        type Drop = fn(&mut Request);
+        let own = asked.request;
+        let limits: [((&'static str, &str), Party, _, Drop); 2] = [
+            (("cudnn", "cuDNN"), Party::Cudnn, own.cudnn.as_ref(), |request| request.cudnn = None),
+            (("nccl", "NCCL"), Party::Nccl, own.nccl.as_ref(), |request| request.nccl = None),
+        ];
+        for ((what, shown), party, limit, drop) in limits {
+            let Some(limit) = limit else { continue };
+            let mut request = own.clone();
+            drop(&mut request);
+            let answer = self.solve_with_stack(&Asked { request: &request, ..*asked })?;
+            let Answer::Solution(solution) = answer else { continue };
+            let Some(stack) = &solution.stack else { continue };
+            conflict.reasons.push(Reason {
+                kind: ReasonKind::Asked {
+                    origin: limit.origin.clone(),
+                    bounds_above: limit.value.bounds_above(),
+                },
+                text: format!("you require {shown} {}", limit.value),
+                parties: vec![party.clone()],
+                source: limit.origin.to_string(),
+            });
+            conflict.would_work_if.push(WayOut {
+                change: Change::WithoutLimit { what, value: limit.value.to_string() },
+                party,
+                level: Level::Full,
+                stack: BTreeMap::from([("torch".to_owned(), stack.version.to_string())]),
+                release: None,
+                set: None,
+                gives: format!("torch {} {}", stack.version, stack.variant),
+                is_provisional: false,
+            });
+        }
+        Ok(())
     }
 
     /// The builds in the channels that may be chosen. conda installs none for CUDA where there is no GPU.

@@ -466,8 +466,20 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
 /// The hint of a command that could not read the pytorch index: the command that works without it.
 fn without_pytorch(arguments: &[String]) -> String {
     let solves = |word: &String| ["resolve", "add", "remove"].contains(&word.as_str());
+    // PyPI's wheels of torch for Linux on x86-64 are built for CUDA, and run without a GPU.
+    let asks_for_cpu = |at: usize| {
+        let word = |at: usize| arguments.get(at).map(String::as_str);
+        word(at) == Some("--variant=cpu")
+            || word(at) == Some("--variant") && word(at + 1) == Some("cpu")
+            || word(at) == Some("cpu")
+                && at.checked_sub(1).is_some_and(|before| word(before) == Some("--variant"))
+    };
     let command = match arguments.iter().any(solves) {
-        true => arguments.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "),
+        true => (0..arguments.len())
+            .filter(|at| !asks_for_cpu(*at))
+            .map(|at| shell_word(&arguments[at]))
+            .collect::<Vec<_>>()
+            .join(" "),
         // `why` and `outdated` ask about the lock.
         false => "resolve".to_owned(),
     };

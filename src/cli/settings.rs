@@ -165,7 +165,15 @@ pub(super) fn request(
         },
     };
     if let Some(text) = &solve.python {
-        request.python = Some(self::python(text)?);
+        let asked = self::python(text)?;
+        let own = request.python.as_ref().filter(|_| project.manifest.is_some());
+        if let Err(why) = manifest::narrowed(own, Some(asked.clone())) {
+            return Err(CliError::usage(format!("`--python`: {why}")).hint(format!(
+                "state the Python in {}, which says what the lock is for",
+                project.manifest_name()
+            )));
+        }
+        request.python = Some(asked);
     }
     if let Some(value) = &solve.variant {
         request.variant = Some(Limit { value: value.clone(), origin: Origin::Option("--variant") });

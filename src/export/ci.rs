@@ -46,14 +46,22 @@ fn read_option(reads: Option<&str>) -> String {
 ///
 /// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements file that the lock
 /// answers, where no manifest does.
-pub fn github(lock: &Lockfile, target: &Target, project: Option<&str>, reads: Option<&str>) -> String {
+///
+/// `parts`: the options of the extras and groups that are installed, ` --group dev`.
+pub fn github(
+    lock: &Lockfile,
+    target: &Target,
+    project: Option<&str>,
+    (reads, parts): (Option<&str>, &str),
+) -> String {
     let runner = match (target.platform.os, target.platform.arch) {
         (Os::Linux, Arch::Aarch64) => "ubuntu-24.04-arm",
         (Os::Linux, _) => "ubuntu-24.04",
         (Os::Macos, _) => "macos-15",
         (Os::Windows, _) => "windows-2025",
     };
-    let option = option(lock, target);
+    let of_target = option(lock, target);
+    let option = format!("{of_target}{parts}");
     let envlock = program(project);
     let reads = read_option(reads);
     let version = env!("CARGO_PKG_VERSION");
@@ -107,6 +115,8 @@ jobs:
 {tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: {envlock} sync{option} --smoke cpu
+      # The project's tests, with the group that has their packages (`envlock export github --group NAME`):
+      # - run: {envlock} run{of_target} -- python -m pytest
       - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
         if: always()
       - run: {envlock} verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml

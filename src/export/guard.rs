@@ -15,15 +15,17 @@ const SNIPPET: &str = include_str!("guard.py");
 /// A message if the lock has no framework to check.
 pub fn guard(target: &Target) -> Result<String, String> {
     let version_of = |name: &str| target.package(name).map(|package| package.version.clone());
+    // A target for machines without a GPU runs on the CPU, whatever its builds are for.
+    let needs_gpu = !target.host.has_no_gpu();
     let mut frameworks = Vec::new();
     if let Some(stack) = &target.stack {
         frameworks
-            .push(json!({ "import": "torch", "version": stack.version, "gpu": is_cuda(&stack.variant) }));
+            .push(json!({ "import": "torch", "version": stack.version, "gpu": needs_gpu && is_cuda(&stack.variant) }));
     }
     for framework in &target.frameworks {
         // JAX's GPU code is in a separate plugin; scripts import `jax`.
         let version = version_of(&framework.name).unwrap_or_else(|| framework.version.clone());
-        frameworks.push(json!({ "import": framework.name, "version": version, "gpu": true }));
+        frameworks.push(json!({ "import": framework.name, "version": version, "gpu": needs_gpu }));
     }
     if frameworks.is_empty() {
         return Err("the lock has no framework that the snippet can check".to_owned());

@@ -41,6 +41,8 @@ use crate::model::wheel::Python;
 
 /// The start of every environment.yml that envlock writes.
 pub const ENVIRONMENT_MARK: &str = "# Written by envlock as environment.yml";
+/// The start of the line of a requirements.txt that names its extras and groups.
+pub const REQUIREMENTS_OPTIONS: &str = "# Exported with";
 /// The start of every requirements.txt that envlock writes.
 pub const REQUIREMENTS_MARK: &str = "# Written by envlock as requirements.txt";
 /// The start of every pylock.toml that envlock writes.

@@ -40,7 +40,7 @@ impl LockError {
                 "`envlock resolve` solves again and keeps the versions of both sides where they fit"
             }
             LockError::Malformed(_) | LockError::Edited => {
-                "restore the committed lock with `git checkout envlock.lock`, or make it again: `envlock resolve --force` with the options that made it"
+                "restore the lock of before the edit (`git checkout envlock.lock`, or `git checkout REVISION envlock.lock` where the edit was committed), or make it again: `envlock resolve --force`"
             }
         }
     }

@@ -290,7 +290,7 @@ impl Joint<'_> {
             let is_held = self.members[i].holds_torch().is_some_and(|held| public(held) == *version);
             let text = match common {
                 None if is_held => format!(
-                    "torch differs between targets: `{name}` keeps {version} from the lock, the newest is {highest}; `envlock resolve --upgrade=torch` chooses again for all"
+                    "torch differs between targets: `{name}` keeps {version} from the lock, and another one has {highest}; `envlock resolve --upgrade=torch` chooses again for all"
                 ),
                 None => format!(
                     "no torch version that the request allows runs on all targets: `{name}` has {version}, not {highest}{why}"
@@ -317,8 +317,10 @@ impl Joint<'_> {
         };
         // A fact about another release is no reason against this one.
         let release = torch.1.to_string();
-        let own = facts.iter().find(|reason| names_release(&reason.text, &release));
-        let told = own.or_else(|| facts.iter().find(of_machine)).map(|reason| reason.text.clone());
+        let is_own = |reason: &&&Reason| names_release(&reason.text, &release);
+        let is_of_none = |reason: &&&Reason| !reason.text.contains("torch");
+        let told = facts.iter().find(|reason| of_machine(reason) && (is_own(reason) || is_of_none(reason)));
+        let told = told.or_else(|| facts.iter().find(is_own)).map(|reason| reason.text.clone());
         last().or(told)
     }
 }

@@ -128,6 +128,13 @@ fn checks_say_what_they_compare() {
     assert!(run.flat().contains("`requirements.txt` was not written by envlock"), "{}", run.shown());
     let exported = context.read("requirements.b.txt");
     context.write("requirements.b.txt", &format!("{exported}idna\n"));
+    // The first target may have a file of its name, too.
+    context.run(&["export", "requirements.txt", "--target", "a", "-o", "requirements.a.txt"]).expect(0);
+    locked(&[], 1);
+    let of_first = context.read("requirements.a.txt");
+    context.write("requirements.a.txt", &format!("{of_first}idna\n"));
+    assert!(locked(&[], 1).stdout.contains("`requirements.a.txt` is not what"), "{of_first}");
+    context.write("requirements.a.txt", &of_first);
     let run = locked(&[], 1);
     let command = "envlock export requirements.txt --target b -o requirements.b.txt";
     assert!(run.flat().contains(command) && !run.flat().contains("`envlock resolve`"), "{}", run.shown());

@@ -333,7 +333,11 @@ fn the_answer_of_locked_in_formats_of_ci_servers() {
     assert!(locked("junit").expect(0).stdout.contains("failures=\"0\""));
     context.write("envlock.toml", "[project]\ndependencies = [\"numpy\", \"requests\"]\n");
     let run = locked("github").expect(1);
-    assert!(run.stdout.starts_with("::error title=envlock stale-lock::"), "{}", run.shown());
+    assert!(
+        run.stdout.starts_with("::error file=envlock.lock,title=envlock stale-lock::"),
+        "{}",
+        run.shown()
+    );
     assert!(locked("junit").expect(1).stdout.contains("failures=\"1\""));
     let sarif: serde_json::Value = serde_json::from_str(&locked("sarif").expect(1).stdout).unwrap();
     assert_eq!(sarif["runs"][0]["results"][0]["ruleId"], "stale-lock");

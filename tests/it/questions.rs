@@ -109,6 +109,30 @@ fn why_not_offers_what_every_package_allows() {
     assert!(run.stdout.contains("each of them solved for the stack:"), "{}", run.shown());
 }
 
+/// What the project says of its indexes needs no option.
+#[test]
+fn one_index_for_every_run() {
+    let mut all = little_pypi();
+    all.extend(little_pytorch());
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let manifest = |index: &str| {
+        let stack = "[stack]\ntorch = \">=2.9\"\n";
+        context.write(
+            "envlock.toml",
+            &format!("[project]\nname = \"demo\"\n{stack}[resolve]\nonly-index = \"{index}\"\n"),
+        );
+    };
+    manifest("pypi");
+    let run = context.run(&["resolve", "--gpu", "V100", "--driver", "580.65.06"]).expect(0);
+    assert!(run.stdout.contains("2.10.0+cu128"), "{}", run.shown());
+    context.run(&["resolve", "--locked"]).expect(0);
+    let run = context.run(&["resolve", "--dry-run", "--gpu", "V100", "--python", "3.12"]).expect(0);
+    assert!(run.stdout.contains("2.10.0+cu128"), "{}", run.shown());
+    manifest("nosuch");
+    context.run(&["resolve", "--gpu", "V100"]).expect(2);
+}
+
 /// A row that does not state its wheels is not for every Python and C library.
 #[test]
 fn rows_without_wheels_are_not_for_every_system() {

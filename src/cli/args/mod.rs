@@ -558,6 +558,37 @@ pub(super) struct PartArgs {
 }
 
 impl PartArgs {
+    /// The options as they are given, for a command about the same parts: ` --group dev`.
+    pub fn options(&self) -> String {
+        let named = |option: &str, names: &[String]| {
+            names.iter().map(|name| format!(" {option} {}", shell_word(name))).collect::<String>()
+        };
+        let all = |option: &str, given: bool| if given { format!(" {option}") } else { String::new() };
+        [
+            named("--extra", &self.extra),
+            named("--group", &self.group),
+            all("--all-extras", self.all_extras),
+            all("--all-groups", self.all_groups),
+        ]
+        .concat()
+    }
+
+    /// Reads what [`Self::options`] wrote; words that it does not write are passed over.
+    pub fn of_options(text: &str) -> PartArgs {
+        let mut out = PartArgs::default();
+        let mut words = text.split_whitespace();
+        while let Some(word) = words.next() {
+            match word {
+                "--all-extras" => out.all_extras = true,
+                "--all-groups" => out.all_groups = true,
+                "--extra" => out.extra.extend(words.next().map(str::to_owned)),
+                "--group" => out.group.extend(words.next().map(str::to_owned)),
+                _ => {}
+            }
+        }
+        out
+    }
+
     /// Whether no extra or group is asked for.
     pub fn is_empty(&self) -> bool {
         self.extra.is_empty() && self.group.is_empty() && !self.all_extras && !self.all_groups

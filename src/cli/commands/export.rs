@@ -106,7 +106,10 @@ fn rendered(
             let name = lock::environment_name(project, lock, target);
             export::conda_explicit(target, &name, &settings::conda_channel_alias())?
         }
-        ExportFormat::Requirements => export::requirements(target, &addresses())?,
+        ExportFormat::Requirements => {
+            let text = export::requirements(target, &addresses())?;
+            with_options(&text, &args.parts.options())
+        }
         ExportFormat::RequirementsBuild => {
             export::requirements_to_build(target, &addresses())?.ok_or_else(|| {
                 CliError::usage("no locked package is built against a framework")
@@ -157,7 +160,7 @@ fn rendered(
             let folder = files::in_repository(&project.folder);
             let on_runner = export::for_a_runner(lock, named).unwrap_or(target);
             let reads = answered_file(project, folder.as_deref(), printer)?;
-            export::github(lock, on_runner, folder.as_deref(), reads.as_deref())
+            export::github(lock, on_runner, folder.as_deref(), (reads.as_deref(), &args.parts.options()))
         }
         ExportFormat::PreCommit => {
             let folder = files::in_repository(&project.folder);
@@ -168,6 +171,16 @@ fn rendered(
             export::devcontainer(lock, target, &lock::environment_name(project, lock, target))?
         }
     })
+}
+
+/// A requirements file with the options that chose its packages, for the command that writes it anew.
+fn with_options(text: &str, options: &str) -> String {
+    if options.is_empty() {
+        return text.to_owned();
+    }
+    let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with('#')).map(str::len).sum();
+    let (head, rest) = text.split_at(head);
+    format!("{head}{}{options}\n{rest}", export::REQUIREMENTS_OPTIONS)
 }
 
 /// The requirements.txt that a lock without a manifest is compared with, as a path from the repository's root.

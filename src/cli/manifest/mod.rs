@@ -105,6 +105,8 @@ struct RawResolve {
     sources: Option<bool>,
     #[serde(default)]
     overrides: Vec<Spanned<String>>,
+    /// The index that alone is used.
+    only_index: Option<String>,
     /// Until when files are candidates.
     exclude_newer: Option<Spanned<String>>,
     /// By package; `false`: at any time.
@@ -236,6 +238,10 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     if let Some(resolve) = &raw.resolve {
         if resolve.sources == Some(false) {
             manifest.request.no_sources = Some(Limit { value: (), origin: name.into() });
+        }
+        if let Some(value) = &resolve.only_index {
+            let limit = Limit { value: value.trim().to_owned(), origin: name.into() };
+            manifest.request.only_index = Some(limit);
         }
         for item in &resolve.overrides {
             let parsed = bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;

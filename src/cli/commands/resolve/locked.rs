@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::super::verify::{self, Stale};
 use super::{local, owned};
-use crate::cli::args::{GlobalArgs, SolveArgs, VerifyFormat};
+use crate::cli::args::{GlobalArgs, PartArgs, SolveArgs, VerifyFormat};
 use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
@@ -77,7 +77,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             reasons.push(format!("conda's {package} requires `{spec}`, but the lock has {found}"));
         }
         written.extend(other_environments(check, lock, &again)?);
-        written.extend(other_requirements(check, lock)?);
+        written.extend(other_requirements(check, lock, true)?);
         reasons.extend(owned::changed(check.project, lock)?);
     }
     let is_answer = reasons.is_empty() && written.is_empty();
@@ -91,7 +91,13 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let state = LockState::of(stale.iter().map(|one| one.reason.clone()).collect());
     match (&state, report) {
         (state, _) if printer.json || format == VerifyFormat::Json => printer.json(state),
-        (_, Some(report)) => printer.raw(&report),
+        (_, Some(report)) => {
+            printer.raw(&report);
+            // The report is read by a program; whoever reads the log of the job sees why it failed.
+            if matches!(format, VerifyFormat::Junit | VerifyFormat::Sarif) {
+                stale.iter().for_each(|one| printer.note(&one.reason));
+            }
+        }
         (LockState::Current { .. }, _) => printer.out(&current(check)),
         (LockState::Stale { reasons }, _) => {
             for reason in reasons {
@@ -209,9 +215,21 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile, again: &str) -> Result
     Ok(out)
 }
 
+/// The requirements files that a new lock leaves behind, each with the command that writes it anew.
+pub(super) fn left_behind(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<(String, String)>, CliError> {
+    let stale = other_requirements(check, lock, false)?;
+    Ok(stale.into_iter().map(|one| (one.reason, one.command)).collect())
+}
+
 /// The requirements files that `export` wrote under its own names and that do not install what a target locks, each with the
-/// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it.
-fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
+/// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it. `names_others`: those that people
+/// wrote are named in a note.
+fn other_requirements(
+    check: &Check<'_>,
+    whole: &Lockfile,
+    names_others: bool,
+) -> Result<Vec<Stale>, CliError> {
+    let lock = whole;
     if lock.packages_in.is_some() {
         return Ok(Vec::new());
     }
@@ -219,12 +237,13 @@ fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
     let usual = settings::usual_indexes(check.project);
     let of_target =
         |target: &'_ Target| (format!("requirements.{}.txt", target.name), Some(target.name.clone()));
-    let named = lock.targets.iter().skip(1).map(of_target);
+    let named = lock.targets.iter().map(of_target);
     let mut out = Vec::new();
     for (file, name) in std::iter::once((files::REQUIREMENTS.to_owned(), None)).chain(named) {
         let Some(text) = files::read(&check.project.folder.join(&file))? else { continue };
         if !text.starts_with(export::REQUIREMENTS_MARK) {
-            if name.is_none()
+            if names_others
+                && name.is_none()
                 && check.project.reads.is_empty()
                 && files::manifest_in(&check.project.folder).is_some()
             {
@@ -241,9 +260,22 @@ fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
             })
         };
         let is_meant = |target: &&Target| name.as_ref().is_none_or(|name| *name == target.name);
-        if !lock.targets.iter().filter(is_meant).any(|target| gives(&target)) {
+        // The extras and groups that it was written for; what the lock no longer has is another file.
+        let mut head = text.lines().take_while(|line| line.starts_with('#'));
+        let options = head.find_map(|line| line.strip_prefix(export::REQUIREMENTS_OPTIONS));
+        let parts = PartArgs::of_options(options.unwrap_or_default());
+        let of_parts = lock::with_parts(whole.clone(), &parts).ok();
+        let targets = of_parts.iter().flat_map(|lock| &lock.targets);
+        if !targets.filter(is_meant).any(|target| gives(&target)) {
             let option = name.map(|name| format!(" --target {}", shell_word(&name))).unwrap_or_default();
-            let command = format!("envlock export requirements.txt{option} -o {file}");
+            let place = check.project.folder.join(&file);
+            let here = std::env::current_dir().unwrap_or_default();
+            let place = place.strip_prefix(here).unwrap_or(&place).display().to_string();
+            let command = format!(
+                "envlock export requirements.txt{option}{} -o {}",
+                parts.options(),
+                shell_word(place.trim_start_matches("./"))
+            );
             let reason = format!("`{file}` is not what the lock gives");
             out.push(Stale { reason, command, file: Some(file) });
         }

@@ -14,6 +14,7 @@ mod task;
 mod tell;
 mod writing;
 
+use crate::model::request::Request;
 use std::cell::OnceCell;
 use std::time::Instant;
 
@@ -94,6 +95,18 @@ pub(super) fn run_in(
         {
             request.keeping_options_of(&lockfile::read_request(lines)?)
         }
+        Some(lines) if args.sets_limits() && packages.is_empty() && !args.only_checks() => {
+            let (_, before) = Request::default().keeping_options_of(&lockfile::read_request(lines)?);
+            let given = args.limits();
+            let dropped: Vec<String> = before.into_iter().filter(|text| !given.contains(text)).collect();
+            if !dropped.is_empty() {
+                printer.note(&format!(
+                    "beside other options, those that the lock was made with are dropped: {}",
+                    dropped.join(", ")
+                ));
+            }
+            (request, Vec::new())
+        }
         _ => (request, Vec::new()),
     };
     if args.format.is_some() && !args.only_checks() {
@@ -126,6 +139,9 @@ pub(super) fn run_in(
         held::guard_full_lock(old.as_ref(), args.force)?;
     }
     let machines = machines(project, args, old.as_ref(), &registry)?;
+    if args.redetect && project.manifest.as_ref().is_some_and(|manifest| !manifest.targets.is_empty()) {
+        printer.note("`--redetect` detects no machine: the `[target]` tables describe them");
+    }
     let owner = owned::owner(project, old.as_ref(), args)?.filter(|_| !args.stack_only);
     let held = owner.map(|owner| owner::read(project, owner)).transpose()?.flatten();
     let environments: Vec<String> = match args.stack_only || owner.is_some() {
@@ -253,6 +269,20 @@ pub(super) fn run_in(
         .tell(&registry);
         stack_only::print_other_frameworks(&machines, &series, printer);
         writing::report_stale_environment_files(project, old.as_ref(), &written, printer);
+    }
+    if !written.is_empty() && !args.stack_only {
+        let check = locked::Check {
+            global,
+            project,
+            args,
+            asked: packages,
+            request: &request,
+            registry: &registry,
+            printer,
+        };
+        for (reason, command) in locked::left_behind(&check, &lock)? {
+            printer.note(&format!("{reason} now: `{command}` writes it anew"));
+        }
     }
     Ok(exit::YES)
 }

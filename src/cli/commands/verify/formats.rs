@@ -24,7 +24,9 @@ fn with_fix(f: &Finding) -> String {
 }
 
 /// GitHub workflow commands. Percent signs are escaped; line breaks and control characters are removed.
-pub(super) fn github(areas: &[Area]) -> String {
+///
+/// `file`: the file of the repository that a finding is about.
+pub(super) fn github(areas: &[Area], file: impl Fn(&Finding) -> Option<String>) -> String {
     let mut out = String::new();
     for f in areas.iter().flat_map(|area| &area.findings) {
         let level = match f.severity {
@@ -33,13 +35,20 @@ pub(super) fn github(areas: &[Area]) -> String {
             Severity::Info => "notice",
         };
         let message = with_fix(f).replace('%', "%25");
-        let _ = writeln!(out, "::{level} title=envlock {}::{message}", f.code.as_str());
+        let place = file(f).map(|file| {
+            let file = file.replace('%', "%25").replace(',', "%2C").replace(':', "%3A");
+            format!("file={},", clean(&file, 400))
+        });
+        let place = place.unwrap_or_default();
+        let _ = writeln!(out, "::{level} {place}title=envlock {}::{message}", f.code.as_str());
     }
     out
 }
 
 /// The name of a report of `verify`.
 pub(super) const VERIFY: &str = "envlock verify";
+/// The name of a report of `resolve --locked`.
+pub(super) const LOCKED: &str = "envlock resolve --locked";
 
 /// JUnit XML: an area is a test suite. Each error is a failed test case; everything else is a passed one. `name`: the command.
 pub(super) fn junit(areas: &[Area], name: &str) -> String {
@@ -52,13 +61,20 @@ pub(super) fn junit(areas: &[Area], name: &str) -> String {
             case
         };
         let mut suite = TestSuite::new(&name);
+        // GitLab shows the first of several cases of one name alone.
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
         if area.findings.is_empty() {
             suite.add_test_case(case(&name, TestCaseStatus::success()));
         }
         for f in &area.findings {
             let code = f.code.as_str();
             let place = f.r#where.as_ref().map(|w| format!(": {}", clean(w, 200))).unwrap_or_default();
-            let title = format!("{code}{place}");
+            let mut title = format!("{code}{place}");
+            let count = known.entry(title.clone()).or_default();
+            *count += 1;
+            if *count > 1 {
+                title = format!("{title} ({count})");
+            }
             let message = clean(&f.message, MAX_MESSAGE);
             suite.add_test_case(match f.severity {
                 Severity::Error => {
@@ -105,7 +121,11 @@ pub(super) fn sarif(areas: &[Area], file: impl Fn(&Finding) -> String) -> String
                 "ruleId": f.code.as_str(),
                 "level": level,
                 "message": {"text": with_fix(f)},
-                "locations": [{"physicalLocation": {"artifactLocation": {"uri": file(f)}}}],
+                // Code scanning shows no finding without a line.
+                "locations": [{"physicalLocation": {
+                    "artifactLocation": {"uri": file(f)},
+                    "region": {"startLine": 1},
+                }}],
                 "properties": {"where": f.r#where},
             })
         })
@@ -184,7 +204,11 @@ fn short_name(node: &str) -> String {
 }
 
 /// A question that could not be answered, in a format whose readers see nothing else; `None` for the others.
-pub(super) fn of_error(format: VerifyFormat, error: &CliError, printer: &Printer) -> Option<String> {
+pub(super) fn of_error(
+    format: VerifyFormat,
+    error: &CliError,
+    (name, printer): (&str, &Printer),
+) -> Option<String> {
     let code = error.code.as_str();
     let hint =
         error.hint.iter().map(|hint| format!(". Hint: {}", printer.in_project(hint))).collect::<String>();
@@ -201,10 +225,10 @@ pub(super) fn of_error(format: VerifyFormat, error: &CliError, printer: &Printer
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status.set_type(code).set_message(message);
             let mut case = TestCase::new("the question could be answered", status);
-            case.set_classname("envlock.verify");
-            let mut suite = TestSuite::new("verify");
+            case.set_classname(name.replace(' ', "."));
+            let mut suite = TestSuite::new(name);
             suite.add_test_case(case);
-            let mut report = Report::new(VERIFY);
+            let mut report = Report::new(name);
             report.add_test_suite(suite);
             report.to_string().unwrap_or_default()
         }
@@ -378,6 +402,6 @@ mod tests {
 
     #[test]
     fn annotations_escape_percent_signs() {
-        assert!(github(&areas()).contains("::warning title=envlock extra-package::100 %25"));
+        assert!(github(&areas(), |_| None).contains("::warning title=envlock extra-package::100 %25"));
     }
 }

@@ -92,7 +92,7 @@ fn tell(
     match format {
         VerifyFormat::Text => text(verdict, areas, about, printer),
         VerifyFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
-        VerifyFormat::Github => output::put(&formats::github(areas), args, printer)?,
+        VerifyFormat::Github => output::put(&formats::github(areas, |_| None), args, printer)?,
         VerifyFormat::Junit => output::put(&formats::junit(areas, formats::VERIFY), args, printer)?,
         VerifyFormat::Sarif => {
             output::put(&formats::sarif(areas, |_| files::lock_in_repository(Path::new("."))), args, printer)?

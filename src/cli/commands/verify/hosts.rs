@@ -160,7 +160,7 @@ pub(super) fn judge(
             });
             output::put_json(&document, args, printer)?;
         }
-        VerifyFormat::Github => put(&formats::github(&areas))?,
+        VerifyFormat::Github => put(&formats::github(&areas, |_| None))?,
         VerifyFormat::Junit => put(&formats::junit(&areas, formats::VERIFY))?,
         VerifyFormat::Sarif => put(&formats::sarif(&areas, |_| files::lock_in_repository(Path::new("."))))?,
         VerifyFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,

@@ -49,7 +49,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     // With `--json` the caller prints it.
     if let Err(error) = &result
         && !printer.json
-        && let Some(text) = formats::of_error(args.format, error, printer)
+        && let Some(text) = formats::of_error(args.format, error, (formats::VERIFY, printer))
     {
         // Who reads the report reads nothing else. What cannot be written either is said with the error.
         let _ = output::put(&text, args, printer);
@@ -91,19 +91,22 @@ pub(super) fn report_of_lock(
     let found = stale.iter().map(of).chain(unjudged).collect();
     let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
     match format {
-        VerifyFormat::Junit => Some(formats::junit(&areas, "envlock resolve --locked")),
+        VerifyFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
         VerifyFormat::Sarif => {
             let file = |finding: &Finding| finding.r#where.clone().unwrap_or_else(|| files::LOCK.to_owned());
             Some(formats::sarif(&areas, |finding| files::file_in_repository(folder, &file(finding))))
         }
-        VerifyFormat::Github => Some(formats::github(&areas)),
+        VerifyFormat::Github => {
+            let file = |finding: &Finding| finding.r#where.clone().unwrap_or_else(|| files::LOCK.to_owned());
+            Some(formats::github(&areas, |finding| Some(files::file_in_repository(folder, &file(finding)))))
+        }
         _ => None,
     }
 }
 
-/// A question that could not be answered, in such a format.
+/// A check of a lock that could not be answered, in such a format.
 pub(super) fn report_of_error(format: VerifyFormat, error: &CliError, printer: &Printer) -> Option<String> {
-    formats::of_error(format, error, printer)
+    formats::of_error(format, error, (formats::LOCKED, printer))
 }
 
 /// Refuses options that contradict each other.
@@ -232,7 +235,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     if args.exact {
         let is_own = matches!(against, Against::Lock(_)) && judged.installed.is_environment;
         let prefix = shell_word(judged.installed.prefix.trim_end_matches('/'));
-        let fix = format!("envlock sync --prefix {prefix} --exact");
+        let fix = format!("envlock sync --prefix {prefix}{} --exact", question.options());
         verify::exactly(&mut judged.areas, is_own.then_some(&fix));
     }
     for found in judged.areas.iter_mut().flat_map(|area| &mut area.findings) {
@@ -272,7 +275,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     match format {
         VerifyFormat::Text => report.text(&environment, start, static_ms),
         VerifyFormat::Json => output::put_json(&report.json(), args, printer)?,
-        VerifyFormat::Github => put(&formats::github(&judged.areas))?,
+        VerifyFormat::Github => put(&formats::github(&judged.areas, |_| None))?,
         VerifyFormat::Junit => put(&formats::junit(&judged.areas, formats::VERIFY))?,
         VerifyFormat::Sarif => {
             put(&formats::sarif(&judged.areas, |_| files::lock_in_repository(&project.folder)))?
@@ -311,6 +314,14 @@ pub(super) struct Question<'q> {
     pub parts: Option<&'q PartArgs>,
     /// Driver and GPUs play no part.
     pub without_machine: bool,
+}
+
+impl Question<'_> {
+    /// The target and the parts as options of a command about the same.
+    fn options(&self) -> String {
+        let target = self.target.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
+        format!("{target}{}", self.parts.map(PartArgs::options).unwrap_or_default())
+    }
 }
 
 /// What an environment and a machine are held against.
@@ -458,6 +469,10 @@ pub(super) fn judge(
         installed.lock_command = Some(format!(
             "envlock export conda-explicit -o conda-explicit.txt && conda install --prefix {prefix} --file conda-explicit.txt && envlock sync --prefix {prefix}"
         ));
+    } else if foreign.is_none() && target.is_some() && installed.is_environment {
+        // What is asked about is what the command installs.
+        let prefix = shell_word(installed.prefix.trim_end_matches('/'));
+        installed.lock_command = Some(format!("envlock sync --prefix {prefix}{}", question.options()));
     }
     // The target that has the packages.
     let packages_of = foreign.as_ref().map(|judged| &judged.target).or(target);

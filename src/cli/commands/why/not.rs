@@ -11,7 +11,7 @@ use crate::cli::manifest::{self, narrowed};
 use crate::cli::printer::Printer;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
-use crate::model::request::{Origin, Preferences, PythonRequest, Request};
+use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
@@ -93,7 +93,8 @@ impl Subject<'_> {
         let text = clean(spec, 60);
         let mut limit = None;
         if party == Party::Python
-            && let (Some(own), Some(asked)) = (&self.request.python, request.python.take())
+            && let Some(own) = &self.request.python
+            && let Some(asked) = request.python.take()
         {
             // Without what the project says of Python, the question is still worth an answer.
             let both = narrowed(Some(own), Some(asked.clone())).ok().flatten();
@@ -143,7 +144,15 @@ impl Subject<'_> {
                 let outcome = Outcome::Met { by: met, reasons: [] };
                 Ok(NotAnswer { possible: true, outcome, spec: text, request })
             }
-            Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => {
+            Answer::Conflict(mut conflict) | Answer::ConflictSoFar(mut conflict, _) => {
+                // What stands against it beside the project's own requirement.
+                if conflict.would_work_if.is_empty()
+                    && let Some(beside) = self.without_own_requirement(&request, &party)
+                    && let Ok(Answer::Conflict(other) | Answer::ConflictSoFar(other, _)) =
+                        self.solve(&beside, &party, &nothing_kept)
+                {
+                    conflict.also.push(*other);
+                }
                 // Dropping the requirement in question is not a way out.
                 let limits = request.requirements.len() == self.request.requirements.len();
                 let is_way = |way: &WayOut| {
@@ -155,6 +164,17 @@ impl Subject<'_> {
             }
             Answer::TooLong | Answer::NeedMetadata(_) => Err(too_long()),
         }
+    }
+
+    /// The request without what the project requires of the package in question; `None` if it requires nothing.
+    fn without_own_requirement(&self, request: &Request, party: &Party) -> Option<Request> {
+        let Party::Package(name) = party else { return None };
+        let mut out = request.clone();
+        let is_own = |user: &UserRequirement| {
+            user.origin != Origin::Question && user.requirement.name.as_ref() as &str == name
+        };
+        out.requirements.retain(|user| !is_own(user));
+        (out.requirements.len() < request.requirements.len()).then_some(out)
     }
 
     /// The request with the requirement in question, and what it is about.

@@ -117,14 +117,22 @@ fn cause(
     newest: &Version,
     newer: &[Version],
 ) -> String {
-    if let Some(cause) = excluded_by(packages, name, newest, newer) {
-        return cause;
-    }
-    let excludes = |row: &&&Advisory| {
-        packages.iter().any(|p| p.name == row.package && row.excludes(&p.version, name, newest))
+    // Of what metadata and advisories exclude, the tightest bound is named: without it, the next one may be hardly above.
+    let by_metadata = tightest(packages, name, newest, newer);
+    let of_row = |row: &&Advisory| {
+        let rows = packages.iter().filter(|package| package.name == row.package);
+        let count = |package: &ChosenPackage| {
+            newer.iter().filter(|newer| row.excludes(&package.version, name, newer)).count()
+        };
+        let excludes = rows.filter(|package| row.excludes(&package.version, name, newest));
+        Some((excludes.map(count).max()?, row.text.clone()))
     };
-    if let Some(row) = problem.advisories.iter().find(excludes) {
-        return row.text.clone();
+    let rows = problem.advisories.iter().filter_map(|row| of_row(&&**row));
+    let by_advisory = rows.max_by_key(|(count, _)| *count);
+    match (by_metadata, by_advisory) {
+        (Some((count, _)), Some((other, text))) if other > count => return text,
+        (Some((_, text)), _) | (None, Some((_, text))) => return text,
+        (None, None) => {}
     }
     let is_new = |row: &&AbiBreak| row.package == name && *newest >= row.from;
     if let Some(row) = problem.registry.abi_breaks().iter().find(is_new)
@@ -170,6 +178,16 @@ fn excluded_by(
     version: &Version,
     newer: &[Version],
 ) -> Option<String> {
+    tightest(packages, name, version, newer).map(|(_, text)| text)
+}
+
+/// The same, with the number of newer releases that it excludes.
+fn tightest(
+    packages: &[ChosenPackage],
+    name: &str,
+    version: &Version,
+    newer: &[Version],
+) -> Option<(usize, String)> {
     let bound = |requirement: &str| match parse_requirement(requirement).ok()?.version_or_url? {
         VersionOrUrl::VersionSpecifier(specifiers) => (!specifiers.contains(version)).then_some(specifiers),
         VersionOrUrl::Url(_) => None,
@@ -184,10 +202,11 @@ fn excluded_by(
     // Stable: of equal ones the first is named.
     excluding.sort_by_key(|(excluded, _)| Reverse(*excluded));
     let count = excluding.len();
-    let (_, tightest) = excluding.into_iter().next()?;
-    Some(match count {
+    let (excluded, tightest) = excluding.into_iter().next()?;
+    let text = match count {
         1 => tightest,
         2 => format!("{tightest}; 1 more package excludes it"),
         n => format!("{tightest}; {} more packages exclude it", n - 1),
-    })
+    };
+    Some((excluded, text))
 }

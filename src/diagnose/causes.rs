@@ -4,6 +4,7 @@ use super::cause::{Cause, MAX_EVIDENCE};
 use super::situation::Situation;
 use super::{here, mechanics, rules};
 use crate::model::finding::Finding;
+use crate::model::fix::Fix;
 
 /// The causes, the most probable first, and what lines say after which the program goes on.
 pub(super) fn causes(situation: &Situation<'_>, found_here: &[&Finding]) -> (Vec<Cause>, Vec<Cause>) {
@@ -62,8 +63,13 @@ fn join(known: &mut Cause, other: Cause) {
     }
     known.evidence.extend(other.evidence);
     known.check = known.check.take().or(other.check);
+    // One command is told once, whatever each cause says of it.
+    let is_same = |a: &Fix, b: &Fix| match (a, b) {
+        (Fix::Command { command: a, .. }, Fix::Command { command: b, .. }) => a == b,
+        _ => a == b,
+    };
     for fix in other.fix {
-        if !known.fix.contains(&fix) {
+        if !known.fix.iter().any(|known| is_same(known, &fix)) {
             known.fix.push(fix);
         }
     }

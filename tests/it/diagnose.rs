@@ -474,6 +474,14 @@ fn a_fix_says_what_it_rests_on() {
 }
 
 #[test]
+fn a_command_is_told_once() {
+    let context = TestContext::new().with_shipped_registry();
+    let text = "[pip3] torch==2.2.2\n[pip3] numpy==2.1.0\nRuntimeError: Numpy is not available";
+    let run = diagnose(&context, text, &[]);
+    assert_eq!(run.stdout.matches("numpy<2").count(), 1, "{}", run.shown());
+}
+
+#[test]
 fn fixes_fit_the_setup() {
     let context = TestContext::new().with_shipped_registry();
     let gtx = "torch==2.9.1+cu128\nGPU 0: NVIDIA GeForce GTX 1080 Ti\nDriver Version: 535.54.03\n";

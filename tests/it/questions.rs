@@ -109,6 +109,26 @@ fn why_not_offers_what_every_package_allows() {
     assert!(run.stdout.contains("each of them solved for the stack:"), "{}", run.shown());
 }
 
+/// A GPU that is newer than the driver and the torch needs another one of both.
+#[test]
+fn a_newer_driver_and_a_newer_torch() {
+    let context = TestContext::new().with_shipped_registry();
+    let machine = ["--gpu", "RTX 5090", "--driver", "535.129.03", "--only-index", "pypi"];
+    let asked = ["resolve", "--stack-only", "--dry-run", "torch==1.13.1", "torchvision==0.14.1"];
+    let run = context.run(&[&asked[..], &machine[..]].concat()).expect(1);
+    assert!(
+        run.flat().contains("driver >= 570, torch 2.10.0 and torchvision 0.25.0 torch 2.10.0 cu128"),
+        "{}",
+        run.shown()
+    );
+    // Where one of them suffices, it alone is offered.
+    let machine = ["--gpu", "A100", "--driver", "470.129.06", "--only-index", "pypi"];
+    let run = context
+        .run(&[&["resolve", "--stack-only", "--dry-run", "torch>=2.6"], &machine[..]].concat())
+        .expect(1);
+    assert!(!run.flat().contains("driver >= 525.60.13 and"), "{}", run.shown());
+}
+
 /// What the project says of its indexes needs no option.
 #[test]
 fn one_index_for_every_run() {

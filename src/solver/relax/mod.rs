@@ -52,6 +52,9 @@ pub(super) fn ways_out<'a>(
 ) -> Ways {
     let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
     relaxer.single();
+    if relaxer.ways.found.iter().all(|way| way.party == Party::Gpu) {
+        relaxer.driver_and_request();
+    }
     if relaxer.ways.found.is_empty() {
         relaxer.sets();
     }
@@ -71,6 +74,9 @@ pub(super) fn ways_out_of_all<'a>(
     let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
     relaxer.single();
     relaxer.sets();
+    if relaxer.ways.found.iter().all(|way| way.party == Party::Gpu) {
+        relaxer.driver_and_request();
+    }
     relaxer.ways()
 }
 
@@ -247,8 +253,49 @@ impl Relaxer<'_, '_> {
 
     /// Offers the lowest newer driver that helps and still supports the host's GPUs.
     fn driver(&mut self) {
+        for (floor, host) in self.newer_drivers() {
+            if let Some(solution) = self.solve(&host, self.inputs.request) {
+                self.offer(Change::Driver(floor), Party::Driver, &solution);
+                return;
+            }
+        }
+    }
+
+    /// Offers the lowest newer driver with which a change of the request helps, together with that: a GPU that is newer than
+    /// both needs both.
+    fn driver_and_request(&mut self) {
+        for (floor, host) in self.newer_drivers() {
+            let inputs = Inputs { host: &host, ..*self.inputs };
+            let level = if self.depth == Depth::Stack { Level::Stack } else { Level::Full };
+            let mut beside =
+                Relaxer::new(&inputs, self.tables, level, self.asked, self.core.clone(), self.limit);
+            beside.requirements();
+            if beside.ways.found.is_empty() {
+                beside.sets();
+            }
+            let Ways { found, needs, cut } = beside.ways;
+            self.ways.needs.extend(needs);
+            self.ways.cut |= cut;
+            let ways = found.into_iter().map(|way| {
+                let mut changes = vec![Change::Driver(floor.clone())];
+                match way.change {
+                    Change::Together(more) => changes.extend(more),
+                    one => changes.push(one),
+                }
+                WayOut { change: Change::Together(changes), party: Party::Driver, release: None, ..way }
+            });
+            let before = self.ways.found.len();
+            self.ways.found.extend(ways);
+            if self.ways.found.len() > before || self.ways.cut {
+                return;
+            }
+        }
+    }
+
+    /// The machine with each driver that is newer than its own and supports its GPUs, the oldest first.
+    fn newer_drivers(&self) -> Vec<(DottedVersion, Host)> {
         let Some(driver) = &self.inputs.host.driver else {
-            return;
+            return Vec::new();
         };
         let registry = self.inputs.catalogue.registry;
         let os = self.inputs.host.system.platform.os;
@@ -263,20 +310,15 @@ impl Relaxer<'_, '_> {
             .collect();
         floors.sort();
         floors.dedup();
-        for floor in floors {
+        let with_driver = |floor: DottedVersion| {
             let mut host = self.inputs.host.clone();
             if let Some(driver) = &mut host.driver {
                 driver.version = floor.clone();
                 driver.cuda = None;
             }
-            if check_host(registry, &host).is_err() {
-                break;
-            }
-            if let Some(solution) = self.solve(&host, self.inputs.request) {
-                self.offer(Change::Driver(floor), Party::Driver, &solution);
-                return;
-            }
-        }
+            check_host(registry, &host).is_ok().then_some((floor, host))
+        };
+        floors.into_iter().map_while(with_driver).collect()
     }
 
     /// Offers the oldest cuda-compat package that helps, if it supports the kernel driver's branch and every GPU is

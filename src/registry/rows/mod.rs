@@ -47,6 +47,7 @@ pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
     Undeclared,
 };
+pub(super) use torch::infer_wheels;
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
 
 /// The registry as a whole.

@@ -1,5 +1,7 @@
 //! Builds of torch and of its companions.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
 use serde::Deserialize;
@@ -120,6 +122,35 @@ pub struct Companion {
     pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
+}
+
+/// Gives rows that do not state their wheels the Pythons and the lowest glibc of the release's other builds for the platform,
+/// or the Pythons of those for any: a release's builds come from one matrix of Pythons (PyTorch's RELEASE.md states one range
+/// for each release).
+pub fn infer_wheels(builds: &mut [Build]) {
+    type Key = (Version, Option<Platform>);
+    let mut pythons: BTreeMap<Key, BTreeSet<u32>> = BTreeMap::new();
+    let mut glibc: BTreeMap<Key, DottedVersion> = BTreeMap::new();
+    for build in builds.iter() {
+        for platform in [Some(build.platform), None] {
+            let key = (build.version.clone(), platform);
+            pythons.entry(key).or_default().extend(build.pythons.iter().flatten());
+        }
+        if let Some(own) = &build.glibc {
+            let lowest = glibc.entry((build.version.clone(), Some(build.platform))).or_insert(own.clone());
+            *lowest = (*lowest).clone().min(own.clone());
+        }
+    }
+    for build in builds.iter_mut().filter(|build| build.pythons.is_none()) {
+        let key = |platform| (build.version.clone(), platform);
+        let of = |platform| pythons.get(&key(platform)).filter(|all| !all.is_empty());
+        if let Some(all) = of(Some(build.platform)).or_else(|| of(None)) {
+            let lowest = glibc.get(&key(Some(build.platform))).cloned();
+            build.pythons = Some(all.iter().copied().collect());
+            build.glibc = build.glibc.take().or(lowest);
+            build.wheels_inferred = true;
+        }
+    }
 }
 
 /// The keys of a build.

@@ -167,11 +167,13 @@ pub(super) fn request(
     if let Some(text) = &solve.python {
         let asked = self::python(text)?;
         let own = request.python.as_ref().filter(|_| project.manifest.is_some());
-        if let Err(why) = manifest::narrowed(own, Some(asked.clone())) {
-            return Err(CliError::usage(format!("`--python`: {why}")).hint(format!(
-                "state the Python in {}, which says what the lock is for",
-                project.manifest_name()
-            )));
+        if let Some(own) = own
+            && manifest::narrowed(Some(own), Some(asked.clone())).is_err()
+        {
+            let name = project.manifest_name();
+            let text = format!("{name} does not allow Python {}: `{}`", asked.text, own.text);
+            return Err(CliError::usage(text)
+                .hint(format!("state the Python in {name}, which says what the lock is for")));
         }
         request.python = Some(asked);
     }

@@ -20,7 +20,7 @@ pub fn conda_environment(
     loose: bool,
 ) -> Result<String, ExportError> {
     let packages = beside_conda(target)?;
-    let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
+    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
     // conda adds its `defaults` channel to those of a file, unless it is told not to.
     let _ = writeln!(
         out,

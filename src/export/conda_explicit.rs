@@ -19,7 +19,7 @@ pub fn conda_explicit(target: &Target, name: &str, alias: &str) -> Result<String
         return Err(ExportError::NoConda);
     }
     let mut out = format!(
-        "{EXPLICIT_MARK}; change envlock.toml and run `envlock resolve`.\n\
+        "{EXPLICIT_MARK}; change the manifest and run `envlock resolve`.\n\
          # conda create -n {} --file FILE, then the packages of PyPI: envlock sync --prefix DIR\n\
          # platform: {}\n@EXPLICIT\n",
         super::environment_name(name),

@@ -45,7 +45,7 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     let patch = target.patches.below.map(|below| format!(".{}", below.saturating_sub(1))).unwrap_or_default();
     let own_base = format!("python:{}{patch}-slim", target.python);
     let more = if constrains { ", the same for build-constraints.txt" } else { "" };
-    let mut out = format!("{}; change envlock.toml and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
+    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
     let _ = writeln!(
         out,
         "# Build context: envlock, and `envlock export requirements.txt{option} -o requirements.txt`{more}."

@@ -27,7 +27,7 @@ pub fn pixi(
     let packages = beside_conda(target)?;
     let (_, built) = in_two_steps(&packages);
     let mut out = format!(
-        "{PIXI_MARK}, from envlock.lock; change envlock.toml and run `envlock resolve`.\n\
+        "{PIXI_MARK}, from envlock.lock; change the manifest and run `envlock resolve`.\n\
          # `pixi install` locks these versions in pixi.lock; `envlock verify --prefix .pixi/envs/default` compares.\n\n\
          [workspace]\nname = {}\nchannels = [{}]\nrequires-pixi = \">=0.71\"\n",
         toml_string(name),

@@ -42,6 +42,11 @@ const TABLE: &[(&str, Option<&str>)] = &[
         "PyTorch version: 2.7.1+cu126\nIs CUDA available: False\nGPU 0: Tesla V100-SXM2-16GB\nNvidia driver version: 595.45.04",
         Some("driver"),
     ),
+    // lspci names a GPU that nvidia-smi does not see.
+    (
+        "No devices were found\n01:00.0 VGA compatible controller: NVIDIA Corporation GB202 [GeForce RTX 5090] (rev a1)\nNVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12",
+        Some("driver"),
+    ),
     // Packages that do not go together, without an error.
     (
         "PyTorch version: 1.13.1+cu117\nIs CUDA available: True\n[pip3] numpy==2.1.0\n[pip3] torch==1.13.1",
@@ -451,6 +456,11 @@ fn a_fix_says_what_it_rests_on() {
         (
             format!("PyTorch version: 2.9.1+cu129\n{machine}\nthe provided PTX was compiled with an unsupported toolchain"),
             "whl/cu118 (CUDA 11.8, code for 9.0, runs on driver 535.129.03)",
+        ),
+        (
+            "No devices were found\n01:00.0 3D controller: NVIDIA Corporation GB202 [GeForce RTX 5090] (rev a1)\nNVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01"
+                .to_owned(),
+            "needs driver >= 570; the driver is 535.183.01",
         ),
         // The GPU without code, of two.
         (

@@ -40,6 +40,10 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
     if facts.gpus.len() >= 64 {
         return;
     }
+    if let Some(name) = of_lspci(text, lower) {
+        push_gpu(name, facts);
+        return;
+    }
     let head = lower.trim_start_matches(['-', '*', '|', ' ']);
     let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
     let names_product = |head: &str| {
@@ -75,6 +79,18 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
     if let Some(rest) = text.get(at..) {
         push_gpu(rest, facts);
     }
+}
+
+/// The product in a line of lspci: `01:00.0 VGA compatible controller: NVIDIA Corporation GB202 [GeForce RTX 5090] (rev a1)`.
+/// One for several products (`[GeForce GTX 1070 / ...]`) names none.
+fn of_lspci<'t>(text: &'t str, lower: &str) -> Option<&'t str> {
+    let classes = ["vga compatible controller", "3d controller", "display controller"];
+    if !lower.contains("nvidia corporation") || !classes.iter().any(|class| lower.contains(class)) {
+        return None;
+    }
+    let (_, after) = text.split_once("orporation")?;
+    let (name, _) = after.split_once('[')?.1.split_once(']')?;
+    (!name.contains('/')).then_some(name.trim())
 }
 
 fn push_gpu(text: &str, facts: &mut Facts) {

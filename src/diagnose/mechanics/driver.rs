@@ -80,7 +80,7 @@ pub(super) fn driver_of_other_gpus(s: &Situation<'_>) -> Option<Cause> {
         if let Some(from) = span.from.as_ref().filter(|from| driver.major() < from.major()) {
             let text = format!("{gpu} needs driver >= {from}; the driver {}", said_of_driver(s, &driver));
             let mut fix = vec![fix::newer_driver(s, Some(from))];
-            if s.covers() != Some(true) {
+            if s.facts.torch.is_some() && s.covers() != Some(true) {
                 fix.extend(fix::install_beside(s, from.clone()));
             }
             return Some((text, fix));

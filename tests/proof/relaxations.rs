@@ -128,11 +128,15 @@ fn compared(way: &&WayOut) -> bool {
     !matches!(way.change, Change::OtherGpu(..) | Change::Together(_))
 }
 
-/// The request without what a change lets go of.
-fn changed(request: &Request, change: &Change) -> Request {
-    let mut out = request.clone();
+/// The machine and the request after a change.
+fn changed((mut host, mut out): (Host, Request), change: &Change) -> (Host, Request) {
     match change {
-        Change::Release { package, .. } | Change::Below { package, .. } | Change::WithoutRequest(package) => {
+        Change::Driver(floor) => host.driver = Some(driver(floor.as_str())),
+        Change::AllowIndex(_) => out.only_index = None,
+        Change::WithoutRequest(package) => {
+            out.requirements.retain(|user| user.requirement.name.to_string() != *package);
+        }
+        Change::Release { package, .. } | Change::Below { package, .. } => {
             let meant = out.requirements.iter_mut();
             meant
                 .filter(|user| user.requirement.name.to_string() == *package)
@@ -149,29 +153,30 @@ fn changed(request: &Request, change: &Change) -> Request {
         Change::Python(_) => out.python = None,
         other => panic!("not part of a set: {other}"),
     }
-    out
+    (host, out)
 }
 
 /// The sets of changes among the ways out: each one works, with one change less none does, and there is one wherever
 /// letting go of everything helps. Returns how many there are.
 fn sets_are_true(registry: &Registry, host: &Host, request: &Request, ways: &[WayOut]) -> usize {
-    let solves = |request: &Request| Question { registry, host, request }.best().is_some();
+    let solves = |(host, request): &(Host, Request)| Question { registry, host, request }.best().is_some();
+    let start = || (host.clone(), request.clone());
     let sets: Vec<&Vec<Change>> = ways
         .iter()
         .filter_map(|way| if let Change::Together(set) = &way.change { Some(set) } else { None })
         .collect();
     for set in &sets {
-        assert!(solves(&set.iter().fold(request.clone(), |request, change| changed(&request, change))));
+        assert!(solves(&set.iter().fold(start(), changed)), "{set:?}\n{}", told(registry, host, request));
         for left_out in 0..set.len() {
             let fewer = set.iter().enumerate().filter(|(i, _)| *i != left_out);
-            assert!(!solves(&fewer.fold(request.clone(), |request, (_, change)| changed(&request, change))));
+            assert!(!solves(&fewer.fold(start(), |now, (_, change)| changed(now, change))), "{set:?}");
         }
     }
     let mut nothing = Request { constraints: Vec::new(), ..request.clone() };
     (nothing.cuda, nothing.cudnn, nothing.nccl, nothing.variant) = (None, None, None, None);
     (nothing.native_driver_only, nothing.python) = (None, None);
     nothing.requirements.iter_mut().for_each(|user| user.requirement.version_or_url = None);
-    assert!(!sets.is_empty() || !ways.is_empty() || !solves(&nothing), "no set\n{ways:#?}");
+    assert!(!sets.is_empty() || !ways.is_empty() || !solves(&(host.clone(), nothing)), "no set\n{ways:#?}");
     sets.len()
 }
 

@@ -29,6 +29,8 @@ impl Relaxer<'_, '_> {
             let mut beside =
                 Relaxer::new(&inputs, self.tables, level, self.asked, self.core.clone(), self.limit);
             beside.requirements();
+            beside.constraints();
+            beside.limits();
             if beside.ways.found.is_empty() {
                 beside.sets();
             }
@@ -72,7 +74,9 @@ impl Relaxer<'_, '_> {
         let with_driver = |floor: DottedVersion| {
             let mut host = self.inputs.host.clone();
             if let Some(driver) = &mut host.driver {
-                driver.version = floor.clone();
+                // A branch alone is open to each of its releases, and the offer is for the first one.
+                let first = format!("{floor}.0").parse().ok().filter(|_| !floor.as_str().contains('.'));
+                driver.version = first.unwrap_or_else(|| floor.clone());
                 driver.cuda = None;
             }
             check_host(registry, &host).is_ok().then_some((floor, host))

@@ -52,11 +52,12 @@ pub(super) fn ways_out<'a>(
 ) -> Ways {
     let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
     relaxer.single();
-    if relaxer.ways.found.iter().all(|way| way.party == Party::Gpu) {
-        relaxer.driver_and_request();
-    }
-    if relaxer.ways.found.is_empty() {
+    // Another GPU is seldom what can be changed.
+    if relaxer.has_only_gpus() {
         relaxer.sets();
+    }
+    if relaxer.has_only_gpus() {
+        relaxer.driver_and_request();
     }
     relaxer.ways()
 }
@@ -74,7 +75,7 @@ pub(super) fn ways_out_of_all<'a>(
     let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
     relaxer.single();
     relaxer.sets();
-    if relaxer.ways.found.iter().all(|way| way.party == Party::Gpu) {
+    if relaxer.has_only_gpus() {
         relaxer.driver_and_request();
     }
     relaxer.ways()
@@ -130,6 +131,11 @@ impl Relaxer<'_, '_> {
         self.limits();
         self.gpus();
         self.libc();
+    }
+
+    /// Whether every way out found so far is another GPU.
+    fn has_only_gpus(&self) -> bool {
+        self.ways.found.iter().all(|way| way.party == Party::Gpu)
     }
 
     fn ways(self) -> Ways {

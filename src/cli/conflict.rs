@@ -121,7 +121,7 @@ pub(super) fn has_others(request: &Request) -> bool {
 }
 
 /// Prints the facts, each with its source.
-pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
+fn reasons(printer: &Printer, reasons: &[Reason]) {
     for reason in reasons {
         let source = if reason.source.is_empty() {
             String::new()
@@ -142,11 +142,11 @@ pub(super) fn reasons(printer: &Printer, reasons: &[Reason]) {
 
 /// What kept the search for ways out from its end.
 #[derive(Clone, Copy)]
-pub(super) struct Unknown<'c> {
+struct Unknown<'c> {
     /// The indexes that did not answer.
-    pub silent: &'c [String],
+    silent: &'c [String],
     /// Its limit.
-    pub cut: bool,
+    cut: bool,
 }
 
 impl<'c> From<&'c Conflict> for Unknown<'c> {
@@ -156,7 +156,7 @@ impl<'c> From<&'c Conflict> for Unknown<'c> {
 }
 
 /// Prints the changes that make the request work. Each of them was solved; `heading` says how far.
-pub(super) fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, heading: &str) {
+fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, heading: &str) {
     printer.out("");
     if ways.is_empty() {
         printer.out(&match unknown.silent {

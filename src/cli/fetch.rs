@@ -466,20 +466,19 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
 /// The hint of a command that could not read the pytorch index: the command that works without it.
 fn without_pytorch(arguments: &[String]) -> String {
     let solves = |word: &String| ["resolve", "add", "remove"].contains(&word.as_str());
-    // PyPI's wheels of torch for Linux on x86-64 are built for CUDA, and run without a GPU.
-    let asks_for_cpu = |at: usize| {
-        let word = |at: usize| arguments.get(at).map(String::as_str);
-        word(at) == Some("--variant=cpu")
-            || word(at) == Some("--variant") && word(at + 1) == Some("cpu")
-            || word(at) == Some("cpu")
-                && at.checked_sub(1).is_some_and(|before| word(before) == Some("--variant"))
-    };
     let command = match arguments.iter().any(solves) {
-        true => (0..arguments.len())
-            .filter(|at| !asks_for_cpu(*at))
-            .map(|at| shell_word(&arguments[at]))
-            .collect::<Vec<_>>()
-            .join(" "),
+        true => {
+            let (mut kept, mut words) = (Vec::new(), arguments.iter().map(String::as_str).peekable());
+            while let Some(word) = words.next() {
+                // PyPI's wheels of torch for Linux on x86-64 are built for CUDA, and run without a GPU.
+                match (word, words.peek()) {
+                    ("--variant=cpu", _) => {}
+                    ("--variant", Some(&"cpu")) => drop(words.next()),
+                    _ => kept.push(shell_word(word)),
+                }
+            }
+            kept.join(" ")
+        }
         // `why` and `outdated` ask about the lock.
         false => "resolve".to_owned(),
     };
@@ -505,4 +504,25 @@ pub(super) fn index_error(error: &IndexError, request: Option<&Request>) -> CliE
         _ => CliError::network(error.to_string()),
     }
     .hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_without_the_pytorch_index() {
+        for (typed, told) in [
+            ("resolve --gpu none", "resolve --gpu none --only-index pypi"),
+            // PyPI has no CPU build of torch for Linux on x86-64.
+            ("resolve --variant cpu --dry-run", "resolve --dry-run --only-index pypi"),
+            ("resolve --variant=cpu torch", "resolve torch --only-index pypi"),
+            ("resolve --variant cu126", "resolve --variant cu126 --only-index pypi"),
+            ("resolve cpu", "resolve cpu --only-index pypi"),
+            ("why --not torch", "resolve --only-index pypi"),
+        ] {
+            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
+            assert_eq!(without_pytorch(&words), format!("without the pytorch index: `envlock {told}`"));
+        }
+    }
 }

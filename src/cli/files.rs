@@ -143,12 +143,7 @@ pub(super) fn in_repository(folder: &Path) -> Option<String> {
 
 /// The path of a folder's lock in its git repository.
 pub(super) fn lock_in_repository(folder: &Path) -> String {
-    file_in_repository(folder, LOCK)
-}
-
-/// The path of a folder's file in its git repository.
-pub(super) fn file_in_repository(folder: &Path, file: &str) -> String {
-    in_repository(folder).map_or_else(|| file.to_owned(), |below| format!("{below}/{file}"))
+    in_repository(folder).map_or_else(|| LOCK.to_owned(), |below| format!("{below}/{LOCK}"))
 }
 
 /// Whether a folder has a pyproject.toml whose `[project]` states the packages, or that is the root of a workspace of

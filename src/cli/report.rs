@@ -319,19 +319,18 @@ fn driver_reason(
     envelope: &Envelope,
     host: &Host,
 ) -> String {
-    let floor = envelope.driver.as_ref().map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
-    let native_known = native.is_some();
-    let native = native.map(ToString::to_string).unwrap_or_else(|| "unknown".to_owned());
+    let shown = |driver: Option<&DottedVersion>| driver.map_or("unknown".to_owned(), ToString::to_string);
+    let (floor, native_driver) = (shown(envelope.driver.as_ref()), shown(native));
     match (mode, &host.driver) {
         // The driver is in the line of the host.
         (Some(DriverMode::Compatibility), Some(_)) => format!(
-            "by minor-version compatibility (driver >= {floor}), which is normal; only PTX that this CUDA makes needs driver >= {native}"
+            "by minor-version compatibility (driver >= {floor}), which is normal; only PTX that this CUDA makes needs driver >= {native_driver}"
         ),
-        (Some(DriverMode::Native), _) => format!("native: your driver is {native} or newer"),
+        (Some(DriverMode::Native), _) => format!("native: your driver is {native_driver} or newer"),
         _ if host.has_no_gpu() => "unused: no GPU".to_owned(),
         _ if envelope.driver.is_none() => "the lowest driver is not known".to_owned(),
-        _ if !native_known => format!("needs driver >= {floor}; the native driver is not known"),
-        _ => format!("needs driver >= {floor}; native with driver >= {native}"),
+        _ if native.is_none() => format!("needs driver >= {floor}; the native driver is not known"),
+        _ => format!("needs driver >= {floor}; native with driver >= {native_driver}"),
     }
 }
 

@@ -43,7 +43,7 @@ impl fmt::Display for ImpossibleHost {
         match self {
             ImpossibleHost::Libc { libc, platform } => write!(f, "{libc} does not exist on {platform}"),
             ImpossibleHost::AppleSilicon { platform } => {
-                write!(f, "{platform} has no NVIDIA GPU and no NVIDIA driver: leave out `gpus` and `driver`")
+                write!(f, "{platform} has no NVIDIA GPU and no NVIDIA driver")
             }
             ImpossibleHost::DriverBeyondGpu { driver, gpu, architecture, last, source } => write!(
                 f,
@@ -53,8 +53,8 @@ impl fmt::Display for ImpossibleHost {
     }
 }
 
-/// Checks that a machine is possible: its C library belongs to its operating system, a Mac with Apple's processor has no NVIDIA GPU, and its driver is not newer than
-/// the last documented branch of a GPU.
+/// Checks that a machine is possible: its C library belongs to its operating system, a Mac with Apple's processor has no NVIDIA
+/// GPU, and its driver is not newer than the last documented branch of a GPU.
 ///
 /// # Errors
 /// The first contradiction.

@@ -45,9 +45,7 @@ fn read_option(reads: Option<&str>) -> String {
 /// A workflow for `.github/workflows/envlock.yml`: the lock is current, and what it says installs and computes on a CPU.
 ///
 /// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements file that the lock
-/// answers, where no manifest does.
-///
-/// `parts`: the options of the extras and groups that are installed, ` --group dev`.
+/// answers, where no manifest does. `parts`: the options of the extras and groups that are installed, ` --group dev`.
 pub fn github(
     lock: &Lockfile,
     target: &Target,

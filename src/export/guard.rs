@@ -19,8 +19,8 @@ pub fn guard(target: &Target) -> Result<String, String> {
     let needs_gpu = !target.host.has_no_gpu();
     let mut frameworks = Vec::new();
     if let Some(stack) = &target.stack {
-        frameworks
-            .push(json!({ "import": "torch", "version": stack.version, "gpu": needs_gpu && is_cuda(&stack.variant) }));
+        let gpu = needs_gpu && is_cuda(&stack.variant);
+        frameworks.push(json!({ "import": "torch", "version": stack.version, "gpu": gpu }));
     }
     for framework in &target.frameworks {
         // JAX's GPU code is in a separate plugin; scripts import `jax`.

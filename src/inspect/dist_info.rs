@@ -108,6 +108,7 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
         own_package: None,
         pytorch_index: String::new(),
         lock_command: None,
+        sync_options: String::new(),
         files_seen,
     })
 }

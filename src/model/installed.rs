@@ -35,6 +35,8 @@ pub struct Installed {
     pub pytorch_index: String,
     /// The command that installs the lock, where it is another tool's.
     pub lock_command: Option<String>,
+    /// The options of `envlock sync` for the target, extras and groups that are asked about: ` --group dev`.
+    pub sync_options: String,
     /// Number of recorded files that were checked.
     pub files_seen: usize,
 }

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use super::solve_stack;
 use super::together::newest_common;
+use super::{Catalogue, Inputs, Memory, PlanOut, Universe, plan, solve_stack};
+use crate::compatibility::is_cuda;
 use crate::model::choice::Choice;
-use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::conflict::{Conflict, Reason, ReasonKind};
 use crate::model::host::Host;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
@@ -260,7 +261,7 @@ impl Joint<'_> {
             .collect();
         let newest = back.iter().filter_map(|i| alone[*i].as_ref()).max().unwrap_or(common);
         let why = (0..self.members.len()).find_map(|other| {
-            let reason = self.why_not(other, ("==", newest))?;
+            let reason = self.why_not(other, newest)?;
             Some(format!("; `{}` cannot: {reason}", self.members[other].name))
         });
         let text =
@@ -284,7 +285,7 @@ impl Joint<'_> {
         let Some(highest) = versions.iter().flatten().max().cloned() else { return };
         for (i, solution) in solutions.iter_mut().enumerate() {
             let Some(version) = versions[i].as_ref().filter(|v| **v < highest) else { continue };
-            let why = self.why_not(i, ("==", &highest));
+            let why = self.why_not(i, &highest);
             let why = why.map(|w| format!(": {w}")).unwrap_or_default();
             let name = self.members[i].name;
             let is_held = self.members[i].holds_torch().is_some_and(|held| public(held) == *version);
@@ -304,31 +305,36 @@ impl Joint<'_> {
         }
     }
 
-    /// The fact that keeps a target from a torch, by the registry; a machine's before a package's.
-    fn why_not(&self, i: usize, torch: (&str, &Version)) -> Option<String> {
-        let Answer::Conflict(conflict) = self.stack_answer(i, Some(torch)) else { return None };
-        let of_machine = |reason: &&&Reason| reason.parties.iter().any(Party::is_machine_fact);
-        let facts: Vec<&Reason> =
-            conflict.reasons.iter().filter(|r| !matches!(r.kind, ReasonKind::Asked { .. })).collect();
-        let platform = self.members[i].host.system.platform;
-        let last = || {
-            let last = self.registry.newest_release("torch", platform).filter(|last| last < torch.1)?;
-            Some(format!("the last torch for {platform} is {last}"))
-        };
-        // A fact about another release is no reason against this one.
-        let release = torch.1.to_string();
-        let is_own = |reason: &&&Reason| names_release(&reason.text, &release);
-        let is_of_none = |reason: &&&Reason| !reason.text.contains("torch");
-        let told = facts.iter().find(|reason| of_machine(reason) && (is_own(reason) || is_of_none(reason)));
-        let told = told.or_else(|| facts.iter().find(is_own)).map(|reason| reason.text.clone());
-        last().or(told)
+    /// What keeps a target from a torch, by the registry: the machine, else another part of the request.
+    fn why_not(&self, i: usize, version: &Version) -> Option<String> {
+        let Member { host, .. } = &self.members[i];
+        let platform = host.system.platform;
+        if let Some(last) = self.registry.newest_release("torch", platform).filter(|last| last < version) {
+            return Some(format!("the last torch for {platform} is {last}"));
+        }
+        let mut request = self.request_of(i, None);
+        request.requirements.retain(|user| user.requirement.name.as_ref() as &str != "torch");
+        let asked = format!("torch=={version}").parse().ok()?;
+        request.requirements.push(UserRequirement::new(asked, Origin::Question));
+        let found = plan(&Inputs {
+            catalogue: &Catalogue::new(self.registry, platform),
+            universe: &Universe::default(),
+            memory: &Memory::default(),
+            host,
+            request: &request,
+            preferences: &Preferences::default(),
+        });
+        if found.runs.is_empty() {
+            // That a CPU build does not use the GPU is obvious beside a build for CUDA.
+            let is_cuda = |out: &&PlanOut| out.builds.iter().any(|build| is_cuda(&build.variant));
+            let out = found.out.iter().find(is_cuda).or(found.out.first())?;
+            let variant = &out.builds.first()?.variant;
+            return Some(format!("torch {version}+{variant} {}", out.reason));
+        }
+        let Answer::Conflict(conflict) = self.stack_answer(i, Some(("==", version))) else { return None };
+        let is_fact = |reason: &&Reason| !matches!(reason.kind, ReasonKind::Asked { .. });
+        conflict.reasons.iter().find(is_fact).map(|reason| reason.text.clone())
     }
-}
-
-/// Whether a text names a release, and not one that begins like it.
-fn names_release(text: &str, release: &str) -> bool {
-    let mut words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
-    words.any(|word| word == release)
 }
 
 /// The torch of a solution, without its variant.

@@ -292,14 +292,15 @@ pub fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
     machine::sound(state, host, require_gpu)
 }
 
-/// What is not known of the GPUs and the driver that a target needs, as a sentence: packages use CUDA without a framework.
+/// What is not known of the GPUs and the driver that a target needs, as a sentence: no driver is known for its CUDA, or packages
+/// use CUDA without a framework.
 pub fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
     let os = target.platform.os;
     let cuda = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
     let cuda = cuda.chain(target.frameworks.iter().map(|framework| &framework.cuda));
     let without_floor =
         |cuda: &&semver::Version| required_driver(registry, cuda, os, Policy::Minor).is_none();
-    let unknown = cuda.into_iter().find(without_floor).map(|cuda| {
+    let unknown = cuda.clone().find(without_floor).map(|cuda| {
         format!(
             "which driver CUDA {} needs on {} is not in envlock's data",
             cuda_short(cuda),

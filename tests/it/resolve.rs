@@ -950,6 +950,22 @@ fn no_requested_package_is_sacrificed_for_another() {
     assert_eq!(context.read("envlock.lock"), lock);
 }
 
+/// A bound of the metadata that is hardly above the newest is not why a package is old.
+#[test]
+fn the_tightest_bound_is_told_whoever_states_it() {
+    let mut all = little_pypi();
+    for version in ["2.4.0", "2.6.0"] {
+        all.push(("pypi", wheel("numpy", version).tags("cp311-cp311-manylinux2014_x86_64")));
+    }
+    all.push(("pypi", wheel("sci", "1.0").needs("numpy>=1.23,<2.5")));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let machine = ["--gpu", "V100", "--driver", "580.65.06", "--python", "3.11", "--only-index", "pypi"];
+    let run = context.run(&[&["resolve", "torch==2.0.1", "sci", "numpy"], &machine[..]].concat()).expect(0);
+    let told = "numpy 1.26.4 is a major version behind 2.6.0: torch before 2.3 was compiled against NumPy 1";
+    assert!(run.flat().contains(told), "{}", run.shown());
+}
+
 #[test]
 fn who_keeps_a_requested_package_far_behind_is_told() {
     let mut all = vec![

@@ -125,8 +125,8 @@ pub struct Companion {
 }
 
 /// Gives rows that do not state their wheels the Pythons and the lowest glibc of the release's other builds for the platform,
-/// or the Pythons of those for any: a release's builds come from one matrix of Pythons (PyTorch's RELEASE.md states one range
-/// for each release).
+/// or the Pythons of those for any: a release's builds come from one matrix of Pythons, for which PyTorch's RELEASE.md
+/// (`release-md`) states one range.
 pub fn infer_wheels(builds: &mut [Build]) {
     type Key = (Version, Option<Platform>);
     let mut pythons: BTreeMap<Key, BTreeSet<u32>> = BTreeMap::new();

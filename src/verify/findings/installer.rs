@@ -78,7 +78,8 @@ pub(in crate::verify) fn install_lock(installed: &Installed) -> String {
         return command.clone();
     }
     if installed.is_environment {
-        return format!("envlock sync --prefix {}", shell_word(installed.prefix.trim_end_matches('/')));
+        let prefix = shell_word(installed.prefix.trim_end_matches('/'));
+        return format!("envlock sync --prefix {prefix}{}", installed.sync_options);
     }
     let (command, _) = install_into(installed);
     format!("envlock export requirements.txt -o r.txt && {command} --require-hashes -r r.txt")

@@ -2,6 +2,7 @@
 //! hashes. Nothing is written.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 use super::super::verify::{self, Stale};
 use super::{local, owned};
@@ -76,18 +77,19 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             let crate::conda::Unmet { package, spec, found } = one;
             reasons.push(format!("conda's {package} requires `{spec}`, but the lock has {found}"));
         }
-        written.extend(other_environments(check, lock, &again)?);
-        written.extend(other_requirements(check, lock, true)?);
+        written.extend(other_environments(check, lock)?);
+        written.extend(other_requirements(check, lock)?);
         reasons.extend(owned::changed(check.project, lock)?);
     }
     let is_answer = reasons.is_empty() && written.is_empty();
     if check.args.check_hashes {
         reasons.extend(differences(check, lock)?);
     }
-    let of_lock = |reason| Stale { reason, command: again.clone(), file: None };
+    let of_lock = |reason| Stale { reason, file: None, command: None };
     let stale: Vec<Stale> = reasons.into_iter().map(of_lock).chain(written).collect();
     let itself = compared_with_itself(check);
-    let report = verify::report_of_lock(format, &stale, itself.as_deref(), (&check.project.folder, printer));
+    let report =
+        verify::report_of_lock(format, (&stale, &again), itself.as_deref(), (&check.project.folder, printer));
     let state = LockState::of(stale.iter().map(|one| one.reason.clone()).collect());
     match (&state, report) {
         (state, _) if printer.json || format == VerifyFormat::Json => printer.json(state),
@@ -106,11 +108,10 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             if is_answer {
                 printer.hint("if the indexes are right, lock again: `envlock resolve --upgrade`");
             } else {
-                let commands: Vec<&str> = stale.iter().map(|one| one.command.as_str()).collect();
-                if commands.contains(&again.as_str()) {
+                if stale.iter().any(|one| one.command.is_none()) {
                     printer.hint(&format!("make it current with `{again}`"));
                 }
-                for command in commands.into_iter().filter(|command| *command != again) {
+                for command in stale.iter().filter_map(|one| one.command.as_ref()) {
                     printer.hint(&format!("write it anew: `{command}`"));
                 }
             }
@@ -183,8 +184,8 @@ fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, Cli
 }
 
 /// The environment files that envlock wrote and that do not install what the lock holds. One that is absent is a note:
-/// a project may commit the lock alone. `again`: the command that writes them.
-fn other_environments(check: &Check<'_>, lock: &Lockfile, again: &str) -> Result<Vec<Stale>, CliError> {
+/// a project may commit the lock alone.
+fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
     let (project, args) = (check.project, check.args);
     // The file may have been written on a machine with a mirror, or on one without.
     let (own, _) = settings::indexes(project, args.index_url.as_deref());
@@ -209,50 +210,51 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile, again: &str) -> Result
         };
         if !is_same(&own) && !is_same(&usual) {
             let reason = format!("`{file}` is not the environment that the lock gives");
-            out.push(Stale { reason, command: again.to_owned(), file: Some(file) });
+            out.push(Stale { reason, file: Some(file), command: None });
         }
     }
     Ok(out)
 }
 
-/// The requirements files that a new lock leaves behind, each with the command that writes it anew.
-pub(super) fn left_behind(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<(String, String)>, CliError> {
-    let stale = other_requirements(check, lock, false)?;
-    Ok(stale.into_iter().map(|one| (one.reason, one.command)).collect())
+/// The exported requirements files that do not install what the lock holds. A requirements.txt that people wrote is a note.
+fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
+    let (project, file) = (check.project, files::REQUIREMENTS);
+    if lock.packages_in.is_none()
+        && project.reads.is_empty()
+        && files::manifest_in(&project.folder).is_some()
+        && files::read(&project.folder.join(file))?
+            .is_some_and(|text| !text.starts_with(export::REQUIREMENTS_MARK))
+    {
+        check.printer.note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
+    }
+    let stale = stale_exports(project, check.args.index_url.as_deref(), lock)?;
+    let of = |(file, command)| {
+        let reason = format!("`{file}` is not what the lock gives");
+        Stale { reason, file: Some(file), command: Some(command) }
+    };
+    Ok(stale.into_iter().map(of).collect())
 }
 
 /// The requirements files that `export` wrote under its own names and that do not install what a target locks, each with the
-/// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it. `names_others`: those that people
-/// wrote are named in a note.
-fn other_requirements(
-    check: &Check<'_>,
-    whole: &Lockfile,
-    names_others: bool,
-) -> Result<Vec<Stale>, CliError> {
-    let lock = whole;
+/// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it.
+pub(super) fn stale_exports(
+    project: &Project,
+    index_url: Option<&str>,
+    lock: &Lockfile,
+) -> Result<Vec<(String, String)>, CliError> {
     if lock.packages_in.is_some() {
         return Ok(Vec::new());
     }
-    let (own, _) = settings::indexes(check.project, check.args.index_url.as_deref());
-    let usual = settings::usual_indexes(check.project);
+    let (own, _) = settings::indexes(project, index_url);
+    let usual = settings::usual_indexes(project);
     let of_target =
         |target: &'_ Target| (format!("requirements.{}.txt", target.name), Some(target.name.clone()));
     let named = lock.targets.iter().map(of_target);
     let mut out = Vec::new();
     for (file, name) in std::iter::once((files::REQUIREMENTS.to_owned(), None)).chain(named) {
-        let Some(text) = files::read(&check.project.folder.join(&file))? else { continue };
-        if !text.starts_with(export::REQUIREMENTS_MARK) {
-            if names_others
-                && name.is_none()
-                && check.project.reads.is_empty()
-                && files::manifest_in(&check.project.folder).is_some()
-            {
-                check
-                    .printer
-                    .note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
-            }
-            continue;
-        }
+        let place = project.folder.join(&file);
+        let text = files::read(&place)?.filter(|text| text.starts_with(export::REQUIREMENTS_MARK));
+        let Some(text) = text else { continue };
         let gives = |target: &&Target| {
             [&own, &usual].into_iter().any(|addresses| {
                 let expected = export::requirements(target, addresses);
@@ -264,20 +266,17 @@ fn other_requirements(
         let mut head = text.lines().take_while(|line| line.starts_with('#'));
         let options = head.find_map(|line| line.strip_prefix(export::REQUIREMENTS_OPTIONS));
         let parts = PartArgs::of_options(options.unwrap_or_default());
-        let of_parts = lock::with_parts(whole.clone(), &parts).ok();
+        let of_parts = lock::with_parts(lock.clone(), &parts).ok();
         let targets = of_parts.iter().flat_map(|lock| &lock.targets);
         if !targets.filter(is_meant).any(|target| gives(&target)) {
             let option = name.map(|name| format!(" --target {}", shell_word(&name))).unwrap_or_default();
-            let place = check.project.folder.join(&file);
-            let here = std::env::current_dir().unwrap_or_default();
-            let place = place.strip_prefix(here).unwrap_or(&place).display().to_string();
+            let place = files::path_from(&place, Path::new("."));
             let command = format!(
                 "envlock export requirements.txt{option}{} -o {}",
                 parts.options(),
                 shell_word(place.trim_start_matches("./"))
             );
-            let reason = format!("`{file}` is not what the lock gives");
-            out.push(Stale { reason, command, file: Some(file) });
+            out.push((file, command));
         }
     }
     Ok(out)

@@ -14,7 +14,6 @@ mod task;
 mod tell;
 mod writing;
 
-use crate::model::request::Request;
 use std::cell::OnceCell;
 use std::time::Instant;
 
@@ -96,9 +95,7 @@ pub(super) fn run_in(
             request.keeping_options_of(&lockfile::read_request(lines)?)
         }
         Some(lines) if args.sets_limits() && packages.is_empty() && !args.only_checks() => {
-            let (_, before) = Request::default().keeping_options_of(&lockfile::read_request(lines)?);
-            let given = args.limits();
-            let dropped: Vec<String> = before.into_iter().filter(|text| !given.contains(text)).collect();
+            let (_, dropped) = request.clone().keeping_options_of(&lockfile::read_request(lines)?);
             if !dropped.is_empty() {
                 printer.note(&format!(
                     "beside other options, those that the lock was made with are dropped: {}",
@@ -271,17 +268,8 @@ pub(super) fn run_in(
         writing::report_stale_environment_files(project, old.as_ref(), &written, printer);
     }
     if !written.is_empty() && !args.stack_only {
-        let check = locked::Check {
-            global,
-            project,
-            args,
-            asked: packages,
-            request: &request,
-            registry: &registry,
-            printer,
-        };
-        for (reason, command) in locked::left_behind(&check, &lock)? {
-            printer.note(&format!("{reason} now: `{command}` writes it anew"));
+        for (file, command) in locked::stale_exports(project, args.index_url.as_deref(), &lock)? {
+            printer.note(&format!("`{file}` is not what the lock gives now: `{command}` writes it anew"));
         }
     }
     Ok(exit::YES)

@@ -121,7 +121,7 @@ pub(super) fn sarif(areas: &[Area], file: impl Fn(&Finding) -> String) -> String
                 "ruleId": f.code.as_str(),
                 "level": level,
                 "message": {"text": with_fix(f)},
-                // Code scanning shows no finding without a line.
+                // GitHub's code scanning asks for a line (rule GH1003 of the SARIF SDK).
                 "locations": [{"physicalLocation": {
                     "artifactLocation": {"uri": file(f)},
                     "region": {"startLine": 1},

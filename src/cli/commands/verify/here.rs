@@ -95,7 +95,8 @@ fn tell(
         VerifyFormat::Github => output::put(&formats::github(areas, |_| None), args, printer)?,
         VerifyFormat::Junit => output::put(&formats::junit(areas, formats::VERIFY), args, printer)?,
         VerifyFormat::Sarif => {
-            output::put(&formats::sarif(areas, |_| files::lock_in_repository(Path::new("."))), args, printer)?
+            let lock = files::lock_in_repository(Path::new("."));
+            output::put(&formats::sarif(areas, |_| lock.clone()), args, printer)?
         }
         VerifyFormat::Line => output::put(&formats::line(&answer), args, printer)?,
         VerifyFormat::Prometheus => {

@@ -162,7 +162,10 @@ pub(super) fn judge(
         }
         VerifyFormat::Github => put(&formats::github(&areas, |_| None))?,
         VerifyFormat::Junit => put(&formats::junit(&areas, formats::VERIFY))?,
-        VerifyFormat::Sarif => put(&formats::sarif(&areas, |_| files::lock_in_repository(Path::new("."))))?,
+        VerifyFormat::Sarif => {
+            let lock = files::lock_in_repository(Path::new("."));
+            put(&formats::sarif(&areas, |_| lock.clone()))?;
+        }
         VerifyFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,
         VerifyFormat::Prometheus => {
             put(&formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;
@@ -230,8 +233,8 @@ pub(in crate::cli::commands) fn best_on(
         let finding = findings::wrong_platform(WrongPlatform::NoFile(text));
         return Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
     }
-    // Of those that run, and of those that do not, the one for this system, then the one for such GPUs; then, a driver is easier to change than a GPU or a
-    // system, and an older one than a newer; then the one for the nearest driver.
+    // Of those that run, and of those that do not, the one for this system, then the one for such GPUs; then, a driver is
+    // easier to change than a GPU or a system, and an older one than a newer; then the one for the nearest driver.
     let lacks = |one: &Checked| {
         let errors = || one.area.findings.iter().filter(|finding| finding.severity == Severity::Error);
         let other = errors().filter(|finding| finding.code != Code::DriverTooOld).count();

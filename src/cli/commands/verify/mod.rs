@@ -67,39 +67,39 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
 /// Why a lock, or a file that was written from it, is not current.
 pub(super) struct Stale {
     pub reason: String,
-    /// The command that makes it current.
-    pub command: String,
     /// The file, if it is not the lock.
     pub file: Option<String>,
+    /// The command that writes the file anew, if locking again does not.
+    pub command: Option<String>,
 }
 
 /// Why a lock is not current, in a format that other programs read; `None` for the others.
 ///
-/// `unjudged`: what the lock was not compared with. `folder` is the project's.
+/// `again` locks again. `unjudged`: what the lock was not compared with. `folder` is the project's.
 pub(super) fn report_of_lock(
     format: VerifyFormat,
-    stale: &[Stale],
+    (stale, again): (&[Stale], &str),
     unjudged: Option<&str>,
     (folder, printer): (&Path, &Printer),
 ) -> Option<String> {
-    let of = |Stale { reason, command, file }: &Stale| {
+    let of = |Stale { reason, file, command }: &Stale| {
         let finding = findings::stale_lock(reason, file.as_deref(), true);
+        let command = command.as_deref().unwrap_or(again);
         Finding { fix: Some(Fix::command(printer.command(command))), ..finding }
     };
     let unjudged =
         unjudged.map(|why| findings::not_judged(findings::NotJudged::Locked(why.to_owned()), false));
     let found = stale.iter().map(of).chain(unjudged).collect();
     let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
+    let below = files::in_repository(folder);
+    let place = |finding: &Finding| {
+        let file = finding.r#where.as_deref().unwrap_or(files::LOCK);
+        below.as_ref().map_or_else(|| file.to_owned(), |below| format!("{below}/{file}"))
+    };
     match format {
         VerifyFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
-        VerifyFormat::Sarif => {
-            let file = |finding: &Finding| finding.r#where.clone().unwrap_or_else(|| files::LOCK.to_owned());
-            Some(formats::sarif(&areas, |finding| files::file_in_repository(folder, &file(finding))))
-        }
-        VerifyFormat::Github => {
-            let file = |finding: &Finding| finding.r#where.clone().unwrap_or_else(|| files::LOCK.to_owned());
-            Some(formats::github(&areas, |finding| Some(files::file_in_repository(folder, &file(finding)))))
-        }
+        VerifyFormat::Sarif => Some(formats::sarif(&areas, place)),
+        VerifyFormat::Github => Some(formats::github(&areas, |finding| Some(place(finding)))),
         _ => None,
     }
 }
@@ -278,7 +278,8 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         VerifyFormat::Github => put(&formats::github(&judged.areas, |_| None))?,
         VerifyFormat::Junit => put(&formats::junit(&judged.areas, formats::VERIFY))?,
         VerifyFormat::Sarif => {
-            put(&formats::sarif(&judged.areas, |_| files::lock_in_repository(&project.folder)))?
+            let lock = files::lock_in_repository(&project.folder);
+            put(&formats::sarif(&judged.areas, |_| lock.clone()))?
         }
         VerifyFormat::Line => put(&formats::line(&answer))?,
         VerifyFormat::Prometheus => {
@@ -455,6 +456,7 @@ pub(super) fn judge(
         }
         _ => None,
     };
+    installed.sync_options = question.options();
     let target = match (lock, question.target) {
         (Against::Nothing, _) => None,
         (Against::Foreign(..), _) => foreign.as_ref().map(|judged| &judged.target),
@@ -467,12 +469,9 @@ pub(super) fn judge(
     {
         let prefix = shell_word(installed.prefix.trim_end_matches('/'));
         installed.lock_command = Some(format!(
-            "envlock export conda-explicit -o conda-explicit.txt && conda install --prefix {prefix} --file conda-explicit.txt && envlock sync --prefix {prefix}"
+            "envlock export conda-explicit -o conda-explicit.txt && conda install --prefix {prefix} --file conda-explicit.txt && envlock sync --prefix {prefix}{}",
+            question.options()
         ));
-    } else if foreign.is_none() && target.is_some() && installed.is_environment {
-        // What is asked about is what the command installs.
-        let prefix = shell_word(installed.prefix.trim_end_matches('/'));
-        installed.lock_command = Some(format!("envlock sync --prefix {prefix}{}", question.options()));
     }
     // The target that has the packages.
     let packages_of = foreign.as_ref().map(|judged| &judged.target).or(target);

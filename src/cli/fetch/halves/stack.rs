@@ -16,7 +16,7 @@ use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
 use crate::model::request::{Origin, Request, UserRequirement};
-use crate::model::solution::{Answer, Solution};
+use crate::model::solution::{self, Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -150,16 +150,16 @@ impl Session<'_> {
 
     /// Adds the limits on cuDNN and NCCL without which there is an answer, as reasons and as ways out.
     fn without_limits(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) -> Result<(), CliError> {
-        type Drop = fn(&mut Request);
+        type Lift = fn(&mut Request);
         let own = asked.request;
-        let limits: [((&'static str, &str), Party, _, Drop); 2] = [
+        let limits: [((&'static str, &str), Party, _, Lift); 2] = [
             (("cudnn", "cuDNN"), Party::Cudnn, own.cudnn.as_ref(), |request| request.cudnn = None),
             (("nccl", "NCCL"), Party::Nccl, own.nccl.as_ref(), |request| request.nccl = None),
         ];
-        for ((what, shown), party, limit, drop) in limits {
+        for ((what, shown), party, limit, lift) in limits {
             let Some(limit) = limit else { continue };
             let mut request = own.clone();
-            drop(&mut request);
+            lift(&mut request);
             let answer = self.solve_with_stack(&Asked { request: &request, ..*asked })?;
             let Answer::Solution(solution) = answer else { continue };
             let Some(stack) = &solution.stack else { continue };
@@ -172,16 +172,8 @@ impl Session<'_> {
                 parties: vec![party.clone()],
                 source: limit.origin.to_string(),
             });
-            conflict.would_work_if.push(WayOut {
-                change: Change::WithoutLimit { what, value: limit.value.to_string() },
-                party,
-                level: Level::Full,
-                stack: BTreeMap::from([("torch".to_owned(), stack.version.to_string())]),
-                release: None,
-                set: None,
-                gives: format!("torch {} {}", stack.version, stack.variant),
-                is_provisional: false,
-            });
+            let change = Change::WithoutLimit { what, value: limit.value.to_string() };
+            conflict.would_work_if.push(way(change, party, Level::Full, stack));
         }
         Ok(())
     }
@@ -243,16 +235,9 @@ impl Session<'_> {
             if let Answer::Solution(solution) = self.stack_alone(asked, &stack)?
                 && let Some(own) = &solution.stack
             {
-                conflict.would_work_if.push(WayOut {
-                    change: Change::WithoutRequest(spec.text.clone()),
-                    party: Party::package(spec.name()),
-                    level: Level::Stack,
-                    stack: BTreeMap::from([("torch".to_owned(), own.version.to_string())]),
-                    release: None,
-                    set: None,
-                    gives: format!("torch {} {}", own.version, own.variant),
-                    is_provisional: false,
-                });
+                let change = Change::WithoutRequest(spec.text.clone());
+                let party = Party::package(spec.name());
+                conflict.would_work_if.push(way(change, party, Level::Stack, own));
             }
         }
         Ok(())
@@ -354,6 +339,20 @@ impl Session<'_> {
             solution.envelope =
                 crate::model::solution::Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
         }
+    }
+}
+
+/// A change that gives a stack.
+fn way(change: Change, party: Party, level: Level, gives: &solution::Stack) -> WayOut {
+    WayOut {
+        change,
+        party,
+        level,
+        stack: BTreeMap::from([("torch".to_owned(), gives.version.to_string())]),
+        release: None,
+        set: None,
+        gives: format!("torch {} {}", gives.version, gives.variant),
+        is_provisional: false,
     }
 }
 

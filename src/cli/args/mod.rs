@@ -1,6 +1,7 @@
 //! The command-line interface: commands, options and their help texts.
 
 mod checks;
+mod parts;
 mod questions;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use crate::model::text::shell_word;
 
 pub(super) use checks::*;
+pub(super) use parts::*;
 pub(super) use questions::*;
 
 /// Locks a PyTorch environment together with the hardware it runs on.
@@ -538,61 +540,6 @@ pub(super) struct SyncArgs {
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
-}
-
-/// The extras and dependency groups of the lock that are installed.
-#[derive(Debug, Clone, Default, ClapArgs)]
-pub(super) struct PartArgs {
-    /// With an extra of the project
-    #[arg(long, value_name = "NAME")]
-    pub extra: Vec<String>,
-    /// With a dependency group of the project
-    #[arg(long, value_name = "NAME")]
-    pub group: Vec<String>,
-    /// With all extras
-    #[arg(long)]
-    pub all_extras: bool,
-    /// With all dependency groups
-    #[arg(long)]
-    pub all_groups: bool,
-}
-
-impl PartArgs {
-    /// The options as they are given, for a command about the same parts: ` --group dev`.
-    pub fn options(&self) -> String {
-        let named = |option: &str, names: &[String]| {
-            names.iter().map(|name| format!(" {option} {}", shell_word(name))).collect::<String>()
-        };
-        let all = |option: &str, given: bool| if given { format!(" {option}") } else { String::new() };
-        [
-            named("--extra", &self.extra),
-            named("--group", &self.group),
-            all("--all-extras", self.all_extras),
-            all("--all-groups", self.all_groups),
-        ]
-        .concat()
-    }
-
-    /// Reads what [`Self::options`] wrote; words that it does not write are passed over.
-    pub fn of_options(text: &str) -> PartArgs {
-        let mut out = PartArgs::default();
-        let mut words = text.split_whitespace();
-        while let Some(word) = words.next() {
-            match word {
-                "--all-extras" => out.all_extras = true,
-                "--all-groups" => out.all_groups = true,
-                "--extra" => out.extra.extend(words.next().map(str::to_owned)),
-                "--group" => out.group.extend(words.next().map(str::to_owned)),
-                _ => {}
-            }
-        }
-        out
-    }
-
-    /// Whether no extra or group is asked for.
-    pub fn is_empty(&self) -> bool {
-        self.extra.is_empty() && self.group.is_empty() && !self.all_extras && !self.all_groups
-    }
 }
 
 #[derive(Debug, Subcommand)]

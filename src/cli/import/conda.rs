@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::channel::{name_of_channel, without_token};
 use super::kept::{self, CondaPart};
 use super::reference::extras_of;
 use super::translated::{Names, conda};
@@ -111,6 +112,10 @@ fn conda_part<'t>(
     };
     if is_kept {
         return kept::keep(out, &mut names, (specs, &channels), name);
+    }
+    for channel in channels.iter().filter(|channel| name_of_channel(channel).is_none()) {
+        let why = "the packages are PyPI's of the same names: check that they are the ones of this channel";
+        translated.leave_out_because(&format!("channels: {}", without_token(channel)), why);
     }
     names.leave_out_without_python(&mut translated);
     out.join(translated);
@@ -268,6 +273,7 @@ mod tests {
         assert_eq!(
             out.left_out,
             [
+                "`channels: https://host/bioconda/linux-64`: the packages are PyPI's of the same names: check that they are the ones of this channel",
                 "3 conda packages that hold no Python package, to install with conda or the system: xz, samtools, hmmer"
             ]
         );
@@ -378,6 +384,15 @@ mod tests {
         assert_eq!(kept.channels, ["bioconda", "conda-forge", "other"]);
         assert_eq!(kept.specs, ["samtools", "cuda-nvcc", "other::bwa"]);
         assert_eq!(out.left_out.len(), 3, "{:#?}", out.left_out);
+        // As PyPI's packages, none takes the name of one that is pinned to another server.
+        let out = environment(Imported::default(), text, "environment.yml", Path::new("."), CondaPart::Pypi)
+            .unwrap();
+        assert!(!out.requirements.iter().any(|(text, _)| text.starts_with("foo")), "{:?}", out.requirements);
+        assert!(
+            out.left_out.iter().any(|line| line.contains("PyPI may have another package")),
+            "{:#?}",
+            out.left_out
+        );
     }
 
     #[test]

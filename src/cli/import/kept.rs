@@ -1,6 +1,7 @@
 //! The conda part of a file kept as conda packages: `[conda]` of envlock.toml.
 
 use super::Imported;
+use super::channel::{ELSEWHERE, name_of_channel, without_token};
 use super::match_spec::Spec;
 use super::translated::{Names, conda, is_translated};
 use crate::cli::error::CliError;
@@ -101,39 +102,10 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Why a channel with an address is left out: another server may have another channel of that name.
-const ELSEWHERE: &str = "envlock.toml names channels of one server, whose address is ENVLOCK_CONDA_CHANNEL_ALIAS; this one has an address of its own";
-
 /// Whether a channel had torch of its own, or what torch's wheels bring.
 fn is_of_torch(channel: &str) -> bool {
     ["pytorch", "nvidia"].contains(&channel)
 }
-
-/// The name of a channel that a file states: of `https://conda.anaconda.org/bioconda/linux-64` and `bioconda/label/main` it is
-/// `bioconda`. `None` for another address, and for another label, which is a channel of its own.
-fn name_of_channel(text: &str) -> Option<String> {
-    let text = text.trim().trim_end_matches('/');
-    let path = match text.split_once("://") {
-        None => text,
-        Some((_, rest)) => rest.strip_prefix(HOST_OF_NAMES)?.strip_prefix('/')?,
-    };
-    let is_platform = |part: &str| part == "noarch" || part.starts_with("linux-") || part.starts_with("osx-");
-    let path = path.rsplit_once('/').filter(|(_, last)| is_platform(last)).map_or(path, |(path, _)| path);
-    let name = path.strip_suffix("/label/main").unwrap_or(path);
-    (!name.contains(['/', ':', '\\'])).then(|| name.to_owned())
-}
-
-/// An address without its token: `https://host/t/TOKEN/channel`.
-fn without_token(text: &str) -> String {
-    match text.split_once("/t/").map(|(before, after)| (before, after.split_once('/'))) {
-        Some((before, Some((_, after)))) => format!("{before}/t/***/{after}"),
-        Some((before, None)) => format!("{before}/t/***"),
-        None => text.to_owned(),
-    }
-}
-
-/// The server whose channels conda names without an address.
-const HOST_OF_NAMES: &str = "conda.anaconda.org";
 
 /// Whether a match spec names one build: `numpy=1.26.4=py311h64a7726_0`, not `pytorch=*=cuda*`.
 pub(super) fn names_a_build(spec: &str) -> bool {
@@ -148,30 +120,4 @@ fn is_spec(text: &str) -> bool {
     return crate::conda::parse(text).is_ok();
     #[cfg(not(feature = "conda"))]
     return !text.is_empty();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn channels_with_an_address_keep_no_name() {
-        for (text, name) in [
-            ("conda-forge", Some("conda-forge")),
-            ("https://conda.anaconda.org/bioconda/linux-64/", Some("bioconda")),
-            ("https://conda.anaconda.org/conda-forge", Some("conda-forge")),
-            ("bioconda/label/main", Some("bioconda")),
-            ("conda-forge/label/rust_dev", None),
-            ("https://repo.example.com/conda/custom", None),
-            ("https://repo.example.com/custom", None),
-            ("https://conda.anaconda.org.example.com/custom", None),
-            ("file:///srv/channel", None),
-            ("C:\\channel", None),
-            ("/srv/channel", None),
-            ("https://conda.anaconda.org/t/token/mine", None),
-        ] {
-            assert_eq!(name_of_channel(text).as_deref(), name, "{text}");
-            assert!(!without_token(text).contains("token"), "{text}");
-        }
-    }
 }

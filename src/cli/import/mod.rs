@@ -1,5 +1,6 @@
 //! Imports requirements from other tools' files and from environments, for `init --from` and `--from-prefix`.
 
+mod channel;
 mod conda;
 mod conda_lock;
 mod indexes;

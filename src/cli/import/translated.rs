@@ -1,6 +1,7 @@
 //! conda packages as packages of PyPI: match specs as requirements, names by the registry.
 
 use super::Imported;
+use super::channel::{last_part, name_of_channel, without_token};
 use super::match_spec::Spec;
 use crate::cli::error::CliError;
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build};
@@ -8,12 +9,6 @@ use crate::model::request::UserRequirement;
 use crate::model::text::clean;
 use crate::registry::conda_names::{OnPypi, framework_of, on_pypi};
 use crate::registry::{CondaName, Registry};
-
-/// The channel's name, without its address and platform: `https://host/bioconda/linux-64` and `bioconda`.
-pub(super) fn last_part(channel: &str) -> &str {
-    let is_platform = |part: &str| part == "noarch" || part.starts_with("linux-") || part.starts_with("osx-");
-    channel.trim().split('/').rev().find(|part| !part.is_empty() && !is_platform(part)).unwrap_or("")
-}
 
 /// What names of conda mean: the registry's rows, then the list of the package's channel, else of the file's channels.
 pub(super) struct Names {
@@ -82,6 +77,11 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
     // conda's names are in lower case, and it takes them in any.
     let package = &*spec.package.to_ascii_lowercase();
     let written = format!("{package} {}", spec.written());
+    if spec.channel.is_some_and(|channel| name_of_channel(channel).is_none()) {
+        let why = "its channel has an address of its own: PyPI may have another package of that name";
+        out.leave_out_because(&without_token(text), why);
+        return Ok(());
+    }
     let Some(specifier) = spec.specifier() else {
         out.leave_out(&written);
         return Ok(());
@@ -155,19 +155,5 @@ pub(super) fn is_translated(package: &str, has_stack: bool) -> bool {
         "cudnn" => !has_stack,
         other if OF_CUDA.contains(&other) => !has_stack,
         other => framework_of(other).is_some(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_channels() {
-        for (channel, name) in
-            [("bioconda", "bioconda"), ("https://h/bioconda/linux-64/", "bioconda"), ("", "")]
-        {
-            assert_eq!(last_part(channel), name);
-        }
     }
 }

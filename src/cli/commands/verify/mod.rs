@@ -8,6 +8,7 @@ mod output;
 mod place;
 mod report;
 mod smoke;
+mod stale;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,6 @@ use crate::compatibility::is_cuda;
 use crate::foreign::{ForeignLock, other_builds};
 use crate::inspect::{self, Environment, NoEnvironment, Rooted};
 use crate::lockfile::{self, Lockfile, Target};
-use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
@@ -43,6 +43,7 @@ pub(super) use hosts::{Candidates, best_on, has_other_libc, impossible, needed_d
 pub(super) use output::two_formats;
 pub(super) use place::Place;
 pub(super) use report::{findings, verdict_word};
+pub(super) use stale::{Stale, report_of_error, report_of_lock};
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
     let result = check(global, args, printer);
@@ -62,51 +63,6 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
         }
         (result, _) => result,
     }
-}
-
-/// Why a lock, or a file that was written from it, is not current.
-pub(super) struct Stale {
-    pub reason: String,
-    /// The file, if it is not the lock.
-    pub file: Option<String>,
-    /// The command that writes the file anew, if locking again does not.
-    pub command: Option<String>,
-}
-
-/// Why a lock is not current, in a format that other programs read; `None` for the others.
-///
-/// `again` locks again. `unjudged`: what the lock was not compared with. `folder` is the project's.
-pub(super) fn report_of_lock(
-    format: VerifyFormat,
-    (stale, again): (&[Stale], &str),
-    unjudged: Option<&str>,
-    (folder, printer): (&Path, &Printer),
-) -> Option<String> {
-    let of = |Stale { reason, file, command }: &Stale| {
-        let finding = findings::stale_lock(reason, file.as_deref(), true);
-        let command = command.as_deref().unwrap_or(again);
-        Finding { fix: Some(Fix::command(printer.command(command))), ..finding }
-    };
-    let unjudged =
-        unjudged.map(|why| findings::not_judged(findings::NotJudged::Locked(why.to_owned()), false));
-    let found = stale.iter().map(of).chain(unjudged).collect();
-    let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
-    let below = files::in_repository(folder);
-    let place = |finding: &Finding| {
-        let file = finding.r#where.as_deref().unwrap_or(files::LOCK);
-        below.as_ref().map_or_else(|| file.to_owned(), |below| format!("{below}/{file}"))
-    };
-    match format {
-        VerifyFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
-        VerifyFormat::Sarif => Some(formats::sarif(&areas, place)),
-        VerifyFormat::Github => Some(formats::github(&areas, |finding| Some(place(finding)))),
-        _ => None,
-    }
-}
-
-/// A check of a lock that could not be answered, in such a format.
-pub(super) fn report_of_error(format: VerifyFormat, error: &CliError, printer: &Printer) -> Option<String> {
-    formats::of_error(format, error, (formats::LOCKED, printer))
 }
 
 /// Refuses options that contradict each other.

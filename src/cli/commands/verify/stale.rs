@@ -1,0 +1,61 @@
+//! `resolve --locked` in the formats of `verify`.
+
+use std::path::Path;
+
+use super::formats;
+use crate::cli::args::VerifyFormat;
+use crate::cli::error::CliError;
+use crate::cli::files;
+use crate::cli::printer::Printer;
+use crate::model::finding::Finding;
+use crate::model::fix::Fix;
+use crate::verify::{Area, AreaKind, findings};
+
+/// Why a lock, or a file that was written from it, is not current.
+pub(in crate::cli::commands) struct Stale {
+    pub reason: String,
+    /// The file, if it is not the lock.
+    pub file: Option<String>,
+    /// The command that writes the file anew, if locking again does not.
+    pub command: Option<String>,
+}
+
+/// Why a lock is not current, in a format that other programs read; `None` for the others.
+///
+/// `again` locks again. `unjudged`: what the lock was not compared with. `folder` is the project's.
+pub(in crate::cli::commands) fn report_of_lock(
+    format: VerifyFormat,
+    (stale, again): (&[Stale], &str),
+    unjudged: Option<&str>,
+    (folder, printer): (&Path, &Printer),
+) -> Option<String> {
+    let of = |Stale { reason, file, command }: &Stale| {
+        let finding = findings::stale_lock(reason, file.as_deref(), true);
+        let command = command.as_deref().unwrap_or(again);
+        Finding { fix: Some(Fix::command(printer.command(command))), ..finding }
+    };
+    let unjudged =
+        unjudged.map(|why| findings::not_judged(findings::NotJudged::Locked(why.to_owned()), false));
+    let found = stale.iter().map(of).chain(unjudged).collect();
+    let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
+    let below = files::in_repository(folder);
+    let place = |finding: &Finding| {
+        let file = finding.r#where.as_deref().unwrap_or(files::LOCK);
+        below.as_ref().map_or_else(|| file.to_owned(), |below| format!("{below}/{file}"))
+    };
+    match format {
+        VerifyFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
+        VerifyFormat::Sarif => Some(formats::sarif(&areas, place)),
+        VerifyFormat::Github => Some(formats::github(&areas, |finding| Some(place(finding)))),
+        _ => None,
+    }
+}
+
+/// A check of a lock that could not be answered, in such a format.
+pub(in crate::cli::commands) fn report_of_error(
+    format: VerifyFormat,
+    error: &CliError,
+    printer: &Printer,
+) -> Option<String> {
+    formats::of_error(format, error, (formats::LOCKED, printer))
+}

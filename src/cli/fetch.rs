@@ -50,15 +50,30 @@ pub(super) fn client(
             "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or set it in envlock.toml",
         ));
     }
-    Ok(Box::leak(Box::new(with_addresses(global, addresses))))
+    Ok(Box::leak(Box::new(with_addresses(global, addresses, None))))
+}
+
+/// The same for something that can be done without: it waits for no channel longer than that.
+pub(super) fn client_for(
+    global: &GlobalArgs,
+    project: &Project,
+    index_url: Option<&str>,
+    patience: Duration,
+) -> IndexClient {
+    let (addresses, _) = settings::indexes(project, index_url);
+    with_addresses(global, addresses, Some(Instant::now() + patience))
 }
 
 /// A client for files that the user names by URL. It needs no index.
 pub(super) fn client_of_addresses(global: &GlobalArgs) -> IndexClient {
-    with_addresses(global, Vec::new())
+    with_addresses(global, Vec::new(), None)
 }
 
-fn with_addresses(global: &GlobalArgs, addresses: Vec<(String, String)>) -> IndexClient {
+fn with_addresses(
+    global: &GlobalArgs,
+    addresses: Vec<(String, String)>,
+    until: Option<Instant>,
+) -> IndexClient {
     let timeout_s = std::env::var("ENVLOCK_HTTP_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(30);
     IndexClient::new(IndexConfig {
         addresses,
@@ -67,6 +82,7 @@ fn with_addresses(global: &GlobalArgs, addresses: Vec<(String, String)>) -> Inde
         netrc: settings::netrc(),
         certificates: settings::certificates(),
         timeout_s,
+        until,
     })
 }
 

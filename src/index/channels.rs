@@ -47,8 +47,17 @@ impl IndexClient {
                 ask.extend(headers(&[(IF_NONE_MATCH, etag)]));
             }
             let (http, runtime) = self.http()?;
-            let mut answer =
-                runtime.block_on(http.get(&url, &self.credentials, &ask, MAX_SENT)).map_err(request)?;
+            let answer = http.get(&url, &self.credentials, &ask, MAX_SENT);
+            let until = self.config.until;
+            let answer = runtime.block_on(async {
+                match until.map(tokio::time::Instant::from_std) {
+                    Some(until) => tokio::time::timeout_at(until, answer)
+                        .await
+                        .unwrap_or_else(|_| Err("no answer in the time that it was given".to_owned())),
+                    None => answer.await,
+                }
+            });
+            let mut answer = answer.map_err(request)?;
             let fresh = fresh_until(answer.header(reqwest::header::CACHE_CONTROL));
             match (answer.status, cached) {
                 (304, Some(cached)) => return Ok(Some(cached.text)),

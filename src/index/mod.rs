@@ -20,6 +20,7 @@ mod simple;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile};
@@ -45,6 +46,8 @@ pub struct IndexConfig {
     pub certificates: Vec<PathBuf>,
     /// Read timeout of a request, in seconds.
     pub timeout_s: u64,
+    /// When no conda channel is waited for any longer; `None`: as long as it sends.
+    pub until: Option<Instant>,
 }
 
 /// An answered need.

@@ -255,6 +255,8 @@ pub enum Change {
     Python(Python),
     /// Packages from one more index.
     AllowIndex(String),
+    /// torch and its companions from a conda channel: `source = "conda-forge"`.
+    StackFrom(String),
     /// Only some of the machine's GPUs.
     OnlyGpus {
         /// NVML indexes.
@@ -288,6 +290,7 @@ impl fmt::Display for Change {
             Change::AllowCompatibilityMode => f.write_str("driver-policy = \"minor\""),
             Change::Python(python) => write!(f, "Python {python}"),
             Change::AllowIndex(index) => write!(f, "allow the {index} index"),
+            Change::StackFrom(channel) => write!(f, "source = \"{channel}\""),
             Change::OnlyGpus { indexes, labels } => {
                 let s = if indexes.len() == 1 { "" } else { "s" };
                 let numbers: Vec<String> = indexes.iter().map(ToString::to_string).collect();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::channels::{World, installable, installed, rattler, world};
+use super::channels::{Channels, World, installable, installed, rattler, world};
 use super::context::{IndexServer, Run, Shape, TestContext};
 use super::wheels::wheel;
 
@@ -63,6 +63,60 @@ fn the_build_is_chosen_for_the_machine() {
         context.run(&["resolve"]).expect(0);
         assert_eq!(context.read("envlock.lock"), lock);
     }
+}
+
+/// PyPI's builds have no code for Pascal; conda-forge's have. It is solved like any other way out, and does what it says.
+#[test]
+fn a_gpu_that_pypi_dropped_has_a_way_out() {
+    let torch = wheel("torch", "2.9.1").tags("cp313-cp313-manylinux_2_28_x86_64");
+    let index = IndexServer::start(
+        vec![("pypi", torch), ("pypi", wheel("tqdm", "4.0"))],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let channels = Channels::start(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda"));
+    let mut context = TestContext::with_index(&index).with_shipped_registry();
+    let manifest =
+        |stack: &str| format!("[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n[stack]\n{stack}\n");
+    let p100: &[&str] = &["--gpu", "P100", "--driver", "535.129.03", "--glibc", "2.35"];
+    let resolve = |context: &TestContext, options: &[&str], code: i32| {
+        context.run(&[&["resolve"], p100, options].concat()).expect(code)
+    };
+    context.write("envlock.toml", &manifest("torch = \">=2.8\""));
+    // Without an answer of the channel, and where one index is asked for, what the registry knows is a hint.
+    let of_registry = "for CUDA 12.9 runs on these GPUs: `source";
+    let run = resolve(&context, &[], 1);
+    assert!(run.flat().contains(of_registry), "{}", run.shown());
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    let run = resolve(&context, &["--only-index", "pypi"], 1);
+    assert!(run.flat().contains(of_registry) && !run.flat().contains("source = \"conda-forge\" torch"));
+
+    let run = resolve(&context, &[], 1);
+    for expected in [
+        "no torch>=2.8 runs on Tesla P100 (6.0)",
+        "source = \"conda-forge\" torch 2.9.1 cu129",
+        "hint: `source = \"conda-forge\"` belongs under `[stack]` of the manifest",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    let ways = resolve(&context, &["--json"], 1).json()["conflict"]["would_work_if"].clone();
+    let way =
+        ways.as_array().unwrap().iter().find(|way| way["change"] == "source = \"conda-forge\"").unwrap();
+    assert_eq!((&way["stack"]["torch"], &way["stack"]["cuda"]), (&"2.9.1".into(), &"12.9".into()), "{way}");
+    context.write("envlock.toml", &manifest("torch = \">=2.8\"\nsource = \"conda-forge\""));
+    let run = resolve(&context, &[], 0);
+    assert!(run.flat().contains("torch 2.9.1+cu129 from conda-forge"), "{}", run.shown());
+
+    // Nothing is offered that has no solution, and with several machines it is one target's.
+    context.write("envlock.toml", &manifest("torch = \">=2.11\""));
+    let run = resolve(&context, &["--force"], 1);
+    assert!(!run.flat().contains("conda-forge"), "{}", run.shown());
+    let targets = "[target.new]\ngpus = [\"H100\"]\ndriver = \"580.65.06\"\nglibc = \"2.35\"\n[target.old]\ngpus = [\"P100\"]\ndriver = \"535.129.03\"\nglibc = \"2.35\"";
+    context.write("envlock.toml", &manifest(&format!("torch = \">=2.8\"\n{targets}")));
+    let run = context.run(&["resolve", "--force"]).expect(1);
+    assert!(run.flat().contains("belongs under `[target.old]` of the manifest"), "{}", run.shown());
+    context
+        .write("envlock.toml", &manifest(&format!("torch = \">=2.8\"\n{targets}\nsource = \"conda-forge\"")));
+    context.run(&["resolve", "--force"]).expect(0);
 }
 
 #[test]

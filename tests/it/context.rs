@@ -340,7 +340,9 @@ impl TestContext {
             .env("HOME", self.dir.path().join("home"))
             .env("ENVLOCK_CACHE_DIR", self.dir.path().join("cache"))
             .env("ENVLOCK_SYSROOT", self.dir.path().join("sysroot"))
-            .env("ENVLOCK_HTTP_TIMEOUT", "2");
+            .env("ENVLOCK_HTTP_TIMEOUT", "2")
+            // No test asks the real channels.
+            .env("ENVLOCK_CONDA_CHANNEL_ALIAS", "http://127.0.0.1:9");
         for (name, value) in &self.variables {
             command.env(name, value);
         }

@@ -67,6 +67,7 @@ fn older_releases_are_read_ahead_of_who_walks_back() {
         offline: false,
         netrc: None,
         certificates: Vec::new(),
+        until: None,
         timeout_s: 30,
     });
     let python = envlock::model::wheel::Python::new(12);

@@ -5,6 +5,7 @@ mod learning;
 mod local;
 mod locked;
 mod machines;
+mod of_conda;
 mod of_pixi;
 mod owned;
 mod requirements;
@@ -26,8 +27,6 @@ use crate::cli::view::Resolution;
 use crate::cli::{conflict, fetch, files, lock, owner};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
-use crate::model::conflict::Party;
-use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::Preferences;
@@ -208,14 +207,11 @@ pub(super) fn run_in(
     let (answer, registry) = task.solve_buildable(registry)?;
     let mut solutions = match answer {
         JointAnswer::Solved(solutions) => solutions,
-        JointAnswer::Conflict(refused) => {
+        JointAnswer::Conflict(mut refused) => {
+            let hint = of_conda::offer(&task, project, &mut refused, &registry, owner);
             let code = conflict::refuse(&refused, &request, level, printer);
-            let is_about_gpus = refused.reasons.iter().any(|reason| reason.parties.contains(&Party::Gpu));
-            if !printer.json && is_about_gpus && !refused.involves_system() {
-                let hosts: Vec<&Host> = machines.iter().map(|machine| &machine.host).collect();
-                if let Some(hint) = tell::of_conda_forge(&request, &hosts, &registry) {
-                    printer.hint(&hint);
-                }
+            if let Some(hint) = hint.filter(|_| !printer.json) {
+                printer.hint(&hint);
             }
             return Ok(code);
         }

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use pep440_rs::Version;
-
 use super::machines::Machine;
 use crate::cli::args::SolveArgs;
 use crate::cli::files;
@@ -13,20 +11,17 @@ use crate::cli::owner;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
-use crate::compatibility::{CPU, Needs, Policy};
+use crate::compatibility::CPU;
 use crate::export::environment_name;
 use crate::model::choice::Choice;
-use crate::model::conda::CONDA_FORGE;
-use crate::model::host::Host;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Note, Solution, Stack};
 use crate::model::text::clean;
-use crate::model::version::{cuda_short, public};
+use crate::model::version::public;
 use crate::model::wheel::Python;
 use crate::probe::conda::CondaClient;
-use crate::registry::conda_builds::PYTORCH;
-use crate::registry::{CondaBuild, Registry};
+use crate::registry::Registry;
 
 /// Prints the machine and the notes that precede the answer.
 pub(super) fn before(
@@ -276,38 +271,6 @@ pub(super) fn note_limits(request: &Request, printer: &Printer) {
         let limits = given.join(", ");
         printer.note(&format!("only torch is limited by {limits}, not TensorFlow or JAX"));
     }
-}
-
-/// That conda-forge has a build of torch for GPUs for which the indexes have none that fits the request.
-pub(super) fn of_conda_forge(request: &Request, hosts: &[&Host], registry: &Registry) -> Option<String> {
-    let torch = request.find("torch").filter(|_| request.conda.stack.is_none())?;
-    let policy = Policy::of(request);
-    let runs = |row: &&CondaBuild, host: &&Host| {
-        let needs = Needs {
-            cuda: Some(&row.cuda),
-            cudnn: None,
-            targets: Some(&row.targets),
-            unread_code_covers_none: true,
-            glibc: None,
-            platform: row.platform,
-            source: &row.source,
-        };
-        needs.violations(registry, host, policy).is_empty()
-    };
-    let version = |row: &&CondaBuild| row.version.parse::<Version>().ok();
-    let fits = |row: &&CondaBuild| {
-        let is_asked = |version| torch.specifiers().is_none_or(|specifiers| specifiers.contains(&version));
-        row.package == PYTORCH
-            && version(row).is_some_and(is_asked)
-            && hosts.iter().all(|host| runs(row, host))
-    };
-    let newest =
-        registry.conda_builds().iter().filter(fits).max_by_key(|row| (version(row), row.cuda.clone()))?;
-    Some(format!(
-        "conda-forge's pytorch {} for CUDA {} runs on these GPUs: `source = \"{CONDA_FORGE}\"` under `[stack]` takes torch from there",
-        newest.version,
-        cuda_short(&newest.cuda)
-    ))
 }
 
 fn why_python(

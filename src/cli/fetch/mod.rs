@@ -1,5 +1,7 @@
 //! The loop between solver and index: solve, fetch the missing data, solve again.
 
+mod completing;
+mod failure;
 #[cfg(feature = "conda")]
 mod halves;
 
@@ -8,6 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+
+use completing::{fill_hashes, fill_sizes, missing_builds};
+pub(super) use failure::index_error;
 
 use super::args::GlobalArgs;
 use super::direct;
@@ -22,8 +27,7 @@ use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::request::{Limit, Origin, Preferences, Request, StatedMetadata};
-use crate::model::solution::{Answer, Need, Note, Solution};
-use crate::model::text::shell_word;
+use crate::model::solution::{Answer, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
@@ -364,78 +368,6 @@ impl<'s> Session<'s> {
     }
 }
 
-/// That the pytorch index lacks builds which the registry lists: a mirror without them, or a mistyped address.
-fn missing_builds(universe: &Universe<'_>) -> Option<Note> {
-    let indexes = universe.indexes_without("torch");
-    let variants: Vec<&str> = indexes.iter().filter_map(|index| index.strip_prefix("pytorch/")).collect();
-    let newest = variants.last()?;
-    let more = match variants.len() - 1 {
-        0 => String::new(),
-        n => format!(" and {n} more variants"),
-    };
-    Some(Note {
-        text: format!(
-            "the index pytorch has no torch for {newest}{more} at the address in use: these builds were left out"
-        ),
-        source: None,
-    })
-}
-
-/// Adds missing file sizes: HTML index pages have none, and the lock has the size of each chosen file.
-fn fill_sizes(client: &IndexClient, solution: &mut Solution) {
-    let unsized_files: Vec<Need> = solution
-        .packages
-        .iter()
-        .filter_map(|p| {
-            let file = p.files.first().filter(|f| f.size.is_none())?;
-            Some(Need::Metadata {
-                index: p.source.index()?.to_owned(),
-                project: p.name.clone(),
-                filename: file.name.clone(),
-            })
-        })
-        .collect();
-    if unsized_files.is_empty() {
-        return;
-    }
-    let sizes = client.sizes(&unsized_files);
-    for file in solution.packages.iter_mut().filter_map(|p| p.files.first_mut()) {
-        file.size = file.size.or_else(|| sizes.get(&file.name).copied());
-    }
-}
-
-/// Adds missing hashes: if an index has none, downloads the files and hashes them.
-fn fill_hashes(client: &IndexClient, solution: &mut Solution, bar: &ProgressBar) -> Result<(), IndexError> {
-    let unhashed: Vec<Need> = solution
-        .packages
-        .iter()
-        .flat_map(|p| p.files.iter().filter(|f| f.sha256.is_none()).map(move |f| (p, f)))
-        .filter_map(|(p, f)| {
-            Some(Need::Metadata {
-                index: p.source.index()?.to_owned(),
-                project: p.name.clone(),
-                filename: f.name.clone(),
-            })
-        })
-        .collect();
-    if unhashed.is_empty() {
-        return Ok(());
-    }
-    bar.set_message("hashing files (the index has no hashes)");
-    let measured = client.measure(&unhashed, &mut |done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-    })?;
-    for file in solution.packages.iter_mut().flat_map(|p| &mut p.files).filter(|f| f.sha256.is_none()) {
-        if let Some((size, digest)) = measured.get(&file.name) {
-            file.size = Some(*size);
-            file.sha256 = Some(digest.clone());
-            file.hash_computed = true;
-        }
-    }
-    Ok(())
-}
-
 /// What the solver will probably need, for the Python that a stack-only solve chooses.
 fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> Guess {
     let &Asked { host, request, preferences } = asked;
@@ -476,69 +408,5 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
                 _ => None,
             })
             .collect(),
-    }
-}
-
-/// The hint of a command that could not read the pytorch index: the command that works without it.
-fn without_pytorch(arguments: &[String]) -> String {
-    let solves = |word: &String| ["resolve", "add", "remove"].contains(&word.as_str());
-    let command = match arguments.iter().any(solves) {
-        true => {
-            let (mut kept, mut words) = (Vec::new(), arguments.iter().map(String::as_str).peekable());
-            while let Some(word) = words.next() {
-                // PyPI's wheels of torch for Linux on x86-64 are built for CUDA, and run without a GPU.
-                match (word, words.peek()) {
-                    ("--variant=cpu", _) => {}
-                    ("--variant", Some(&"cpu")) => drop(words.next()),
-                    _ => kept.push(shell_word(word)),
-                }
-            }
-            kept.join(" ")
-        }
-        // `why` and `outdated` ask about the lock.
-        false => "resolve".to_owned(),
-    };
-    format!("without the pytorch index: `envlock {command} --only-index pypi`")
-}
-
-/// A failure of the index as the user sees it. `request`: that of a command which could solve it with fewer indexes.
-pub(super) fn index_error(error: &IndexError, request: Option<&Request>) -> CliError {
-    let pytorch = error.index().is_some_and(|i| i.starts_with("pytorch"));
-    let hint = match error {
-        IndexError::Offline { .. } => "run once without `--offline`".to_owned(),
-        IndexError::Limit(_) => "name versions in the request, or lock fewer packages at once".to_owned(),
-        IndexError::NoAddress(_) => "name the index in envlock.toml, or pass `--index-url`".to_owned(),
-        _ if pytorch && request.is_some_and(|request| request.only_index.is_none()) => {
-            without_pytorch(&std::env::args().skip(1).collect::<Vec<_>>())
-        }
-        _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
-    };
-    match error {
-        // A missing URL is a configuration error, which a retry does not fix.
-        IndexError::NoAddress(_) => CliError::usage(error.to_string()),
-        IndexError::Limit(_) => CliError::input(error.to_string()),
-        _ => CliError::network(error.to_string()),
-    }
-    .hint(hint)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_without_the_pytorch_index() {
-        for (typed, told) in [
-            ("resolve --gpu none", "resolve --gpu none --only-index pypi"),
-            // PyPI has no CPU build of torch for Linux on x86-64.
-            ("resolve --variant cpu --dry-run", "resolve --dry-run --only-index pypi"),
-            ("resolve --variant=cpu torch", "resolve torch --only-index pypi"),
-            ("resolve --variant cu126", "resolve --variant cu126 --only-index pypi"),
-            ("resolve cpu", "resolve cpu --only-index pypi"),
-            ("why --not torch", "resolve --only-index pypi"),
-        ] {
-            let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
-            assert_eq!(without_pytorch(&words), format!("without the pytorch index: `envlock {told}`"));
-        }
     }
 }

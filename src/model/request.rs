@@ -363,6 +363,10 @@ impl Request {
         kept.extend(keep(&mut self.strict_metadata, earlier.strict_metadata.as_ref(), |()| {
             "--strict-metadata".to_owned()
         }));
+        let cutoff = keep(&mut self.exclude_newer.general, earlier.exclude_newer.general.as_ref(), |v| {
+            format!("--exclude-newer {}", v.text)
+        });
+        kept.extend(cutoff);
         (self, kept)
     }
 

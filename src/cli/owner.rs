@@ -39,15 +39,26 @@ pub(super) fn workspace_with_lock(folder: &Path) -> Option<PathBuf> {
 /// The variable with the folder of the environment that uv uses for a project, relative to the project.
 pub(super) const UV_ENVIRONMENT: &str = "UV_PROJECT_ENVIRONMENT";
 
+/// The environment that `sync` makes for a lock with conda packages, beside the lock.
+pub(super) const CONDA_ENVIRONMENT: &str = ".envlock/env";
+
 /// The environment of the project in a folder, absolute or relative to that folder: that of the tool that holds the
-/// packages, else `.venv`.
+/// packages, that of a lock with conda packages, else `.venv`.
 pub(super) fn environment(folder: &Path) -> PathBuf {
     let of_uv = || std::env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty()).map(PathBuf::from);
     match files::owner_in(folder) {
         Some(Owner::Uv) => of_uv().unwrap_or_else(|| PathBuf::from(".venv")),
         Some(Owner::Pixi) => PathBuf::from(".pixi/envs/default"),
+        None if has_conda_packages(folder) => PathBuf::from(CONDA_ENVIRONMENT),
         None => PathBuf::from(".venv"),
     }
+}
+
+/// Whether the lock in a folder has conda packages. One that cannot be read is told elsewhere.
+fn has_conda_packages(folder: &Path) -> bool {
+    let text = files::read(&folder.join(files::LOCK)).ok().flatten();
+    let lock = text.and_then(|text| crate::lockfile::parse(&text).ok());
+    lock.is_some_and(|lock| lock.targets.iter().any(|target| !target.conda.is_empty()))
 }
 
 /// The program of a tool.

@@ -142,7 +142,7 @@ pub struct BuildRequirement {
 }
 
 /// A package of a conda channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CondaPackage {
     /// conda's name of it.
     pub name: String,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::pythons::Places;
 use crate::model::text::shell_word;
 
 /// A client that creates an environment from `environment.yml`.
@@ -34,6 +35,15 @@ impl CondaClient {
         }
     }
 
+    /// The name of its program.
+    pub fn name(self) -> &'static str {
+        match self {
+            CondaClient::Conda(_) => "conda",
+            CondaClient::Mamba => "mamba",
+            CondaClient::Micromamba => "micromamba",
+        }
+    }
+
     /// The command that creates an environment of a name from a file. Where the client can, it keeps channels out that the
     /// file does not name: conda adds `defaults`, which is free for some users only.
     pub fn create(self, name: &str, file: &str) -> String {
@@ -47,6 +57,32 @@ impl CondaClient {
             CondaClient::Micromamba => format!("micromamba create -f {file}"),
         }
     }
+}
+
+/// A client that can be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CondaProgram {
+    /// `conda`, `mamba` or `micromamba`.
+    pub name: &'static str,
+    /// Its path.
+    pub path: PathBuf,
+}
+
+/// The client that a person uses, else the first on `PATH`.
+pub fn program(places: &Places<'_>) -> Option<CondaProgram> {
+    let set = |name: &str| (places.variable)(name).map(OsString::from);
+    let file = |variable: &str| set(variable).map(PathBuf::from).filter(|path| path.is_file());
+    if let (Some(client), Some(path)) =
+        (CondaClient::in_use(&set), file("CONDA_EXE").or_else(|| file("MAMBA_EXE")))
+    {
+        return Some(CondaProgram { name: client.name(), path });
+    }
+    ["conda", "mamba", "micromamba"].into_iter().find_map(|name| {
+        let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+        let absolute = places.path.iter().filter(|folder| folder.is_absolute());
+        let path = absolute.map(|folder| folder.join(&file)).find(|path| path.is_file())?;
+        Some(CondaProgram { name, path })
+    })
 }
 
 /// conda's version by its record in its base environment: `conda-26.7.1-py312h7900ff3_0.json`.

@@ -1,7 +1,9 @@
 //! `sync`: what an environment lacks of a lock, and the commands that change it. Nothing is run here.
 
 mod changes;
+mod conda;
 mod steps;
 
 pub use changes::{Changes, changes, needs_permission};
+pub use conda::{conda_changes, conda_steps};
 pub use steps::{Installer, Interpreter, Lists, Place, Purpose, Step, Talk, steps};

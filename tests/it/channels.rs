@@ -230,7 +230,7 @@ fn exports_of_a_lock_with_conda_packages() {
         );
     }
     let run = context.run(&["sync"]).expect(2);
-    assert!(run.flat().contains("`envlock sync --prefix .envlock/env`"), "{}", run.shown());
+    assert!(run.flat().contains("neither conda, mamba nor micromamba was found"), "{}", run.shown());
     let run = world.resolve("\"tqdm\"", "", &["--force"]).expect(0);
     assert!(world.conda().is_empty(), "{}", run.shown());
     context.run(&["export", "conda-explicit"]).expect(2);
@@ -400,9 +400,77 @@ pub fn installed(context: &TestContext, python: &std::ffi::OsStr) -> String {
     context.run(&["export", "conda-explicit", "-o", "conda-explicit.txt"]).expect(0);
     let file = context.project().join("conda-explicit.txt").display().to_string();
     let prefix = context.project().join(".envlock/env").display().to_string();
-    channel_program(python, &["install", &file, &prefix]).unwrap();
+    channel_program(python, &["create", &file, &prefix]).unwrap();
     context.run(&["sync", "--prefix", &prefix, "--smoke", "off"]).expect(0);
     prefix
+}
+
+/// `sync` runs the client that is there for conda's half, then the installer of PyPI's, and `verify` and `run` find the
+/// environment. The client is py-rattler under the name of another one.
+#[test]
+#[cfg(unix)]
+fn sync_makes_both_halves() {
+    let Some(python) = rattler() else { return };
+    let Some(channels) = installable(&python) else { return };
+    let beta = wheel("beta", "1.0").file("beta.py", "\n").needs("alpha<2");
+    let index =
+        IndexServer::start(vec![("pypi", beta)], Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    let manifest =
+        "[project]\nname = \"x\"\ndependencies = [\"beta\"]\n[conda]\ndependencies = [\"tool\", \"alpha\"]\n";
+    context.write("envlock.toml", manifest);
+    let run = context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    assert!(run.flat().contains("next envlock export conda-explicit -o"), "{}", run.shown());
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
+    let log = context.dir.path().join("client.log");
+    let client = format!(
+        "what=$1\necho \"$*\" >> '{}'\nwhile [ $# -gt 0 ]; do case $1 in -p) prefix=$2;; --file) list=$2;; esac; shift; done\nexec '{}' '{}' $what \"$list\" \"$prefix\"\n",
+        log.display(),
+        Path::new(&python).display(),
+        program.display()
+    );
+    let folder = context.dir.path().join("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    super::cluster::script(&folder.join("micromamba"), &client);
+    let said = || std::fs::read_to_string(&log).unwrap_or_default();
+
+    let run = context.run(&["resolve"]).expect(0);
+    assert!(run.flat().contains("next envlock sync note"), "{}", run.shown());
+    let plan = context.run(&["sync", "--dry-run", "--json"]).expect(0).json();
+    assert_eq!(
+        (&plan["installer"], &plan["prefix"]),
+        (&"micromamba".into(), &".envlock/env".into()),
+        "{plan}"
+    );
+    let first: Vec<&str> =
+        plan["commands"][0].as_array().unwrap().iter().filter_map(|w| w.as_str()).collect();
+    assert_eq!(first[1..6], ["create", "--yes", "--quiet", "-p", ".envlock/env"], "{plan}");
+    let installed = plan["changes"]["install"].as_array().unwrap();
+    assert!(installed.contains(&"tool".into()) && installed.contains(&"beta".into()), "{plan}");
+    assert_eq!(said(), "", "a dry run runs nothing");
+
+    let run = context.run(&["sync", "--smoke", "off"]).expect(0);
+    assert!(run.flat().contains("6 of 6 as locked"), "{}", run.shown());
+    assert!(said().starts_with("create --yes -p .envlock/env --file"), "{}", said());
+    assert_eq!(context.read(".envlock/.gitignore"), "*\n");
+    // There is nothing to do now, and no environment has to be named or activated.
+    let run = context.run(&["sync", "--dry-run"]).expect(0);
+    assert!(run.stdout.contains("nothing to do"), "{}", run.shown());
+    context.run(&["verify", "--smoke", "off"]).expect(0);
+    let run = context.run(&["run", "--", "python", "-c", "import alpha, beta; print('both')"]).expect(0);
+    assert!(run.stdout.contains("both"), "{}", run.shown());
+    // A record that is gone is a package to install; the others stay.
+    let record = context.project().join(".envlock/env/conda-meta/tool-2.0-0.json");
+    std::fs::remove_file(&record).unwrap();
+    std::fs::remove_file(context.project().join(".envlock/env/bin/tool")).unwrap();
+    let run = context.run(&["sync", "--smoke", "off"]).expect(0);
+    assert!(said().lines().nth(1).unwrap().starts_with("install --yes -p"), "{}", said());
+    assert!(record.is_file() && run.flat().contains("installed 1 with micromamba"), "{}", run.shown());
+    // Neither a venv nor a folder of somebody else is taken.
+    context.write("elsewhere/file", "x");
+    let run = context.run(&["sync", "--prefix", "elsewhere"]).expect(2);
+    assert!(run.flat().contains("`elsewhere` is no conda environment"), "{}", run.shown());
 }
 
 /// The explicit file by a real client, PyPI's half by `sync`, then `verify`: clean, until something is changed.

@@ -12,7 +12,7 @@ fn recipes() -> PathBuf {
 }
 
 /// Writes a script.
-fn script(path: &Path, text: &str) {
+pub fn script(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();

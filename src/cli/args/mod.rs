@@ -511,7 +511,8 @@ pub(super) enum ExportFormat {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct SyncArgs {
-    /// Environment folder, made if it does not exist (default: the active environment, or .venv beside the lock)
+    /// Environment folder, made if it does not exist (default: the active environment, or .venv beside the lock,
+    /// .envlock/env for conda packages)
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
     /// Python to make the environment with

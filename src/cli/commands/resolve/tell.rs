@@ -7,7 +7,7 @@ use super::machines::Machine;
 use crate::cli::args::SolveArgs;
 use crate::cli::files;
 use crate::cli::manifest::NotLocked;
-use crate::cli::owner;
+use crate::cli::owner::{self, CONDA_ENVIRONMENT};
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
@@ -17,10 +17,10 @@ use crate::model::choice::Choice;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Note, Solution, Stack};
-use crate::model::text::clean;
+use crate::model::text::{clean, shell_word};
 use crate::model::version::public;
 use crate::model::wheel::Python;
-use crate::probe::conda::CondaClient;
+use crate::probe::conda::{self, CondaClient};
 use crate::registry::Registry;
 
 /// Prints the machine and the notes that precede the answer.
@@ -192,28 +192,9 @@ impl Told<'_> {
                 ));
             }
         }
-        if self.written.iter().any(|w| w == files::ENVIRONMENT)
-            && self.solutions.first().is_some_and(|solution| !solution.conda.is_empty())
-        {
-            // The explicit file consults no channel, and so no `defaults`.
-            let client = match CondaClient::in_use(&|name| std::env::var_os(name)) {
-                Some(CondaClient::Mamba) => "mamba",
-                Some(CondaClient::Micromamba) => "micromamba",
-                Some(CondaClient::Conda(_)) | None => "conda",
-            };
-            let commands = [
-                "envlock export conda-explicit -o conda-explicit.txt".to_owned(),
-                format!("{client} create -p .envlock/env --file conda-explicit.txt"),
-                "envlock sync --prefix .envlock/env".to_owned(),
-            ];
-            for (i, command) in commands.iter().enumerate() {
+        if self.written.iter().any(|w| w == files::ENVIRONMENT) {
+            for (i, command) in self.next().iter().enumerate() {
                 printer.out(&format!("{}{command}", label(printer, if i == 0 { "next" } else { "" })));
-            }
-        } else if self.written.iter().any(|w| w == files::ENVIRONMENT) {
-            printer.out(&format!("{}envlock sync", label(printer, "next")));
-            if let Some(client) = CondaClient::in_use(&|name| std::env::var_os(name)) {
-                let command = client.create(&environment_name(self.project), files::ENVIRONMENT);
-                printer.out(&format!("{}or {command}", " ".repeat(15)));
             }
         }
         let packages = self.solutions.iter().flat_map(|solution| &solution.packages);
@@ -270,6 +251,47 @@ pub(super) fn note_limits(request: &Request, printer: &Printer) {
     if !given.is_empty() {
         let limits = given.join(", ");
         printer.note(&format!("only torch is limited by {limits}, not TensorFlow or JAX"));
+    }
+}
+
+impl Told<'_> {
+    /// The commands that install the answer, by what this person has.
+    fn next(&self) -> Vec<String> {
+        let with_conda = |i: &usize| !self.solutions[*i].conda.is_empty();
+        let of_conda: Vec<usize> = (0..self.solutions.len()).filter(with_conda).collect();
+        let client = CondaClient::in_use(&|name| std::env::var_os(name));
+        let has_client = owner::with_places(conda::program).is_some();
+        let mut commands = Vec::new();
+        if of_conda.first() != Some(&0) || has_client {
+            commands.push("envlock sync".to_owned());
+        }
+        if of_conda.is_empty()
+            && let Some(client) = client
+        {
+            let command = client.create(&environment_name(self.project), files::ENVIRONMENT);
+            commands.push(format!("or {command}"));
+        }
+        for i in of_conda {
+            let target = match self.machines.len() {
+                1 => String::new(),
+                _ => format!(" --target {}", shell_word(&self.machines[i].name)),
+            };
+            match has_client {
+                true if i == 0 => {}
+                true => commands.push(format!("or envlock sync{target}")),
+                // The explicit file consults no channel, and so no `defaults`.
+                false => {
+                    let or = if commands.is_empty() { "" } else { "or " };
+                    let name = client.map_or("conda", CondaClient::name);
+                    commands.extend([
+                        format!("{or}envlock export conda-explicit{target} -o conda-explicit.txt"),
+                        format!("{name} create -p {CONDA_ENVIRONMENT} --file conda-explicit.txt"),
+                        format!("envlock sync --prefix {CONDA_ENVIRONMENT}{target}"),
+                    ]);
+                }
+            }
+        }
+        commands
     }
 }
 

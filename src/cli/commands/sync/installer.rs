@@ -21,8 +21,8 @@ pub(super) fn choose(found: &Found) -> Result<Installer, CliError> {
     if let Some(own) = own {
         return Ok(Installer::Pip(words(&found.place.python), series(own)));
     }
-    // A new environment gets the pip that its Python brings.
-    if found.place.make.is_some() {
+    // A new environment gets the pip that its Python brings, or that conda installs.
+    if found.place.make.is_some() || found.installed.is_none() && found.is_ours {
         return Ok(Installer::Pip(words(&found.place.python), None));
     }
     match with_places(pythons::pip) {

@@ -1,5 +1,6 @@
 //! `envlock sync`: makes an environment be what the lock says, by the installer that is there, then verifies it.
 
+mod conda;
 mod installer;
 mod lists;
 mod owned;
@@ -66,11 +67,30 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
             None => Ok(exit::YES),
         };
     }
-    check_conda(args, target)?;
+    let talk = Talk {
+        quiet: printer.quiet || printer.json,
+        no_progress: global.no_progress,
+        offline: global.offline,
+    };
+    let half = match target.conda.is_empty() {
+        true => None,
+        false => Some(conda::half(args, &project, target, talk)?),
+    };
+    if let Some(half) = half.as_ref().filter(|_| !args.dry_run) {
+        half.execute(&project, start, printer)?;
+    }
     // conda's half is there.
     let target = &Target { conda: Vec::new(), ..target.clone() };
     let others = || other_pythons(&project, &lock, target, &registry);
-    let found = place::find(args, &project, target, &others)?;
+    let environment = match &half {
+        Some(half) => half.environment.clone(),
+        None => place::chosen(args, &project, false)?,
+    };
+    let to_come = half.as_ref().filter(|_| args.dry_run).and_then(conda::Half::to_come);
+    let found = match to_come {
+        Some(found) => found,
+        None => place::find(args, &project, target, environment, &others)?,
+    };
     let own = found.own_project(&project, args);
     let editable = found.installed.as_ref().and_then(|installed| installed.editable_of(&project.folder));
     let keeps = own.as_ref().map(|own| own.name.clone()).or(editable.map(str::to_owned));
@@ -86,11 +106,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         let work = Work {
             installer: installer::choose(&found)?,
             addresses: settings::indexes(&project, args.index_url.as_deref()),
-            talk: Talk {
-                quiet: printer.quiet || printer.json,
-                no_progress: global.no_progress,
-                offline: global.offline,
-            },
+            talk,
             target,
             found: &found,
             changes: &changes,
@@ -101,7 +117,10 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
             if lock.targets.len() > 1 {
                 printer.note(&format!("the target is `{}`; `--target` names another one", target.name));
             }
-            work.tell(printer)?;
+            match half.as_ref().filter(|half| !half.steps.is_empty()) {
+                Some(half) => tell::both_halves(half, Some(&work), printer)?,
+                None => work.tell(printer)?,
+            }
             return Ok(exit::YES);
         }
         if global.offline && matches!(work.installer, sync::Installer::Pip(..)) {
@@ -110,10 +129,14 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         }
         work.execute(start, printer)?;
     } else if args.dry_run {
-        tell::nothing_to_do(&found, printer);
+        match half.as_ref().filter(|half| !half.steps.is_empty()) {
+            Some(half) => tell::both_halves(half, None, printer)?,
+            None => tell::nothing_to_do(&found, printer),
+        }
         return Ok(exit::YES);
     }
-    let verify = verified(args, target, found.place.prefix.clone(), found.runs_its_code());
+    let runs_its_code = found.runs_its_code() || half.is_some_and(|half| half.is_made());
+    let verify = verified(args, target, found.place.prefix.clone(), runs_its_code);
     verify::run(global, &verify, printer)
 }
 
@@ -175,21 +198,6 @@ fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Re
         (true, Level::Stack) => Err(crate::export::ExportError::StackOnly.into()),
         (true, Level::Full) => Ok(chosen),
     }
-}
-
-/// Refuses to install beside conda packages that are not there: conda's clients install those.
-fn check_conda(args: &SyncArgs, target: &Target) -> Result<(), CliError> {
-    if target.conda.is_empty() {
-        return Ok(());
-    }
-    let active = || std::env::var_os("CONDA_PREFIX").map(PathBuf::from);
-    if args.prefix.clone().or_else(active).is_some_and(|prefix| prefix.join("conda-meta").is_dir()) {
-        return Ok(());
-    }
-    let count = target.conda.len();
-    Err(CliError::usage(format!("the lock has {count} conda packages, which a client of conda installs")).hint(
-        "`envlock export conda-explicit -o conda-explicit.txt`, `conda create -p .envlock/env --file conda-explicit.txt`, then `envlock sync --prefix .envlock/env`",
-    ))
 }
 
 /// The Python series that the request allows besides the locked one, newest first.

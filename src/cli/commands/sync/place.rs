@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::args::SyncArgs;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::files;
-use crate::cli::owner::with_places;
+use crate::cli::owner::{self, with_places};
 use crate::cli::settings::Project;
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
@@ -46,9 +46,10 @@ pub(super) fn find(
     args: &SyncArgs,
     project: &Project,
     target: &Target,
+    environment: Environment,
     others: Others<'_>,
 ) -> Result<Found, CliError> {
-    let (prefix, chosen) = chosen(args, project)?;
+    let Environment { prefix, chosen } = environment;
     let prefix = from_here(prefix);
     let is_linked = fs_err::symlink_metadata(prefix.join(OWN_FOLDER)).is_ok_and(|m| !m.is_dir());
     if is_linked {
@@ -72,14 +73,9 @@ pub(super) fn find(
         .hint(format!("sync changes no other Python; {}", another(&prefix))));
     }
     if prefix.join("condabin").is_dir() {
-        return Err(CliError::new(
-            Failure::Installer,
-            format!("`{}` is conda's base environment, which contains conda itself", prefix.display()),
-        )
-        .hint(another(&prefix)));
+        return Err(of_base(&prefix));
     }
-    let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
-    let is_ours = mark.is_some_and(|text| text == mark_of(&project.folder));
+    let is_ours = is_ours(&prefix, project);
     let python = pythons::interpreter(&prefix);
     let wanted = target.wanted_python();
     let installed = inspect::read(&inspect::ThisMachine, &prefix, inspect::Depth::Sizes).ok();
@@ -101,6 +97,36 @@ pub(super) fn find(
             made_with: None,
         }),
     }
+}
+
+/// Whether sync made an environment for this project.
+pub(super) fn is_ours(prefix: &Path, project: &Project) -> bool {
+    let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
+    mark.is_some_and(|text| text == mark_of(&project.folder))
+}
+
+/// The folder of sync's own files in a project.
+///
+/// # Errors
+/// When something else is there, such as a link to another folder.
+pub(super) fn own_folder(project: &Path) -> Result<PathBuf, CliError> {
+    let folder = project.join(OWN_FOLDER);
+    match fs_err::symlink_metadata(&folder) {
+        Ok(metadata) if !metadata.is_dir() => {
+            Err(CliError::new(Failure::Installer, format!("`{}` is not a folder", folder.display()))
+                .hint("remove it: sync keeps its lists of packages there"))
+        }
+        _ => Ok(folder),
+    }
+}
+
+/// The error of conda's base environment.
+pub(super) fn of_base(prefix: &Path) -> CliError {
+    CliError::new(
+        Failure::Installer,
+        format!("`{}` is conda's base environment, which contains conda itself", prefix.display()),
+    )
+    .hint(another(prefix))
 }
 
 /// The error of an environment of somebody else that cannot be used.
@@ -199,19 +225,21 @@ pub(super) fn from_here(path: PathBuf) -> PathBuf {
     below.filter(|below| below.components().next().is_some()).unwrap_or(path)
 }
 
-/// The folder: the named one, the active one, or `.venv` beside the lock.
-fn chosen(args: &SyncArgs, project: &Project) -> Result<(PathBuf, Chosen), CliError> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let named = args.prefix.as_deref();
-    match Environment::choose(named, (&project.folder, Path::new(".venv")), &variable) {
+/// The environment: the named one, the active one, or `.venv` beside the lock; for conda packages an environment of conda,
+/// which is `.envlock/env` there.
+pub(super) fn chosen(args: &SyncArgs, project: &Project, of_conda: bool) -> Result<Environment, CliError> {
+    // A venv has no conda packages.
+    let variable = |name: &str| std::env::var(name).ok().filter(|_| !of_conda || name != "VIRTUAL_ENV");
+    let own = if of_conda { owner::CONDA_ENVIRONMENT } else { ".venv" };
+    match Environment::choose(args.prefix.as_deref(), (&project.folder, Path::new(own)), &variable) {
         Ok(found) => {
             if !found.is_explicit() {
                 files::check_owner(&found.prefix)?;
             }
-            Ok((found.prefix, found.chosen))
+            Ok(found)
         }
         Err(NoEnvironment::None(_) | NoEnvironment::CondaBase(_)) => {
-            Ok((project.folder.join(".venv"), Chosen::Found))
+            Ok(Environment { prefix: project.folder.join(own), chosen: Chosen::Found })
         }
     }
 }

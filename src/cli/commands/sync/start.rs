@@ -95,13 +95,7 @@ impl Work<'_> {
     }
 
     fn start(&self, step: &Step, printer: &Printer) -> Result<(), CliError> {
-        let [program, arguments @ ..] = step.command.as_slice() else { return Ok(()) };
-        let shown = shown(&step.command);
-        if printer.verbose {
-            printer.note(&shown);
-        }
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+        let mut command = command(&step.command);
         for name in NOT_PASSED_ON {
             command.env_remove(name);
         }
@@ -120,24 +114,40 @@ impl Work<'_> {
                 .env("UV_DEFAULT_INDEX", &pypi.url)
                 .env("PIP_INDEX_URL", &pypi.url);
         }
-        let failed =
-            |why: String| CliError::new(Failure::Installer, why).hint(format!("the command was `{shown}`"));
-        let status = command.status().map_err(|e| failed(format!("cannot start `{program}`: {e}")))?;
-        if status.success() {
-            return Ok(());
-        }
-        if exit::was_interrupted(status) {
-            return Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) });
-        }
-        let name = self.installer.name();
-        Err(failed(match step.purpose {
-            Purpose::MakeEnvironment => "the environment could not be made".to_owned(),
-            Purpose::Remove => format!("{name} could not remove the packages that are not locked"),
-            Purpose::Install | Purpose::InstallBuildRequirements => {
-                format!("{name} could not install the packages")
-            }
-            Purpose::Build => format!("{name} could not build a package"),
-            Purpose::InstallProject => format!("{name} could not install the project itself"),
-        }))
+        run(command, step, self.installer.name(), printer)
     }
+}
+
+/// A command that asks nothing and whose output is progress.
+pub(super) fn command(words: &[String]) -> Command {
+    let mut command = Command::new(words.first().map(String::as_str).unwrap_or_default());
+    command.args(words.iter().skip(1)).stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+    command
+}
+
+/// Runs a command of an installer, and says what failed.
+pub(super) fn run(mut command: Command, step: &Step, name: &str, printer: &Printer) -> Result<(), CliError> {
+    let shown = shown(&step.command);
+    if printer.verbose {
+        printer.note(&shown);
+    }
+    let failed =
+        |why: String| CliError::new(Failure::Installer, why).hint(format!("the command was `{shown}`"));
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().map_err(|e| failed(format!("cannot start `{program}`: {e}")))?;
+    if status.success() {
+        return Ok(());
+    }
+    if exit::was_interrupted(status) {
+        return Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) });
+    }
+    Err(failed(match step.purpose {
+        Purpose::MakeEnvironment => "the environment could not be made".to_owned(),
+        Purpose::Remove => format!("{name} could not remove the packages that are not locked"),
+        Purpose::Install | Purpose::InstallBuildRequirements => {
+            format!("{name} could not install the packages")
+        }
+        Purpose::Build => format!("{name} could not build a package"),
+        Purpose::InstallProject => format!("{name} could not install the project itself"),
+    }))
 }

@@ -1,0 +1,159 @@
+//! conda's half of an environment, by the client of conda that is there, before PyPI's.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::place::{self, Found, MARK, OWN_FOLDER, mark_of};
+use super::start;
+use crate::cli::args::SyncArgs;
+use crate::cli::error::{CliError, Failure};
+use crate::cli::owner::with_places;
+use crate::cli::printer::Printer;
+use crate::cli::settings::{self, Project};
+use crate::cli::write;
+use crate::export;
+use crate::inspect::Environment;
+use crate::lockfile::Target;
+use crate::probe::conda::{self, CondaProgram};
+use crate::probe::pythons;
+use crate::sync::{Changes, Place, Step, Talk, conda_changes, conda_steps};
+
+/// The list of what is installed, in [`OWN_FOLDER`] of the project.
+const LIST: &str = "conda-explicit.txt";
+
+/// What is to be done about conda's half.
+pub(super) struct Half {
+    pub environment: Environment,
+    pub changes: Changes,
+    pub steps: Vec<Step>,
+    /// The client; `None` if there is nothing to do.
+    program: Option<CondaProgram>,
+    /// The explicit file and its text.
+    list: (PathBuf, String),
+    is_new: bool,
+}
+
+/// Compares conda's half of an environment with a target that has conda packages.
+///
+/// # Errors
+/// When the environment is none of conda's, or something is to be done and no client is here.
+pub(super) fn half(
+    args: &SyncArgs,
+    project: &Project,
+    target: &Target,
+    talk: Talk,
+) -> Result<Half, CliError> {
+    let environment = place::chosen(args, project, true)?;
+    let environment = Environment { prefix: place::from_here(environment.prefix), ..environment };
+    let prefix = &environment.prefix;
+    let is_new = !prefix.join("conda-meta").is_dir();
+    let is_empty = std::fs::read_dir(prefix).is_ok_and(|mut entries| entries.next().is_none());
+    if is_new && !is_empty && fs_err::symlink_metadata(prefix).is_ok() {
+        return Err(CliError::new(
+            Failure::Installer,
+            format!(
+                "`{}` is no conda environment, and the lock has {} conda packages",
+                prefix.display(),
+                target.conda.len()
+            ),
+        )
+        .hint("name another folder, or none: `envlock sync` makes `.envlock/env`"));
+    }
+    if prefix.join("condabin").is_dir() {
+        return Err(place::of_base(prefix));
+    }
+    let own = place::own_folder(&project.folder)?;
+    let list = place::from_here(own.join(LIST));
+    let removes = args.exact || place::is_ours(prefix, project);
+    let changes = conda_changes(&target.conda, &records(prefix), removes);
+    let half =
+        Half { environment, changes, steps: Vec::new(), program: None, list: (list, String::new()), is_new };
+    if half.changes.is_empty() {
+        return Ok(half);
+    }
+    let program = with_places(conda::program).ok_or_else(|| no_client(target))?;
+    let mut part = target.clone();
+    part.conda.retain(|package| half.changes.puts(&package.name));
+    let text = match part.conda.is_empty() {
+        true => String::new(),
+        false => export::conda_explicit(&part, &project.name(), &settings::conda_channel_alias())?,
+    };
+    let prefix = &half.environment.prefix;
+    let steps = conda_steps(&program.path, prefix, is_new, &half.changes, &half.list.0, talk);
+    Ok(Half { steps, program: Some(program), list: (half.list.0, text), ..half })
+}
+
+fn no_client(target: &Target) -> CliError {
+    let count = target.conda.len();
+    CliError::new(
+        Failure::Installer,
+        format!("the lock has {count} conda packages, and neither conda, mamba nor micromamba was found"),
+    )
+    .hint("put one of them on PATH; `envlock export conda-explicit` writes the list that it installs elsewhere: `conda create -p DIR --file LIST`, then `envlock sync --prefix DIR`")
+}
+
+/// The names of conda's records in a prefix.
+fn records(prefix: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(prefix.join("conda-meta")).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned)).collect()
+}
+
+impl Half {
+    /// The client's name; `None` if there is nothing to do.
+    pub fn client(&self) -> Option<&'static str> {
+        self.program.as_ref().map(|program| program.name)
+    }
+
+    /// The environment as it will be, for the commands of PyPI's half; `None` if it is as it is now.
+    pub fn to_come(&self) -> Option<Found> {
+        let has_python = !self.changes.puts("python");
+        if self.steps.is_empty() || !self.is_new && has_python {
+            return None;
+        }
+        let prefix = self.environment.prefix.clone();
+        let python = pythons::interpreter(&prefix);
+        Some(Found {
+            place: Place { prefix, python, make: None },
+            chosen: self.environment.chosen,
+            installed: None,
+            is_ours: true,
+            made_with: None,
+        })
+    }
+
+    /// Runs the commands. A new environment is marked as made by `sync`.
+    pub fn execute(&self, project: &Project, start: Instant, printer: &Printer) -> Result<(), CliError> {
+        let Some(program) = &self.program else { return Ok(()) };
+        let (list, text) = &self.list;
+        let folder = list.parent().unwrap_or(&project.folder);
+        fs_err::create_dir_all(folder)?;
+        // As a venv of uv has it: what is below is not for version control.
+        write::replace(&folder.join(".gitignore"), "*\n")?;
+        write::replace_private(list, text)?;
+        for step in &self.steps {
+            start::run(start::command(&step.command), step, program.name, printer)?;
+        }
+        let prefix = &self.environment.prefix;
+        if self.is_new {
+            fs_err::create_dir_all(prefix.join(OWN_FOLDER))?;
+            write::replace(&prefix.join(OWN_FOLDER).join(MARK), &mark_of(&project.folder))?;
+        }
+        if !printer.json {
+            let Changes { install, replace, remove, .. } = &self.changes;
+            let parts =
+                [("installed", install.len()), ("replaced", replace.len()), ("removed", remove.len())];
+            let parts: Vec<String> =
+                parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+            let seconds = start.elapsed().as_secs_f64();
+            printer.out(&format!("{} with {} in {seconds:.1} s", parts.join(", "), program.name));
+        }
+        Ok(())
+    }
+
+    /// Whether this run makes the environment.
+    pub fn is_made(&self) -> bool {
+        self.is_new
+    }
+}

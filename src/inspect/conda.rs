@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::dist_info::{Depth, digest};
 use super::tree::{FileTree, Kind};
 use crate::model::installed::{Activation, CondaPackage, FileFault};
-use crate::model::text::clean;
+use crate::model::text::{clean, without_logins};
 
 /// Maximum number of records that are read.
 const MAX_RECORDS: usize = 20_000;
@@ -57,6 +57,8 @@ struct Entry {
     file_mode: Option<String>,
 }
 
+/// Maximum size of the history that is read, in bytes.
+const MAX_HISTORY: u64 = 16 << 20;
 /// Maximum number of scripts that are read, and their size in bytes.
 const MAX_SCRIPTS: usize = 500;
 const MAX_SCRIPT: u64 = 1 << 20;
@@ -93,6 +95,19 @@ pub(super) fn activation(tree: &dyn FileTree, prefix: &Path) -> Vec<Activation> 
     out.extend(of_state);
     out.sort();
     out
+}
+
+/// The last command that changed an environment after the one that made it, by `conda-meta/history`: `conda install scipy`.
+///
+/// Source of the format: conda's `history.py`; each revision starts with `==> DATE <==`, then `# cmd: COMMAND`.
+pub(super) fn last_change(tree: &dyn FileTree, prefix: &Path) -> Option<String> {
+    let text = tree.text(&prefix.join("conda-meta/history"), MAX_HISTORY)?;
+    let mut commands = text.lines().filter_map(|line| line.strip_prefix("# cmd: "));
+    commands.next()?;
+    let last = commands.next_back()?;
+    let (program, arguments) = last.split_once(' ').unwrap_or((last, ""));
+    let program = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    Some(clean(&without_logins(&format!("{program} {arguments}")), 100))
 }
 
 /// Whether a line of a shell script gives one of [`SEARCHES`] a value: `export LD_LIBRARY_PATH=/opt/lib`.
@@ -214,6 +229,25 @@ mod tests {
         );
         fs_err::create_dir_all(prefix.join("conda-meta")).unwrap();
         fs_err::write(prefix.join(format!("conda-meta/{name}-1.0-h1_0.json")), text).unwrap();
+    }
+
+    #[test]
+    fn the_last_command_after_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let history = dir.path().join("conda-meta/history");
+        fs_err::create_dir_all(dir.path().join("conda-meta")).unwrap();
+        assert_eq!(last_change(&ThisMachine, dir.path()), None);
+        let made =
+            "==> 2026-01-01 10:00:00 <==\n# cmd: /opt/conda/bin/conda create -n x --file l\n+c::a-1-0\n";
+        fs_err::write(&history, made).unwrap();
+        assert_eq!(last_change(&ThisMachine, dir.path()), None);
+        let more = "==> 2026-01-02 10:00:00 <==\n# cmd: /opt/conda/bin/conda install -c https://u:secret@host/c scipy\n";
+        fs_err::write(&history, format!("{made}{more}")).unwrap();
+        let last = last_change(&ThisMachine, dir.path()).unwrap();
+        assert!(
+            last.starts_with("conda install") && last.ends_with(" scipy") && !last.contains("secret"),
+            "{last}"
+        );
     }
 
     #[test]

@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 use super::prefix::{PrefixError, Sites, interpreter, patch, sites};
 use super::record::{MAX_RECORD, encode, entries};
 use super::tree::{About, FileTree, Kind};
-use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed, InstalledVersion};
+use crate::model::installed::{
+    CondaHere, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion,
+};
 use crate::model::metadata::CoreMetadata;
 
 /// Maximum size of METADATA that is read, in bytes.
@@ -109,6 +111,7 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
         pytorch_index: String::new(),
         lock_command: None,
         sync_options: String::new(),
+        conda: CondaHere::default(),
         files_seen,
     })
 }

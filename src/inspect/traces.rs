@@ -31,6 +31,7 @@ pub fn traces(
     Traces {
         conda,
         conda_unread,
+        conda_change: super::conda::last_change(tree, prefix),
         activation: super::conda::activation(tree, prefix),
         shadowing: shadowing(tree, installed, stdlib, working_folder, variable),
         startup: startup(tree, installed),

@@ -37,8 +37,28 @@ pub struct Installed {
     pub lock_command: Option<String>,
     /// The options of `envlock sync` for the target, extras and groups that are asked about: ` --group dev`.
     pub sync_options: String,
+    /// What conda installed of it, if it is an environment of conda.
+    pub conda: CondaHere,
     /// Number of recorded files that were checked.
     pub files_seen: usize,
+}
+
+/// What conda installed in an environment, as the commands that repair it need it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CondaHere {
+    /// The program of the client: `conda`, `mamba` or `micromamba`; empty counts as `conda`.
+    pub client: String,
+    /// The spec of the record that installed a distribution, by the distribution's normalized name: `numpy=2.4.6=py314_0`.
+    pub specs: std::collections::BTreeMap<String, String>,
+    /// The distributions that the lock takes from conda, by normalized name.
+    pub locked: std::collections::BTreeSet<String>,
+}
+
+impl CondaHere {
+    /// The name of the client's program.
+    pub fn program(&self) -> &str {
+        if self.client.is_empty() { "conda" } else { &self.client }
+    }
 }
 
 /// A package that can be imported and is not one of [`Installed::distributions`].
@@ -227,6 +247,8 @@ pub struct Traces {
     pub conda: Vec<CondaPackage>,
     /// Files of `conda-meta` that are no readable record.
     pub conda_unread: Vec<String>,
+    /// The last command of a client of conda that changed the environment after it was made: `conda install scipy`.
+    pub conda_change: Option<String>,
     /// What the activation of the conda environment sets for the loader or for Python's search.
     pub activation: Vec<Activation>,
     /// Packages that Python would find before the environment's own.
@@ -310,6 +332,23 @@ pub struct CondaPackage {
     pub build: String,
     /// Faults of its files, by their paths below the environment.
     pub faults: Vec<FileFault>,
+}
+
+impl CondaPackage {
+    /// The spec of exactly this package, `numpy=2.4.6=py314_0`; `None` if its record holds something else than names and
+    /// numbers: it is not trusted, and a name could be an option.
+    pub fn spec(&self) -> Option<String> {
+        let is_plain = |text: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || "._-+!".contains(c);
+            text.chars().all(allowed) && !text.starts_with('-')
+        };
+        let parts = [&self.name, &self.version, &self.build];
+        if self.name.is_empty() || !parts.into_iter().all(|text| is_plain(text)) {
+            return None;
+        }
+        let build = if self.build.is_empty() { String::new() } else { format!("={}", self.build) };
+        Some(format!("{}={}{build}", self.name, self.version))
+    }
 }
 
 /// A CUDA toolkit with its compiler.

@@ -6,11 +6,20 @@ use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::finding::Finding;
-use crate::model::installed::{CondaPackage, Distribution, FileFault, Installed, Traces};
+use crate::model::installed::{CondaHere, CondaPackage, Distribution, FileFault, Installed, Traces};
+use crate::model::source;
 use crate::registry::conda_names::{framework_of, pypi_name};
 
 /// Records do not always say their channel in a form that names it; names are those of conda-forge nearly everywhere.
 const CHANNEL: &str = CONDA_FORGE;
+
+/// What conda installed, for the commands that repair it. `client`: the program of the client; `locked`: the packages that a
+/// lock takes from channels.
+pub fn conda_here(traces: &Traces, client: &str, locked: &[source::CondaPackage]) -> CondaHere {
+    let specs = traces.conda.iter().filter_map(|own| Some((pypi_name(CHANNEL, &own.name)?, own.spec()?)));
+    let locked = locked.iter().filter_map(|package| pypi_name(&package.channel, &package.name));
+    CondaHere { client: client.to_owned(), specs: specs.collect(), locked: locked.collect() }
+}
 
 pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
     for package in &traces.conda {
@@ -75,13 +84,14 @@ fn files(package: &CondaPackage, installed: &Installed, has_metadata: bool, foun
             FileFault::Missing(_) | FileFault::Unreadable(..) | FileFault::OwnedTwice(..) => {}
         }
     }
-    let prefix = installed.prefix.as_str();
     let missing = missing.message(&package.name, "missing");
-    found.extend(missing.map(|group| findings::missing_file(MissingFiles::Conda { group, package, prefix })));
+    found.extend(
+        missing.map(|group| findings::missing_file(MissingFiles::Conda { group, package, installed })),
+    );
     for (group, are_executed) in [(altered, true), (edited, false)] {
         let group = group.message(&package.name, "different from conda's record");
         found.extend(group.map(|group| {
-            findings::altered_file(AlteredFiles::Conda { group, package, are_executed, prefix })
+            findings::altered_file(AlteredFiles::Conda { group, package, are_executed, installed })
         }));
     }
 }

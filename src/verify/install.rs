@@ -34,6 +34,9 @@ pub(super) fn check(
     }
     toolkit(traces, torch_cuda, &mut area.findings);
     area.summary = installer_counts(installed);
+    if let Some(change) = &traces.conda_change {
+        area.summary.push_str(&format!("; changed since it was made, last by `{change}`"));
+    }
     area
 }
 

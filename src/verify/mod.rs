@@ -20,6 +20,7 @@ pub mod smoke;
 mod unloadable;
 mod without_lock;
 
+pub use conda::conda_here;
 pub use foreign::{against_foreign, foreign_host};
 pub use requested::{Requested, requested};
 

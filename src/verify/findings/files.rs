@@ -1,7 +1,7 @@
 //! Findings about the files that RECORD lists.
 
 use super::finding;
-use super::installer::{install_over, reinstall};
+use super::installer::{install_over, reinstall, reinstall_conda};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{CondaPackage, Installed};
@@ -81,8 +81,8 @@ pub enum MissingFiles<'m> {
         group: FileGroup,
         /// The package.
         package: &'m CondaPackage,
-        /// The environment's folder.
-        prefix: &'m str,
+        /// The environment.
+        installed: &'m Installed,
     },
     /// The folder that an editable install leads to.
     Editable {
@@ -101,10 +101,10 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
                 .at(group.first)
                 .fixed_by(Fix::command(reinstall(installed, name, false)))
         }
-        MissingFiles::Conda { group, package, prefix } => {
+        MissingFiles::Conda { group, package, installed } => {
             finding(Code::MissingFile, Severity::Error, group.text)
                 .at(group.first)
-                .fixed_by(conda_reinstall(package, prefix))
+                .fixed_by(conda_reinstall(package, installed))
         }
         MissingFiles::Editable { name, folder } => {
             let text = format!("{name} is an editable install of {folder}, which does not exist");
@@ -136,8 +136,8 @@ pub enum AlteredFiles<'a> {
         package: &'a CondaPackage,
         /// Whether they are libraries, modules or programs; others are edited.
         are_executed: bool,
-        /// The environment's folder.
-        prefix: &'a str,
+        /// The environment.
+        installed: &'a Installed,
     },
 }
 
@@ -152,29 +152,21 @@ pub fn altered_file(altered: AlteredFiles<'_>) -> Finding {
             }
             new(Severity::Error, text, first).fixed_by(Fix::command(reinstall(installed, name, false)))
         }
-        AlteredFiles::Conda { group: FileGroup { text, first }, package, are_executed, prefix } => {
+        AlteredFiles::Conda { group: FileGroup { text, first }, package, are_executed, installed } => {
             if !are_executed {
                 return new(Severity::Info, text, first);
             }
-            new(Severity::Error, text, first).fixed_by(conda_reinstall(package, prefix))
+            new(Severity::Error, text, first).fixed_by(conda_reinstall(package, installed))
         }
     }
 }
 
-/// conda's command that installs a package again as it is recorded; mamba and micromamba take the same options.
-fn conda_reinstall(package: &CondaPackage, prefix: &str) -> Fix {
-    // A record is not trusted: a name could be an option.
-    let is_plain = |text: &str| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-+!".contains(c);
-        text.chars().all(allowed) && !text.starts_with('-')
-    };
-    if ![&package.name, &package.version, &package.build].into_iter().all(|text| is_plain(text)) {
-        return Fix::advice("install the package again with conda");
+/// The command that installs a package of conda again as it is recorded.
+fn conda_reinstall(package: &CondaPackage, installed: &Installed) -> Fix {
+    match package.spec() {
+        Some(spec) => Fix::command(reinstall_conda(installed, &spec)),
+        None => Fix::advice("install the package again with conda"),
     }
-    let build = if package.build.is_empty() { String::new() } else { format!("={}", package.build) };
-    let spec = format!("{}={}{build}", package.name, package.version);
-    let prefix = shell_word(prefix);
-    Fix::command(format!("conda install -p {prefix} --force-reinstall --no-deps {}", shell_word(&spec)))
 }
 
 /// Two packages install the same files. `is_whole`: whether those on disk are of `keep`; otherwise the fix reinstalls it.

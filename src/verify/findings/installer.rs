@@ -27,6 +27,31 @@ fn install_into(installed: &Installed) -> (String, bool) {
     }
 }
 
+/// The spec of the conda package that installed a distribution: pip would put another build over it.
+fn of_conda<'i>(installed: &'i Installed, name: &str) -> Option<&'i str> {
+    let own = installed.distributions.iter().find(|own| own.name == name)?;
+    let by_conda = own.installer.as_deref() == Some("conda");
+    installed.conda.specs.get(name).filter(|_| by_conda).map(String::as_str)
+}
+
+/// The command that installs a package of conda again, by its spec; mamba and micromamba take the same options.
+pub(in crate::verify) fn reinstall_conda(installed: &Installed, spec: &str) -> String {
+    let (program, prefix) = (installed.conda.program(), installed.prefix.trim_end_matches('/'));
+    format!("{program} install -p {} --force-reinstall --no-deps {}", shell_word(prefix), shell_word(spec))
+}
+
+/// The command that removes what pip or uv put into the environment.
+pub(in crate::verify) fn uninstall(installed: &Installed, name: &str) -> String {
+    let prefix = installed.prefix.trim_end_matches('/');
+    match install_into(installed) {
+        (_, true) => format!("uv pip uninstall --python {} {}", shell_word(prefix), shell_word(name)),
+        (_, false) => {
+            let python = shell_word(&format!("{prefix}/bin/python"));
+            format!("{python} -m pip uninstall --yes {}", shell_word(name))
+        }
+    }
+}
+
 /// The command that installs what fulfils all of these requirements.
 pub(in crate::verify) fn install<'r>(
     installed: &Installed,
@@ -38,6 +63,9 @@ pub(in crate::verify) fn install<'r>(
 
 /// The command that reinstalls a package at its installed version; its dependencies too, where one of them may be missing.
 pub(in crate::verify) fn reinstall(installed: &Installed, name: &str, with_dependencies: bool) -> String {
+    if let Some(spec) = of_conda(installed, name) {
+        return reinstall_conda(installed, spec);
+    }
     let found = installed.distributions.iter().find(|d| d.name == name);
     let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
     let (command, is_uv) = install_into(installed);
@@ -58,6 +86,9 @@ fn index_option(installed: &Installed, of: &Distribution) -> Option<String> {
 
 /// The command that installs a package at its installed version without removing the present one, which needs RECORD.
 pub(in crate::verify) fn install_over(installed: &Installed, name: &str) -> String {
+    if let Some(spec) = of_conda(installed, name) {
+        return reinstall_conda(installed, spec);
+    }
     let found = installed.distributions.iter().find(|d| d.name == name);
     let version = found.map(|d| format!("=={}", d.version)).unwrap_or_default();
     let dist_info = found.map(|d| installed.site_of(d).join(&d.dist_info)).unwrap_or_default();
@@ -120,6 +151,16 @@ mod tests {
             reinstall(&torch, "torch", false),
             "uv pip install --python '/opt/my env' --reinstall --no-deps torch==2.9.1+cu128 --index-url https://download.pytorch.org/whl/cu128"
         );
+        // pip would put PyPI's build over conda's.
+        let mut conda = of(&[("torch", "conda"), ("a", "pip"), ("pip", "conda")]);
+        conda.conda.specs = [("torch".to_owned(), "pytorch=2.9.1=cuda129_1".to_owned())].into();
+        conda.conda.client = "micromamba".to_owned();
+        let again = "micromamba install -p '/opt/my env' --force-reinstall --no-deps pytorch=2.9.1=cuda129_1";
+        assert_eq!(
+            (reinstall(&conda, "torch", true).as_str(), install_over(&conda, "torch").as_str()),
+            (again, again)
+        );
+        assert!(reinstall(&conda, "a", false).contains("-m pip install"));
         let system = system_package("libx.so;touch x").to_string();
         assert!(system.contains("`apt-file search 'libx.so;touch x'`"), "{system}");
         assert!(install_lock(&of(&[])).ends_with("-m pip install --require-hashes -r r.txt"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use pep440_rs::Version;
 
 use super::finding;
-use super::installer::{install_lock, reinstall};
+use super::installer::{install_lock, reinstall, reinstall_conda, uninstall};
 use crate::foreign::OtherBuild;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
@@ -184,12 +184,18 @@ pub fn mixed_installers(conda: &CondaPackage, own: &Distribution, environment: &
         own.name,
         own.version
     );
-    let fix = format!(
-        "conda remove -p {} --force {} && {}",
-        shell_word(&environment.prefix),
-        shell_word(&conda.name),
-        reinstall(environment, &own.name, true)
-    );
+    let fix = match conda.spec().filter(|_| environment.conda.locked.contains(&own.name)) {
+        Some(spec) => {
+            format!("{} && {}", uninstall(environment, &own.name), reinstall_conda(environment, &spec))
+        }
+        None => format!(
+            "{} remove -p {} --force {} && {}",
+            environment.conda.program(),
+            shell_word(&environment.prefix),
+            shell_word(&conda.name),
+            reinstall(environment, &own.name, true)
+        ),
+    };
     finding(Code::MixedInstallers, Severity::Error, text).at(&own.name).fixed_by(Fix::command(fix))
 }
 

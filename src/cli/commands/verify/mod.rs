@@ -35,6 +35,7 @@ use crate::model::native::Native;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
+use crate::probe::conda::CondaClient;
 use crate::registry::Registry;
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
@@ -419,16 +420,6 @@ pub(super) fn judge(
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed, question.require_gpu),
     };
-    if let (None, Some(target)) = (&foreign, target)
-        && !target.conda.is_empty()
-        && installed.is_environment
-    {
-        let prefix = shell_word(installed.prefix.trim_end_matches('/'));
-        installed.lock_command = Some(format!(
-            "envlock export conda-explicit -o conda-explicit.txt && conda install --prefix {prefix} --file conda-explicit.txt && envlock sync --prefix {prefix}{}",
-            question.options()
-        ));
-    }
     // The target that has the packages.
     let packages_of = foreign.as_ref().map(|judged| &judged.target).or(target);
     // Python imports from every folder of its path: a framework is judged wherever it lies.
@@ -459,6 +450,10 @@ pub(super) fn judge(
         .collect();
     let places = (place.root.as_path(), place.working_folder.as_path());
     let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable, depth);
+    let client = CondaClient::in_use(&|name| variable(name).map(Into::into));
+    let client = client.map_or("conda", CondaClient::name);
+    let locked = target.map_or(&[] as &[_], |target| target.conda.as_slice());
+    installed.conda = verify::conda_here(&traces, client, locked);
     let mut areas = match (&foreign, target) {
         (Some(judged), _) => {
             let elsewhere = |name: &str| match (lock, &held) {

@@ -175,6 +175,16 @@ pub(super) fn requirements_in(folder: &Path) -> Option<&'static str> {
     NAMES.into_iter().find(|name| folder.join(name).is_file())
 }
 
+/// The requirements files in a folder by name, `requirements.txt` first.
+pub(super) fn requirements_files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.contains("requirements") && name.ends_with(".txt")).take(50).collect();
+    names.sort_by_key(|name| (name != REQUIREMENTS, name.clone()));
+    names
+}
+
 /// A text file; `None` when it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };

@@ -16,6 +16,7 @@ use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
+use crate::model::text::conflict_marker;
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
@@ -137,12 +138,14 @@ pub(super) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, C
         Owner::Pixi => Tool::Pixi,
     };
     let lock = ForeignLock::parse(tool, &text).map_err(|error| {
+        let (file, program) = (owner.file(), owner.program());
+        if conflict_marker(&text).is_some() {
+            return CliError::input(format!("`{}` has conflict markers of a merge", path.display())).hint(format!(
+                "resolve those of the manifest, take one side of the lock with `git checkout --ours {file}`, then run `envlock resolve`"
+            ));
+        }
         CliError::input(format!("`{}` cannot be read as a lock of {}: {error}", path.display(), tool.name()))
-            .hint(format!(
-                "restore it with `git checkout {}`, or remove it and run `{} lock`",
-                owner.file(),
-                owner.program()
-            ))
+            .hint(format!("restore it with `git checkout {file}`, or remove it and run `{program} lock`"))
     })?;
     Ok(Some(Current { path, lock, state: PackageLock::of(owner, &text) }))
 }

@@ -17,7 +17,7 @@ pub const DEVCONTAINER_MARK: &str = "// Written by envlock as devcontainer.json"
 
 /// The command that installs envlock. PyPI's `envlock` is another program, so that the wheel is named by who runs the
 /// service: a URL or a path.
-const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?the address of a wheel of envlock}\"";
+const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?set this variable of the repository to the address of a wheel of envlock}\"";
 
 /// A target that a runner without a GPU can install: the named one, else one for a machine without a GPU, else the first.
 pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option<&'l Target> {
@@ -81,10 +81,29 @@ pub fn github(
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
         None => format!("3.{}", target.python.minor),
     };
+    let words: String = project
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let words = words.trim_matches('-');
+    // Of several projects in a repository each has a file and checks of its own.
+    let (file, of_project) = match words {
+        "" => (String::new(), String::new()),
+        words => (format!("-{words}"), format!(" of {words}")),
+    };
+    // `run` starts the program where it is started itself.
+    let tests_in = match project {
+        Some(folder) => format!(
+            "      #   working-directory: {}\n",
+            serde_json::Value::from(folder.trim_end_matches('/'))
+        ),
+        None => String::new(),
+    };
     format!(
-        r#"{GITHUB_MARK}: .github/workflows/envlock.yml
+        r#"{GITHUB_MARK}: .github/workflows/envlock{file}.yml
 # Another export replaces edits, except where this comment was removed. Export again when the lock's Python changes.
-name: envlock
+name: envlock{of_project}
 on: [push, pull_request]
 permissions:
   contents: read
@@ -94,7 +113,7 @@ env:
   ENVLOCK_WHEEL: ${{{{ vars.ENVLOCK_WHEEL }}}}
 jobs:
   lock:
-    name: the lock is current
+    name: the lock{of_project} is current
     runs-on: ubuntu-24.04
     timeout-minutes: 5
     steps:
@@ -102,7 +121,7 @@ jobs:
       - run: {INSTALL}
       - run: {envlock} resolve --locked{reads} --format github
   environment:
-    name: the lock installs and computes
+    name: the lock{of_project} installs and computes
     runs-on: {runner}
     timeout-minutes: 60
     steps:
@@ -114,15 +133,18 @@ jobs:
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: {envlock} sync{option} --smoke cpu
       # The project's tests, with the group that has their packages (`envlock export github --group NAME`):
-      # - run: {envlock} run{of_target} -- python -m pytest
-      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
+      # - run: envlock run{of_target} -- python -m pytest
+{tests_in}      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
         if: always()
       - run: {envlock} verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml
+        if: always()
+      - run: |
+          {{ echo '```'; {envlock} verify{option} --prefix {prefix} --smoke off; echo '```'; }} >> "$GITHUB_STEP_SUMMARY"
         if: always()
       - uses: actions/upload-artifact@v4
         if: always()
         with:
-          name: envlock
+          name: envlock{file}
           path: envlock.xml
 "#
     )

@@ -445,7 +445,7 @@ impl Store for Merged {
         let modified = i128::from(node.modified) * 1_000_000_000;
         // When its metadata was changed is not recorded; a later layer was written later.
         let changed = i128::try_from(node.layer).unwrap_or(i128::MAX);
-        let about = |kind, size| About { kind, size, mode: node.mode, modified, changed };
+        let about = |kind, size| About { kind, size, mode: node.mode, modified, changed, links: 1 };
         Ok(match &node.what {
             What::Folder(_) => about(Kind::Folder, 0),
             What::File(size, ..) => about(Kind::File, *size),

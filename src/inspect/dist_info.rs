@@ -372,11 +372,18 @@ fn files(
     (seen, owned)
 }
 
-/// Whether a file was last changed, in content and in metadata, before RECORD was. The time of metadata cannot be set
-/// back, so a copy that keeps times is not older.
+/// Whether a file is as it was before RECORD was written. The time of metadata cannot be set back, so a copy over it that
+/// keeps times is not older. That time says nothing where the file has other names, since each new one counts as a change
+/// (uv links another environment to the same file), and where RECORD itself was copied with its time: the environment was
+/// moved or unpacked.
 fn is_older(file: &About, record: Option<&About>) -> bool {
-    // The clock of file systems ticks every few milliseconds: both may be written in one tick.
-    record.is_some_and(|record| file.modified < record.modified && file.changed <= record.changed)
+    const TICK: i128 = 2_000_000_000;
+    record.is_some_and(|record| {
+        let is_moved = record.changed - record.modified > TICK;
+        // The clock of file systems ticks every few milliseconds: both may be written in one tick.
+        let is_unchanged = file.changed <= record.changed || file.links > 1 || is_moved;
+        file.modified < record.modified && is_unchanged
+    })
 }
 
 /// Whether a recorded path leaves the environment.
@@ -510,6 +517,32 @@ mod tests {
         let faults = read(&ThisMachine, dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
         assert!(faults.contains(&FileFault::AsPublished("a/x.so".into(), 4, 3)), "{faults:?}");
         assert!(faults.contains(&FileFault::Size("a/y.so".into(), 4, 8)), "{faults:?}");
+        // Another name of a file, as uv gives it to each environment, changes nothing in it.
+        #[cfg(unix)]
+        {
+            std::fs::hard_link(site.join("a/x.so"), dir.path().join("another")).unwrap();
+            let faults = read(&ThisMachine, dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
+            assert!(faults.contains(&FileFault::AsPublished("a/x.so".into(), 4, 3)), "{faults:?}");
+        }
+    }
+
+    /// `tar` and caches of CI unpack an environment with the times of its contents.
+    #[test]
+    #[cfg(unix)]
+    fn an_environment_that_was_unpacked_is_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = dir.path().join("lib/python3.11/site-packages");
+        fs_err::create_dir_all(&site).unwrap();
+        install(&site, "a", &[("a/x.so", "one")]);
+        let info = site.join("a-1.0.dist-info/RECORD");
+        let record = fs_err::read_to_string(&info).unwrap().replace(",3\n", ",4\n");
+        fs_err::write(&info, record).unwrap();
+        for (path, seconds) in [(site.join("a/x.so"), 100), (info, 200)] {
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+            std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+        }
+        let faults = read(&ThisMachine, dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
+        assert!(faults.contains(&FileFault::AsPublished("a/x.so".into(), 4, 3)), "{faults:?}");
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct About {
     /// When its metadata was changed, as a number to compare with another file's: in ns since 1970, or where that is not
     /// recorded what is known of the order.
     pub changed: i128,
+    /// How many names it has: installers link files of their cache into environments.
+    pub links: u64,
 }
 
 /// An entry of a folder.
@@ -218,7 +220,7 @@ fn of_type(kind: std::fs::FileType) -> Kind {
 
 fn of_metadata(metadata: &std::fs::Metadata) -> About {
     #[cfg(unix)]
-    let (mode, modified, changed) = {
+    let (mode, modified, changed, links) = {
         use std::os::unix::fs::MetadataExt as _;
         let moment =
             |seconds: i64, nanoseconds: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
@@ -226,15 +228,16 @@ fn of_metadata(metadata: &std::fs::Metadata) -> About {
             metadata.mode() & 0o7777,
             moment(metadata.mtime(), metadata.mtime_nsec()),
             moment(metadata.ctime(), metadata.ctime_nsec()),
+            metadata.nlink(),
         )
     };
     #[cfg(not(unix))]
-    let (mode, modified, changed) = {
+    let (mode, modified, changed, links) = {
         let since = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         let modified = since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(i128::MAX));
-        (0o755, modified, modified)
+        (0o755, modified, modified, 1)
     };
-    About { kind: of_type(metadata.file_type()), size: metadata.len(), mode, modified, changed }
+    About { kind: of_type(metadata.file_type()), size: metadata.len(), mode, modified, changed, links }
 }
 
 /// A store of files whose links envlock follows itself ([`Linked`]). Its paths are absolute and have no links in their

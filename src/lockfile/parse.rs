@@ -15,7 +15,7 @@ use crate::model::patches::Patches;
 use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Envelope, Framework, Stack};
 use crate::model::source::Source;
-use crate::model::text::clean;
+use crate::model::text::{clean, conflict_marker};
 use crate::model::wheel::Python;
 
 /// Limit of targets, above what any project has; each target may contain every package.
@@ -42,8 +42,8 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
     // git may have changed the line ends on checkout.
     let unix = text.replace("\r\n", "\n");
     let text = unix.as_str();
-    if let Some(line) = text.lines().position(|l| l.starts_with("<<<<<<< ") || l.starts_with(">>>>>>> ")) {
-        return Err(LockError::MergeConflict { line: line + 1 });
+    if let Some(line) = conflict_marker(text) {
+        return Err(LockError::MergeConflict { line });
     }
     let malformed = |e: &toml::de::Error| {
         let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);

@@ -152,6 +152,12 @@ pub fn requirement_name(text: &str) -> String {
     normalized_name(&text[..end])
 }
 
+/// The line of the first conflict marker that git left in a text, counted from 1.
+pub fn conflict_marker(text: &str) -> Option<usize> {
+    let is_marker = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+    text.lines().position(is_marker).map(|line| line + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -325,7 +325,7 @@ fn what_cannot_be_used_is_refused_before_anything_changes() {
     env.context.write("envlock.toml", "[project]\npython = \"==3.15.*\"\ndependencies = [\"beta\"]\n");
     env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
     let run = refused(&[], "the lock is for Python 3.15, which was not found here");
-    assert!(run.flat().contains("conda create -p .python python=3.15"), "{}", run.shown());
+    assert!(run.flat().contains("uv python install 3.15"), "{}", run.shown());
     // Another Python is no way out where the manifest allows none.
     assert!(
         run.flat().contains("or lock for another one: `envlock resolve --python VERSION`"),

@@ -9,15 +9,17 @@ use clap::ValueEnum as _;
 use crate::cli::args::{ExportArgs, ExportFormat, GlobalArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
+use crate::cli::import::{self, Optional, manifest_text};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, files, lock, write};
+use crate::cli::{fetch, files, lock, manifest, write};
 use crate::export;
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
 use crate::model::version::cuda_short;
+use crate::registry::Registry;
 
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
@@ -159,12 +161,14 @@ fn rendered(
             let named = args.target.is_some().then_some(target);
             let folder = files::in_repository(&project.folder);
             let on_runner = export::for_a_runner(lock, named).unwrap_or(target);
-            let reads = answered_file(project, folder.as_deref(), printer)?;
+            let reads =
+                answered_file(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
             export::github(lock, on_runner, folder.as_deref(), (reads.as_deref(), &args.parts.options()))
         }
         ExportFormat::PreCommit => {
             let folder = files::in_repository(&project.folder);
-            let reads = answered_file(project, folder.as_deref(), printer)?;
+            let reads =
+                answered_file(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
             export::pre_commit(folder.as_deref(), reads.as_deref())
         }
         ExportFormat::Devcontainer => {
@@ -183,22 +187,42 @@ fn with_options(text: &str, options: &str) -> String {
     format!("{head}{}{options}\n{rest}", export::REQUIREMENTS_OPTIONS)
 }
 
-/// The requirements.txt that a lock without a manifest is compared with, as a path from the repository's root.
+/// The requirements file that a lock without a manifest answers, as a path from the repository's root: requirements.txt if
+/// it does, else another one beside the lock.
 fn answered_file(
     project: &Project,
+    lock: &Lockfile,
     folder: Option<&str>,
+    registry: &Registry,
     printer: &Printer,
 ) -> Result<Option<String>, CliError> {
     if files::manifest_in(&project.folder).is_some() {
         return Ok(None);
     }
-    let text = files::read(&project.folder.join(files::REQUIREMENTS))?;
-    if text.is_none_or(|text| text.starts_with(export::REQUIREMENTS_MARK)) {
-        printer.note("no manifest is here: `resolve --locked` in it compares the lock with itself alone");
+    let mut names = files::requirements_files(&project.folder);
+    names.retain(|name| {
+        let text = files::read(&project.folder.join(name)).ok().flatten();
+        text.is_some_and(|text| !text.starts_with(export::REQUIREMENTS_MARK))
+    });
+    let Some(name) = names.iter().find(|name| answers(project, lock, name, registry)) else {
+        printer.note(match names.is_empty() {
+            true => "no manifest is here: `resolve --locked` in it compares the lock with itself alone",
+            false => "the lock answers none of the requirements files here alone: name those that it was made from after `resolve --locked` in it, `-r FILE` for each",
+        });
         return Ok(None);
-    }
+    };
     let prefix = folder.map(|folder| format!("{}/", folder.trim_end_matches('/'))).unwrap_or_default();
-    Ok(Some(format!("{prefix}{}", files::REQUIREMENTS)))
+    Ok(Some(format!("{prefix}{name}")))
+}
+
+/// Whether a lock is what a requirements file asks for.
+fn answers(project: &Project, lock: &Lockfile, name: &str, registry: &Registry) -> bool {
+    let read = import::read(&project.folder.join(name), &project.folder, &Optional::default());
+    let text = read.map(|all| manifest_text::of(all, &project.folder, &manifest_text::Own::default()));
+    let Some(manifest) = text.ok().and_then(|text| manifest::parse(&text, name).ok()) else { return false };
+    let Ok(before) = lockfile::read_request(&lock.request) else { return false };
+    let (request, _) = manifest.request.keeping_options_of(&before);
+    lockfile::stale(lock, &request, registry).is_empty()
 }
 
 /// The tables for uv, where they can be appended to the project's pyproject.toml.

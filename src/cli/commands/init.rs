@@ -58,7 +58,9 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     let has_name = from.name.is_some();
     let mut text = manifest_text::of(from, &folder, &own);
     let before = if args.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
-    let kept = keep_tables(&mut text, &before, has_name);
+    // A file of conda's says what comes from conda.
+    let states_conda = args.conda || args.pypi || args.from.as_deref().is_some_and(is_of_conda);
+    let kept = keep_tables(&mut text, &before, has_name, states_conda);
     if !kept.is_empty() {
         printer.note(&format!("kept from the envlock.toml before: {}", kept.join(", ")));
     }
@@ -132,9 +134,15 @@ fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer)
     Ok(exit::YES)
 }
 
+/// Whether a file lists packages of conda: an environment file, a manifest or lock of pixi, a lock of conda-lock.
+fn is_of_conda(file: &Path) -> bool {
+    let name = file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    name.ends_with(".yml") || name.ends_with(".yaml") || name.starts_with("pixi.")
+}
+
 /// Adds what an earlier manifest says beyond the packages, which are read anew: its machines, indexes and settings. Returns
 /// what was kept.
-fn keep_tables(text: &mut String, before: &str, has_name: bool) -> Vec<String> {
+fn keep_tables(text: &mut String, before: &str, has_name: bool, states_conda: bool) -> Vec<String> {
     // Of `[stack]`, what is no package and no bound that a file may state.
     const OF_STACK: [&str; 4] = ["driver-policy", "ignore-gpus", "same", "source"];
     let (Ok(mut new), Ok(old)) =
@@ -144,6 +152,9 @@ fn keep_tables(text: &mut String, before: &str, has_name: bool) -> Vec<String> {
     };
     let mut kept = Vec::new();
     for (key, item) in old.iter().filter(|(key, _)| !["project", "stack"].contains(key)) {
+        if key == "conda" && states_conda {
+            continue;
+        }
         if !new.contains_key(key) {
             new.insert(key, item.clone());
             let names = item.as_table().filter(|_| key == "target");
@@ -166,7 +177,7 @@ fn keep_tables(text: &mut String, before: &str, has_name: bool) -> Vec<String> {
         }
     }
     let of_stack = old.get("stack").and_then(toml_edit::Item::as_table_like);
-    for key in OF_STACK {
+    for key in OF_STACK.into_iter().filter(|key| *key != "source" || !states_conda) {
         let Some(item) = of_stack.and_then(|stack| stack.get(key)) else { continue };
         if let Some(stack) = new.get_mut("stack").and_then(toml_edit::Item::as_table_like_mut)
             && !stack.contains_key(key)

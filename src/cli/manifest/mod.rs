@@ -18,7 +18,7 @@ use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
-use crate::model::text::{clean, normalized_name, without_logins};
+use crate::model::text::{clean, conflict_marker, normalized_name, without_logins};
 use crate::registry::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};
 pub(super) use stack::{stack_limit, stack_specifier};
@@ -182,6 +182,10 @@ impl Source<'_> {
 /// Reads a manifest's text.
 pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     let source = Source { name, text };
+    if let Some(line) = conflict_marker(text) {
+        return Err(CliError::input(format!("{name}:{line}: the file has conflict markers of a merge"))
+            .hint("resolve them in an editor, then run `envlock resolve`, which also merges the sides of envlock.lock"));
+    }
     let wrong = |e: toml::de::Error| {
         let offset = e.span().map_or(0, |s| s.start);
         source.error(offset, &clean(e.message(), 200))

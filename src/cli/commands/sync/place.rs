@@ -13,6 +13,7 @@ use crate::model::installed::Installed;
 use crate::model::patches::{Patches, WantedPython};
 use crate::model::text::shell_word;
 use crate::model::wheel::Python;
+use crate::probe::conda;
 use crate::probe::pythons::{self, FoundPython, Places};
 use crate::sync::{Interpreter, Place};
 
@@ -303,11 +304,15 @@ pub(super) type Others<'o> = &'o dyn Fn() -> Vec<Python>;
 
 fn no_python(wanted: WantedPython, others: Others<'_>) -> CliError {
     let series = wanted.python;
-    let how = match with_places(pythons::uv) {
-        Some(_) => format!("install it with `uv python install {series}`"),
-        None => format!(
-            "install it, for example with `conda create -p .python python={series}`, then `envlock sync --python .python/bin/python`"
+    let how = match (with_places(pythons::uv), with_places(conda::program)) {
+        (None, Some(client)) => format!(
+            "install it with `{} create -p .python --override-channels -c conda-forge python={series}`, then `envlock sync --python .python/bin/python`",
+            client.name
         ),
+        (Some(_), _) => format!("install it with `uv python install {series}`"),
+        (None, None) => {
+            format!("install it, for example with `pip install uv` and `uv python install {series}`")
+        }
     };
     CliError::new(Failure::Installer, format!("the lock is for Python {wanted}, which was not found here"))
         .hint(format!("{how}, or lock for {}", another_python(&others())))

@@ -247,3 +247,29 @@ fn a_manifest_that_is_written_anew_keeps_its_machines() {
         "{text}"
     );
 }
+
+/// Without the pytorch index, ways out that PyPI alone gives are offered, and none that rests on what did not answer.
+#[test]
+fn ways_out_without_an_answer_of_the_pytorch_index() {
+    let linux = |name: &str, version: &str| wheel(name, version).tags("cp311-cp311-manylinux_2_28_x86_64");
+    let vision = |version: &str, torch: &str| linux("torchvision", version).needs(&format!("torch=={torch}"));
+    let all = vec![
+        ("pypi", wheel("tqdm", "4.0")),
+        ("pypi", linux("torch", "1.13.1")),
+        ("pypi", linux("torch", "2.10.0")),
+        ("pypi", linux("torch", "2.15.0")),
+        ("pypi", vision("0.14.1", "1.13.1")),
+        ("pypi", vision("0.25.0", "2.10.0")),
+        ("pypi", vision("0.29.2", "2.15.0")),
+    ];
+    let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&index).with_shipped_registry();
+    context.unset("ENVLOCK_PYTORCH_INDEX_URL");
+    context.set("ENVLOCK_PYTORCH_INDEX_URL", "http://127.0.0.1:9/whl");
+    let manifest = "[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n[stack]\ntorch = \"==1.13.1\"\ntorchvision = \"==0.14.1\"\n";
+    context.write("envlock.toml", manifest);
+    let run = context.run(&["resolve", "--gpu", "RTX 5090", "--driver", "570.86.15"]).expect(1);
+    assert!(run.flat().contains("without an answer of the index"), "{}", run.shown());
+    assert!(run.flat().contains("torch 2.10.0 and torchvision 0.25.0"), "{}", run.shown());
+    assert!(!run.flat().contains("+cu129"), "{}", run.shown());
+}

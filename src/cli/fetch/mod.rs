@@ -4,6 +4,7 @@ mod completing;
 mod failure;
 #[cfg(feature = "conda")]
 mod halves;
+mod silent;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,12 +22,11 @@ use super::printer::Printer;
 use super::settings::{self, Project};
 use super::words::Words;
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
-use crate::model::conflict::{Conflict, Party};
 use crate::model::host::Host;
 use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, ReleaseFile};
-use crate::model::request::{Limit, Origin, Preferences, Request, StatedMetadata};
+use crate::model::request::{Preferences, Request, StatedMetadata};
 use crate::model::solution::{Answer, Need, Solution};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
@@ -229,9 +229,8 @@ impl<'s> Session<'s> {
                 Answer::NeedMetadata(needs) => (needs, None),
                 Answer::ConflictSoFar(conflict, needs) => (needs, Some(conflict)),
                 Answer::Solution(solution) => return self.completed(solution, request, bar),
-                Answer::Conflict(mut conflict) => {
-                    conflict.silent = silent.into_iter().collect();
-                    return Ok(Answer::Conflict(conflict));
+                Answer::Conflict(conflict) => {
+                    return Ok(Answer::Conflict(self.told_without(silent, conflict, asked)));
                 }
                 answer => return Ok(answer),
             };
@@ -244,17 +243,16 @@ impl<'s> Session<'s> {
                 guess = guess.for_python(python);
             }
             let fetched = match so_far {
-                Some(mut conflict) => {
+                Some(conflict) => {
                     let now = Instant::now();
                     if now >= *until.get_or_insert(now + WAYS_OUT.max(2 * start.elapsed())) {
-                        conflict.silent = silent.into_iter().collect();
+                        let conflict = self.told_without(silent, conflict, asked);
                         return Ok(Answer::Conflict(Box::new(conflict.cut())));
                     }
                     bar.set_message(format!("{}; looking for ways out", conflict.headline));
                     let fetched = self.fetch_for_ways_out(&needs, &guess, &mut silent, bar);
                     if needs.iter().all(|need| silent.contains(need.index())) {
-                        conflict.silent = silent.into_iter().collect();
-                        return Ok(Answer::Conflict(conflict));
+                        return Ok(Answer::Conflict(self.told_without(silent, conflict, asked)));
                     }
                     fetched
                 }
@@ -342,29 +340,6 @@ impl<'s> Session<'s> {
                 }
             }
         }
-    }
-
-    /// The conflict that PyPI alone shows, where it has nothing to do with builds of another index: a package that
-    /// exists only as source is a conflict whether or not the pytorch index answers.
-    fn conflict_on_pypi_alone(&mut self, asked: &Asked<'_>) -> Result<Option<Box<Conflict>>, CliError> {
-        let request = asked.request;
-        if request.only_index.is_some() || !request.owners.is_empty() {
-            return Ok(None);
-        }
-        let pypi = Limit { value: "pypi".to_owned(), origin: Origin::Question };
-        let alone = Request { only_index: Some(pypi), ..request.clone() };
-        let answer = self.solve(asked.host, &alone, asked.preferences);
-        let Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) = answer else {
-            return Ok(None);
-        };
-        let is_of_index = |party: &Party| match party {
-            Party::Index | Party::Variant | Party::Cuda | Party::Cudnn => true,
-            Party::Nccl | Party::Gpu | Party::Driver => true,
-            Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
-            Party::Python | Party::Glibc | Party::Platform => false,
-        };
-        let is_independent = !conflict.reasons.iter().flat_map(|reason| &reason.parties).any(is_of_index);
-        Ok(is_independent.then_some(conflict))
     }
 }
 

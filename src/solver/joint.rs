@@ -10,9 +10,11 @@ use crate::compatibility::is_cuda;
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Reason, ReasonKind};
 use crate::model::host::Host;
+use crate::model::marker::marker_environment;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
 use crate::model::version::{minor_line, public};
+use crate::model::wheel::Python;
 use crate::registry::Registry;
 
 /// How far one torch for all targets may take a target back, in minor releases of torch.
@@ -261,7 +263,7 @@ impl Joint<'_> {
             .collect();
         let newest = back.iter().filter_map(|i| alone[*i].as_ref()).max().unwrap_or(common);
         let why = (0..self.members.len()).find_map(|other| {
-            let reason = self.why_not(other, newest)?;
+            let reason = self.why_not(other, newest, solutions[other].python)?;
             Some(format!("; `{}` cannot: {reason}", self.members[other].name))
         });
         let text =
@@ -285,7 +287,7 @@ impl Joint<'_> {
         let Some(highest) = versions.iter().flatten().max().cloned() else { return };
         for (i, solution) in solutions.iter_mut().enumerate() {
             let Some(version) = versions[i].as_ref().filter(|v| **v < highest) else { continue };
-            let why = self.why_not(i, &highest);
+            let why = self.why_not(i, &highest, solution.python);
             let why = why.map(|w| format!(": {w}")).unwrap_or_default();
             let name = self.members[i].name;
             let is_held = self.members[i].holds_torch().is_some_and(|held| public(held) == *version);
@@ -306,9 +308,22 @@ impl Joint<'_> {
     }
 
     /// What keeps a target from a torch, by the registry: the machine, else another part of the request.
-    fn why_not(&self, i: usize, version: &Version) -> Option<String> {
+    fn why_not(&self, i: usize, version: &Version, python: Python) -> Option<String> {
         let Member { host, .. } = &self.members[i];
         let platform = host.system.platform;
+        // What the user wrote excludes it whatever the machine runs.
+        let environment = marker_environment(python, platform);
+        let request = self.request_of(i, None);
+        let mut asked = request.requirements.iter().chain(&request.constraints);
+        let excludes = |user: &&UserRequirement| {
+            user.origin != Origin::Question
+                && user.requirement.name.as_ref() as &str == "torch"
+                && user.requirement.marker.evaluate(&environment, &[])
+                && user.specifiers().is_some_and(|specifiers| !specifiers.contains(version))
+        };
+        if let Some(user) = asked.find(excludes) {
+            return Some(format!("`{}` excludes it", user.line()));
+        }
         if let Some(last) = self.registry.newest_release("torch", platform).filter(|last| last < version) {
             return Some(format!("the last torch for {platform} is {last}"));
         }

@@ -68,10 +68,7 @@ pub(super) fn fill_hashes(
         return Ok(());
     }
     bar.set_message("hashing files (the index has no hashes)");
-    let measured = client.measure(&unhashed, &mut |done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-    })?;
+    let measured = client.measure(&unhashed, &mut super::onward(bar))?;
     for file in solution.packages.iter_mut().flat_map(|p| &mut p.files).filter(|f| f.sha256.is_none()) {
         if let Some((size, digest)) = measured.get(&file.name) {
             file.size = Some(*size);

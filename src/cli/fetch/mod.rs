@@ -256,7 +256,7 @@ impl<'s> Session<'s> {
                     }
                     fetched
                 }
-                None => match self.fetch(&needs, &guess, bar) {
+                None => match self.fetch(&needs, &guess, told(bar, start, memory.searched(), &needs)) {
                     Ok(fetched) => fetched,
                     Err(error) => {
                         bar.finish_and_clear();
@@ -286,10 +286,8 @@ impl<'s> Session<'s> {
     }
 
     fn fetch(&self, needs: &[Need], guess: &Guess, bar: &ProgressBar) -> Result<Vec<Fetched>, IndexError> {
-        self.client.fetch(needs, Some(guess), &mut |done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        })
+        let mut tell = onward(bar);
+        self.client.fetch(needs, Some(guess), &mut tell)
     }
 
     /// Fetches what the ways out of a final conflict need. Those of an index that does not answer are left out.
@@ -343,6 +341,25 @@ impl<'s> Session<'s> {
     }
 }
 
+/// What a solve of more than a second is searching: the first package that it needs to know more of.
+fn told<'b>(bar: &'b ProgressBar, start: Instant, python: Option<Python>, needs: &[Need]) -> &'b ProgressBar {
+    if let (Some(need), true) = (needs.first(), start.elapsed() > Duration::from_secs(1)) {
+        let (Need::Page { project, .. } | Need::Metadata { project, .. }) = need;
+        let python = python.map(|python| format!(" for Python {python}")).unwrap_or_default();
+        bar.set_message(format!("searching{python}: {}", crate::model::text::clean(project, 30)));
+    }
+    bar
+}
+
+/// Moves a bar on from where it is: it counts the requests of all rounds, and never goes back.
+fn onward(bar: &ProgressBar) -> impl FnMut(usize, usize) {
+    let (bar, before) = (bar.clone(), bar.length().unwrap_or(0));
+    move |done, total| {
+        bar.set_length(before + total as u64);
+        bar.set_position(before + done as u64);
+    }
+}
+
 /// What the solver will probably need, for the Python that a stack-only solve chooses.
 fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> Guess {
     let &Asked { host, request, preferences } = asked;
@@ -383,5 +400,26 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
                 _ => None,
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_never_goes_back() {
+        let bar = ProgressBar::hidden();
+        bar.set_length(0);
+        let mut seen = Vec::new();
+        for round in [[(0, 10), (9, 10)], [(0, 15), (15, 15)], [(0, 1), (1, 1)]] {
+            let mut tell = onward(&bar);
+            for (done, total) in round {
+                tell(done, total);
+                seen.push((bar.position(), bar.length().unwrap()));
+            }
+        }
+        assert!(seen.is_sorted_by(|one, next| one.0 <= next.0 && one.1 <= next.1), "{seen:?}");
+        assert_eq!(seen.last(), Some(&(26, 26)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pep440_rs::Version;
 
-use crate::compatibility::CPU;
+use crate::compatibility::{CPU, cuda_of_variant};
 use crate::conda::{Records, Stack, StackChoice};
 use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
@@ -72,14 +72,39 @@ pub(super) fn built_for_pypi(
     let requires_torch = |package: &&ChosenPackage| {
         package.requires.iter().any(|edge| edge.to == "torch") || links_torch(package)
     };
-    let package = solution.packages.iter().filter(has_code).find(requires_torch)?;
+    let of_torch = solution.packages.iter().filter(has_code).find(requires_torch);
+    let cuda =
+        solution.stack.as_ref().and_then(|stack| cuda_of_variant(&stack.variant)).map(|(major, _)| major);
+    // Of a package without torch: its GPU code needs CUDA's libraries, of the major version that it was linked with.
+    let is_of_other_cuda = |package: &&ChosenPackage| {
+        let mut rows = registry.companions().iter().filter(|row| row.package == package.name);
+        let is_read = |row: &Companion| {
+            row.version == package.version
+                && cuda.is_some_and(|major| row.links_cuda.contains(&u64::from(major)))
+        };
+        let has_gpu_code = package.targets.is_some() || rows.clone().any(|row| row.targets.is_some());
+        has_gpu_code && !rows.any(is_read)
+    };
+    let of_cuda = || solution.packages.iter().filter(has_code).find(is_of_other_cuda).zip(cuda);
+    let (package, why, headline) = match (of_torch, of_cuda()) {
+        (Some(package), _) => (
+            package,
+            "machine code for torch: it is built against PyPI's torch, and whether it works with conda's is not known"
+                .to_owned(),
+            "is not built for conda's torch",
+        ),
+        (None, Some((package, major))) => (
+            package,
+            format!("GPU code and brings no CUDA: that it is linked with CUDA {major}, which conda installs, is not known"),
+            "is not known to be built for conda's CUDA",
+        ),
+        (None, None) => return None,
+    };
     let shown = format!("{} {}", package.name, package.version);
     let party = Party::package(package.name.as_str());
     let mut reasons = vec![Reason {
         kind: ReasonKind::Fact,
-        text: format!(
-            "the wheel of {shown} has machine code for torch: it is built against PyPI's torch, and whether it works with conda's is not known"
-        ),
+        text: format!("the wheel of {shown} has {why}"),
         parties: vec![party.clone(), Party::package("torch")],
         source: "its metadata".to_owned(),
     }];
@@ -92,7 +117,7 @@ pub(super) fn built_for_pypi(
         });
     }
     Some(Conflict {
-        headline: format!("{shown} of PyPI is not built for conda's torch"),
+        headline: format!("{shown} of PyPI {headline}"),
         target: "default".to_owned(),
         reasons,
         would_work_if: Vec::new(),

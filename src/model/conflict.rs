@@ -255,7 +255,9 @@ pub enum Change {
     Python(Python),
     /// Packages from one more index.
     AllowIndex(String),
-    /// torch and its companions from a conda channel: `source = "conda-forge"`.
+    /// A package from PyPI, and not from conda.
+    FromPypi(String),
+    /// torch and its companions from a conda channel, or from PyPI: `source = "conda-forge"`.
     StackFrom(String),
     /// Only some of the machine's GPUs.
     OnlyGpus {
@@ -290,6 +292,7 @@ impl fmt::Display for Change {
             Change::AllowCompatibilityMode => f.write_str("driver-policy = \"minor\""),
             Change::Python(python) => write!(f, "Python {python}"),
             Change::AllowIndex(index) => write!(f, "allow the {index} index"),
+            Change::FromPypi(package) => write!(f, "{package} from PyPI, not conda"),
             Change::StackFrom(channel) => write!(f, "source = \"{channel}\""),
             Change::OnlyGpus { indexes, labels } => {
                 let s = if indexes.len() == 1 { "" } else { "s" };

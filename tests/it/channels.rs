@@ -245,7 +245,10 @@ fn conflicts_of_the_halves_name_who_is_at_fault() {
             "\"numpy<2\"",
             "\"matplotlib-base\"",
             &[],
-            &["numpy 2.4.6 is installed by conda", "you require numpy<2"],
+            &[
+                "numpy 2.4.6 is installed by conda for matplotlib-base, which `[conda]` asks for",
+                "you require numpy<2",
+            ],
         ),
         (
             "",

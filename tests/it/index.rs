@@ -437,3 +437,21 @@ fn patch_releases_that_exclude_each_other() {
     assert!(lock.contains("name = \"early\"\nversion = \"1.0\""), "{lock}");
     assert!(lock.contains(">=3.11.4"), "{lock}");
 }
+
+/// A mirror that lacks torch, of which the registry knows builds: a conflict, whatever is asked of it.
+#[test]
+fn an_index_without_torch() {
+    let needs_torch = wheel("linked", "1.0").tags("cp313-cp313-manylinux_2_17_x86_64").needs("torch");
+    let index = IndexServer::start(vec![("pypi", needs_torch)], Shape { json: true, ..Shape::default() });
+    let context = TestContext::with_index(&index).with_shipped_registry();
+    for (gpu, options) in
+        [("H100", vec![]), ("none", vec!["--only-index", "pypi"]), ("V100", vec!["--python", "3.13"])]
+    {
+        for asked in [vec!["linked"], vec!["linked", "torch"], vec!["torch>=2.9"]] {
+            let host = ["resolve", "--dry-run", "--gpu", gpu, "--driver", "580.65.06"];
+            let host = if gpu == "none" { &host[..4] } else { &host[..] };
+            let run = context.run(&[host, &options, &asked].concat()).expect(1);
+            assert!(run.stderr.contains("error:"), "{}", run.shown());
+        }
+    }
+}

@@ -344,8 +344,6 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// The Python minors of the problem for which a candidate in the set has a wheel, as two digits each so that they
-    /// sort.
     /// The Python series that the files of some versions of a package are for.
     fn series_of_files(&self, name: &str, versions: &[Version]) -> BTreeSet<String> {
         let p = self.problem;
@@ -356,8 +354,14 @@ impl Telling<'_, '_> {
         p.pythons.series.iter().filter(has_wheel).map(|p| format!("{:02}", p.minor)).collect()
     }
 
+    /// The Python minors of the problem for which a candidate in the set has a wheel, as two digits each so that they
+    /// sort.
     fn series_with_wheels(&self, name: &str, node: &Node, set: &Set) -> BTreeSet<String> {
         let p = self.problem;
+        if is_stack_package(name) {
+            // Its members are releases and builds of the registry, not files of an index.
+            return self.series_of_files(name, &p.versions(node, set));
+        }
         let candidates = p.candidates(name).unwrap_or_default();
         let members = p.members(node, set);
         let has_wheel = |python| members.iter().any(|i| p.has_usable(&candidates[*i as usize], python));
@@ -372,9 +376,9 @@ impl Telling<'_, '_> {
     /// That releases fail with some of the Pythons, by the registry, and its source.
     fn limit_of_python(&self, name: &str, node: &Node, set: &Set) -> Option<(String, String)> {
         let p = self.problem;
-        let candidates = p.candidates(name).ok()?;
-        let members = p.members(node, set).into_iter().map(|i| &candidates[i as usize].release.version);
-        let limits: Option<Vec<_>> = members.map(|version| p.registry.python_limit(name, version)).collect();
+        let versions = p.versions(node, set);
+        let limits: Option<Vec<_>> =
+            versions.iter().map(|version| p.registry.python_limit(name, version)).collect();
         let row = limits?.into_iter().max_by_key(|row| row.below)?;
         p.pythons.series.iter().any(|python| python.minor >= row.below.minor).then(|| {
             let fails = if p.versions(node, set).len() == 1 { "fails" } else { "fail" };
@@ -388,6 +392,9 @@ impl Telling<'_, '_> {
     /// `Requires-Python` of its source distributions.
     fn pythons_of_source(&self, name: &str, node: &Node, set: &Set) -> Option<String> {
         let p = self.problem;
+        if is_stack_package(name) {
+            return None;
+        }
         let named = p.name_versions(node, set);
         let is_one = p.versions(node, set).len() == 1;
         if let Some(row) = p.registry.backport(name) {

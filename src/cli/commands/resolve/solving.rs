@@ -99,6 +99,10 @@ impl Task<'_> {
             let mut solve = |asked: &Request| session.solve(&machine.host, asked, &held);
             without.extend(builds::lock(solution, self.request, &mut solve)?);
             let platform = machine.host.system.platform;
+            // They are built against PyPI's torch.
+            if self.request.of_target(&machine.name).conda.stack.is_some() {
+                continue;
+            }
             let offers = prebuilt::offers(solution, self.request, platform, client, registry);
             solution.notes.extend(offers);
         }

@@ -3,6 +3,7 @@
 
 mod stack;
 mod told;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -53,11 +54,22 @@ enum OfPython {
 }
 
 impl Session<'_> {
-    /// Solves both halves.
+    /// Solves both halves. A conflict has the ways out that lie between them.
     ///
     /// # Errors
     /// When a channel does not answer or is not there, and those of PyPI's half.
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+        Ok(match self.both(asked)? {
+            Answer::Conflict(mut conflict) => {
+                self.add_ways_between(&mut conflict, asked);
+                Answer::Conflict(conflict)
+            }
+            answer => answer,
+        })
+    }
+
+    /// Solves both halves.
+    fn both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
         match asked.request.conda.stack.is_some() {
             true => self.solve_with_stack(asked),
             false => self.solve_beside_stack(asked),
@@ -207,7 +219,10 @@ impl Session<'_> {
                 let why = format!("{} {} does not fit the packages of PyPI", package.name, package.version);
                 excluded.insert(package.file.clone(), why);
             }
-            let reasons = named.iter().map(|(_, package)| comes_from_conda(package)).collect::<Vec<_>>();
+            let specs = || asked.request.conda.specs.iter().map(|spec| spec.name());
+            let of = |package: &CondaPackage| ways::requested_for(&package.name, specs(), &packages);
+            let reasons =
+                named.iter().map(|(_, package)| comes_from_conda(package, of(package))).collect::<Vec<_>>();
             // Its only version is that of conda.
             let is_own = |party: &Party| provided.contains_key(party.as_str());
             conflict
@@ -280,8 +295,10 @@ impl Session<'_> {
         let alias = settings::conda_channel_alias();
         let bar = self.printer.progress("reading the channels");
         let mut channels = Vec::new();
+        let mut has_platform = false;
         for channel in &request.conda.channels {
             let before = channels.len();
+            let mut is_of_platform = false;
             for folder in [platform.conda_subdir(), "noarch"] {
                 bar.set_message(format!("reading {channel}/{folder}"));
                 let text = self.client.repodata(&alias, channel, folder);
@@ -292,6 +309,7 @@ impl Session<'_> {
                     ))
                 })?;
                 let Some(text) = text else { continue };
+                is_of_platform |= folder != "noarch";
                 let parsed = Repodata::parse(channel, folder, text);
                 channels.push(parsed.map_err(|why| {
                     CliError::input(format!(
@@ -299,6 +317,7 @@ impl Session<'_> {
                     ))
                 })?);
             }
+            has_platform |= is_of_platform;
             if channels.len() == before {
                 bar.finish_and_clear();
                 return Err(CliError::input(format!("there is no channel `{channel}` for {platform}"))
@@ -306,6 +325,11 @@ impl Session<'_> {
             }
         }
         bar.finish_and_clear();
+        if !has_platform {
+            let names = request.conda.channels.join(", ");
+            return Err(CliError::input(format!("{names} has no packages for {platform}, only `noarch` ones"))
+                .hint("`channels` under `[conda]` must name a channel with that platform, Python among its packages"));
+        }
         let names = request.conda.specs.iter().map(|spec| spec.name().to_lowercase());
         let names = names.chain(["python".to_owned(), "pip".to_owned()]);
         let of_stack = [PYTORCH].into_iter().chain(COMPANIONS).map(str::to_owned);
@@ -434,11 +458,16 @@ fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPacka
         .collect()
 }
 
-fn comes_from_conda(package: &CondaPackage) -> Reason {
+/// That conda installs a package, and for which package that it is asked for.
+fn comes_from_conda(package: &CondaPackage, requested: Option<&str>) -> Reason {
+    let mut parties = vec![Party::package(package.name.as_str())];
+    let by = requested.filter(|name| *name != package.name);
+    parties.extend(by.map(|name| Party::package(name.to_lowercase())));
+    let by = by.map(|name| format!(" for {name}, which `[conda]` asks for")).unwrap_or_default();
     Reason {
         kind: ReasonKind::Fact,
-        text: format!("{} {} is installed by conda", package.name, package.version),
-        parties: vec![Party::package(package.name.as_str())],
+        text: format!("{} {} is installed by conda{by}", package.name, package.version),
+        parties,
         source: package.channel.clone(),
     }
 }

@@ -18,14 +18,29 @@ use crate::model::text::clean;
 #[derive(Deserialize)]
 struct Environment {
     name: Option<serde_json::Value>,
-    #[serde(default)]
-    channels: Option<Vec<serde_json::Value>>,
-    #[serde(default)]
-    dependencies: Option<Vec<serde_json::Value>>,
+    prefix: Option<serde_json::Value>,
+    channels: Option<serde_json::Value>,
+    dependencies: Option<serde_json::Value>,
     #[serde(default)]
     variables: Option<serde_json::Map<String, serde_json::Value>>,
-    #[serde(default)]
-    platforms: Option<Vec<serde_json::Value>>,
+    platforms: Option<serde_json::Value>,
+}
+
+/// The list below a key; an absent one is empty.
+fn list_of(
+    value: Option<serde_json::Value>,
+    key: &str,
+    name: &str,
+) -> Result<Vec<serde_json::Value>, CliError> {
+    match value {
+        None | Some(serde_json::Value::Null) => Ok(Vec::new()),
+        Some(serde_json::Value::Array(list)) => Ok(list),
+        Some(other) => {
+            let shown = clean(&other.to_string(), 40);
+            Err(CliError::input(format!("{}: `{key}` is {shown}, not a list", clean(name, 80)))
+                .hint(format!("a list has a line for each entry: `{key}:`, then `  - ...`")))
+        }
+    }
 }
 
 /// Reads an environment.yml.
@@ -36,29 +51,48 @@ pub(super) fn environment(
     base: &Path,
     part: CondaPart,
 ) -> Result<Imported, CliError> {
-    let document: Environment = serde_saphyr::from_str(text).map_err(|e| {
+    let document: Option<Environment> = serde_saphyr::from_str(text).map_err(|e| {
         let message = e.to_string();
         let first = message.lines().next().unwrap_or("").trim_start_matches("error: ");
         CliError::input(format!("{}: {}", clean(name, 80), clean(first, 200)))
     })?;
-    // `base` is an environment of conda itself, no project.
+    let Some(document) = document else {
+        return Err(CliError::input(format!("{}: the file is empty", clean(name, 80)))
+            .hint("an environment file has `dependencies:` and a list below it"));
+    };
+    let channels = list_of(document.channels, "channels", name)?;
+    let dependencies = list_of(document.dependencies, "dependencies", name)?;
+    let platforms = list_of(document.platforms, "platforms", name)?;
+    if document.name.as_ref().is_some_and(|name| name == "base") {
+        out.leave_out_because("name: base", "it is the environment of conda itself, no project");
+    }
+    if let Some(prefix) = document.prefix.as_ref().and_then(serde_json::Value::as_str) {
+        out.leave_out_because(&format!("prefix: {}", clean(prefix, 80)), "it is where the environment was");
+    }
     let of_project =
         document.name.as_ref().and_then(serde_json::Value::as_str).filter(|name| *name != "base");
     out.name = out.name.take().or(of_project.map(|name| clean(name, 60)));
-    // `prefix`, where an export was made, means nothing elsewhere.
     if let Some(names) = document.variables.as_ref().filter(|names| !names.is_empty()) {
         let names = names.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         out.leave_out_because(&format!("variables: {names}"), "envlock sets no variables of the environment");
     }
-    if let Some(platforms) = document.platforms.as_ref().filter(|platforms| !platforms.is_empty()) {
+    if !platforms.is_empty() {
         let names = platforms.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(", ");
         out.leave_out_because(&format!("platforms: {names}"), "a `[target.NAME]` table describes a machine");
     }
-    let channels = document.channels.iter().flatten().filter_map(serde_json::Value::as_str);
+    let channels = channels.iter().filter_map(serde_json::Value::as_str);
     let mut specs: Vec<String> = Vec::new();
     let mut of_pip = Imported { folder: out.folder.clone(), ..Imported::default() };
-    for dependency in document.dependencies.unwrap_or_default() {
+    for dependency in dependencies {
         match dependency {
+            serde_json::Value::String(spec) if spec.trim_end().ends_with(['=', '<', '>', '!', '~']) => {
+                return Err(CliError::input(format!(
+                    "{}: `{}` names no version after its operator",
+                    clean(name, 80),
+                    clean(&spec, 80)
+                ))
+                .hint("write the version, or the name alone"));
+            }
             serde_json::Value::String(spec) => specs.push(spec),
             // `- pip:` and its list, which may be empty.
             serde_json::Value::Object(map) => {
@@ -116,6 +150,14 @@ fn conda_part<'t>(
     for channel in channels.iter().filter(|channel| name_of_channel(channel).is_none()) {
         let why = "the packages are PyPI's of the same names: check that they are the ones of this channel";
         translated.leave_out_because(&format!("channels: {}", without_token(channel)), why);
+    }
+    let named =
+        channels.iter().filter(|channel| name_of_channel(channel).is_some_and(|own| own != "nodefaults"));
+    let named: Vec<String> = named.map(|channel| without_token(channel)).collect();
+    if !named.is_empty() && !specs.is_empty() {
+        let keeps = if cfg!(feature = "conda") { "; `--conda` keeps them as conda's" } else { "" };
+        let why = format!("the conda packages became PyPI's, for which no channel is read{keeps}");
+        translated.leave_out_because(&format!("channels: {}", named.join(", ")), &why);
     }
     names.leave_out_without_python(&mut translated);
     out.join(translated);
@@ -263,6 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "conda")]
     fn names_by_channel() {
         let text = "channels: [conda-forge, https://host/bioconda/linux-64]\ndependencies:\n  - xz\n  - samtools\n  - bioconda::hmmer\n  - conda-forge::samtools\n  - Matplotlib-Base\n  - pytorch::pytorch-cpu=2.5\n  - cuda\n";
         let out = environment(Imported::default(), text, "environment.yml", Path::new("."), CondaPart::Pypi)
@@ -274,12 +317,14 @@ mod tests {
             out.left_out,
             [
                 "`channels: https://host/bioconda/linux-64`: the packages are PyPI's of the same names: check that they are the ones of this channel",
+                "`channels: conda-forge`: the conda packages became PyPI's, for which no channel is read; `--conda` keeps them as conda's",
                 "3 conda packages that hold no Python package, to install with conda or the system: xz, samtools, hmmer"
             ]
         );
     }
 
     #[test]
+    #[cfg(feature = "conda")]
     fn an_environment() {
         let text = "name: x\nchannels: [pytorch, nvidia]\ndependencies:\n  - python=3.11\n  - pytorch=2.5\n  - pytorch-cuda=12.4\n  - pip\n  - numpy>=1.26|<1\n  - ffmpeg\n  - opencv=4.9\n  - pip:\n    - transformers>=4 --hash=sha256:00\n    - --extra-index-url https://x/\n";
         let out = environment(Imported::default(), text, "environment.yml", Path::new("."), CondaPart::Pypi)
@@ -291,12 +336,22 @@ mod tests {
             out.left_out,
             [
                 "`numpy >=1.26|<1` is not supported in envlock.toml",
+                "`channels: pytorch, nvidia`: the conda packages became PyPI's, for which no channel is read; `--conda` keeps them as conda's",
                 "`ffmpeg`: conda's package holds no Python package: to install with conda or the system",
                 "`--hash`: the lock has the hashes that the index states",
                 "`--extra-index-url https://x/` is not supported in envlock.toml"
             ]
         );
-        for bad in ["dependencies: 3", "a: [", "dependencies:\n  - {pip: 3}", "\u{0}"] {
+        for bad in [
+            "",
+            "# nothing\n",
+            "channels: x",
+            "dependencies: [numpy==]",
+            "dependencies: 3",
+            "a: [",
+            "dependencies:\n  - {pip: 3}",
+            "\u{0}",
+        ] {
             assert!(
                 environment(Imported::default(), bad, "environment.yml", Path::new("."), CondaPart::Pypi)
                     .is_err_and(|e| !e.message.contains("error:")),
@@ -357,7 +412,14 @@ mod tests {
         ];
         assert_eq!(written, expected);
         assert_eq!((out.python.as_deref(), out.limits), (Some(">=3,<4"), vec![]));
-        let told = ["`variables: A`:", "`platforms: linux-64`:", "`jaxlib: *cuda*`:", "`mamba`:"];
+        let told = [
+            "`prefix: /opt/x`:",
+            "`variables: A`:",
+            "`platforms: linux-64`:",
+            "`jaxlib: *cuda*`:",
+            "`channels: conda-forge`: the conda packages became PyPI's",
+            "`mamba`:",
+        ];
         assert_eq!(out.left_out.len(), told.len(), "{:#?}", out.left_out);
         for (line, start) in out.left_out.iter().zip(told) {
             assert!(line.starts_with(start), "{line}");

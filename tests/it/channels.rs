@@ -539,3 +539,85 @@ fn both_halves_are_installed_and_verified() {
     let run = verify(1);
     assert!(run.flat().contains(&again) && !run.flat().contains("pip install"), "{}", run.shown());
 }
+
+/// A channel whose records are written here: name, version and dependencies. Nothing of it is installed.
+fn generated(records: &[(&str, &str, &[&str])]) -> (tempfile::TempDir, Channels) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut packages = serde_json::Map::new();
+    for (name, version, depends) in records {
+        let record = serde_json::json!({
+            "name": name, "version": version, "build": "0", "build_number": 0, "subdir": "linux-64", "size": 1,
+            "depends": depends, "sha256": "0".repeat(64), "md5": "0".repeat(32),
+        });
+        packages.insert(format!("{name}-{version}-0.conda"), record);
+    }
+    let linux = folder.path().join("conda-forge/linux-64");
+    std::fs::create_dir_all(&linux).unwrap();
+    let text =
+        serde_json::json!({"info": {"subdir": "linux-64"}, "packages": {}, "packages.conda": packages});
+    std::fs::write(linux.join("repodata.json"), text.to_string()).unwrap();
+    let channels = Channels::start(folder.path().to_path_buf());
+    (folder, channels)
+}
+
+/// What solvers that fix conda's half first are known to fail at (prefix-dev/pixi#2559, #3467, #2772): a package of conda
+/// that a package of PyPI, or the request, excludes is taken in another release; one that both halves need is taken once.
+#[test]
+fn conda_steps_back_for_pypi() {
+    let python: &[&str] = &["python"];
+    let (_folder, channels) = generated(&[
+        ("python", "3.12.4", &[]),
+        ("pip", "25.0", python),
+        ("numpy", "1.26.4", python),
+        ("numpy", "2.1.3", python),
+        ("packaging", "23.2", python),
+        ("packaging", "24.2", python),
+        ("xarray", "2024.7.0", &["python", "packaging >=23.1"]),
+        ("pyhmmer", "0.1.4", python),
+        ("pyhmmer", "0.10.15", python),
+        ("bakta", "1.10.3", &["python", "pyhmmer >=0.10.15"]),
+    ]);
+    let all = vec![
+        ("pypi", wheel("package-x", "1.2.3").needs("numpy>=1.24.3,<2")),
+        ("pypi", wheel("lovis4u", "0.0.13").needs("pyhmmer")),
+        ("pypi", wheel("pyhmmer", "0.1.4")),
+        ("pypi", wheel("packaging", "23.2")),
+    ];
+    let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    for (pypi, conda, locked) in [
+        ("package-x", "numpy", ("numpy", "1.26.4")),
+        ("packaging<24.0", "xarray==2024.7.0", ("packaging", "23.2")),
+        ("lovis4u", "bakta", ("pyhmmer", "0.10.15")),
+    ] {
+        let manifest = format!(
+            "[project]\nname = \"x\"\ndependencies = [\"{pypi}\"]\n[conda]\ndependencies = [\"{conda}\"]\n"
+        );
+        context.write("envlock.toml", &manifest);
+        let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(0);
+        let lock: toml::Table = context.read("envlock.lock").parse().unwrap();
+        let named = |list: &str| -> Vec<String> {
+            let packages = lock.get(list).and_then(toml::Value::as_array).into_iter().flatten();
+            let own = packages.filter(|package| package["name"].as_str() == Some(locked.0));
+            own.filter_map(|package| package["version"].as_str().map(str::to_owned)).collect()
+        };
+        assert_eq!(named("conda"), [locked.1], "{}", run.shown());
+        assert!(named("package").is_empty(), "conda has it: {}", run.shown());
+        context.run(&["resolve", "--locked"]).expect(0);
+    }
+    // Where no release of conda fits, it is said who needs it.
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = [\"packaging<23\"]\n[conda]\ndependencies = [\"xarray\"]\n",
+    );
+    let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(1);
+    assert!(
+        run.flat().contains("is installed by conda for xarray, which `[conda]` asks for"),
+        "{}",
+        run.shown()
+    );
+    // A channel that has not the platform.
+    let run = context.run(&["resolve", "--force", "--gpu", "none", "--platform", "linux-aarch64"]).expect(2);
+    assert!(run.flat().contains("there is no channel `conda-forge` for linux-aarch64"), "{}", run.shown());
+}

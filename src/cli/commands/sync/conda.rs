@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use super::place::{self, Found, MARK, OWN_FOLDER, mark_of};
 use super::start;
+use super::tell;
+use super::work::Work;
 use crate::cli::args::SyncArgs;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::owner::with_places;
@@ -148,6 +150,29 @@ impl Half {
                 parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
             let seconds = start.elapsed().as_secs_f64();
             printer.out(&format!("{} with {} in {seconds:.1} s", parts.join(", "), program.name));
+        }
+        Ok(())
+    }
+
+    /// The answer of `--dry-run`: the changes of this half, and of PyPI's after it.
+    pub fn tell(&self, work: Option<&Work<'_>>, printer: &Printer) -> Result<(), CliError> {
+        let mut changes = self.changes.clone();
+        let mut commands: Vec<Vec<String>> = self.steps.iter().map(|step| step.command.clone()).collect();
+        if let Some(work) = work {
+            changes.install.extend(work.changes.install.iter().cloned());
+            changes.replace.extend(work.changes.replace.iter().cloned());
+            changes.remove.extend(work.changes.remove.iter().cloned());
+            commands.extend(work.prepared()?.1.into_iter().map(|step| step.command));
+        }
+        tell::planned(
+            self.client().unwrap_or("conda"),
+            &self.environment.prefix,
+            &commands,
+            &changes,
+            printer,
+        );
+        if !printer.json {
+            printer.note("`sync` writes the lists of packages first");
         }
         Ok(())
     }

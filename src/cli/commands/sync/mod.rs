@@ -118,7 +118,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
                 printer.note(&format!("the target is `{}`; `--target` names another one", target.name));
             }
             match half.as_ref().filter(|half| !half.steps.is_empty()) {
-                Some(half) => tell::both_halves(half, Some(&work), printer)?,
+                Some(half) => half.tell(Some(&work), printer)?,
                 None => work.tell(printer)?,
             }
             return Ok(exit::YES);
@@ -130,7 +130,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         work.execute(start, printer)?;
     } else if args.dry_run {
         match half.as_ref().filter(|half| !half.steps.is_empty()) {
-            Some(half) => tell::both_halves(half, None, printer)?,
+            Some(half) => half.tell(None, printer)?,
             None => tell::nothing_to_do(&found, printer),
         }
         return Ok(exit::YES);

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::conda::Half;
 use super::lists::shown;
 use super::place::{Found, OWN_FOLDER};
 use super::work::Work;
@@ -79,23 +78,6 @@ pub(super) fn planned(
     for command in commands {
         printer.out(&shown(command));
     }
-}
-
-/// The answer of `--dry-run` where conda's half is to be changed, and PyPI's after it.
-pub(super) fn both_halves(half: &Half, work: Option<&Work<'_>>, printer: &Printer) -> Result<(), CliError> {
-    let mut changes = half.changes.clone();
-    let mut commands: Vec<Vec<String>> = half.steps.iter().map(|step| step.command.clone()).collect();
-    if let Some(work) = work {
-        changes.install.extend(work.changes.install.iter().cloned());
-        changes.replace.extend(work.changes.replace.iter().cloned());
-        changes.remove.extend(work.changes.remove.iter().cloned());
-        commands.extend(work.prepared()?.1.into_iter().map(|step| step.command));
-    }
-    planned(half.client().unwrap_or("conda"), &half.environment.prefix, &commands, &changes, printer);
-    if !printer.json {
-        printer.note("`sync` writes the lists of packages first");
-    }
-    Ok(())
 }
 
 impl Work<'_> {

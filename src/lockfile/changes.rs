@@ -192,13 +192,29 @@ pub fn sides(text: &str) -> Option<(Lockfile, Lockfile)> {
 /// What is kept of a lock that was changed by hand, where it can be read: its request and its machines. Its versions are
 /// nobody's answer.
 pub fn machines_of_edited(text: &str) -> Option<Lockfile> {
-    let mut lock = parse_unchecked(text).ok()?;
+    let mut lock = parse_unchecked(text).ok().or_else(|| parse_unchecked(&without_packages(text)?).ok())?;
+    lock.targets.iter_mut().for_each(|target| target.conda.clear());
     for target in &mut lock.targets {
         target.stack = None;
         target.frameworks.clear();
         target.packages.clear();
     }
     Some(lock)
+}
+
+/// A lock's text without its packages, which may contradict each other after an edit.
+fn without_packages(text: &str) -> Option<String> {
+    let mut table: toml::Table = text.parse().ok()?;
+    for list in ["package", "conda-package"] {
+        table.remove(list);
+    }
+    let targets = table.get_mut("target").and_then(toml::Value::as_array_mut)?;
+    for target in targets.iter_mut().filter_map(toml::Value::as_table_mut) {
+        for part in ["stack", "framework", "packages"] {
+            target.remove(part);
+        }
+    }
+    toml::to_string(&table).ok()
 }
 
 /// Merges two locks for the preferences of a new solve: ours, with the packages and targets that only theirs has,

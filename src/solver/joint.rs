@@ -287,14 +287,21 @@ impl Joint<'_> {
         let Some(highest) = versions.iter().flatten().max().cloned() else { return };
         for (i, solution) in solutions.iter_mut().enumerate() {
             let Some(version) = versions[i].as_ref().filter(|v| **v < highest) else { continue };
-            let why = self.why_not(i, &highest, solution.python);
-            let why = why.map(|w| format!(": {w}")).unwrap_or_default();
             let name = self.members[i].name;
             let is_held = self.members[i].holds_torch().is_some_and(|held| public(held) == *version);
+            let excluded = self.excluded_by(i, &highest, solution.python);
+            // What is written keeps it there, whatever the lock holds.
+            let is_kept = is_held && excluded.is_none();
+            let why = excluded.or_else(|| self.why_not(i, &highest, solution.python));
+            let why = why.map(|w| format!(": {w}")).unwrap_or_default();
             let text = match common {
-                None if is_held => format!(
+                None if is_kept => format!(
                     "torch differs between targets: `{name}` keeps {version} from the lock, and another one has {highest}; `envlock resolve --upgrade=torch` chooses again for all"
                 ),
+                // A release that the lock keeps is no limit of the request.
+                None if self.members.iter().any(|member| member.holds_torch().is_some()) => {
+                    format!("torch differs between targets: `{name}` has {version}, not {highest}{why}")
+                }
                 None => format!(
                     "no torch version that the request allows runs on all targets: `{name}` has {version}, not {highest}{why}"
                 ),
@@ -307,12 +314,9 @@ impl Joint<'_> {
         }
     }
 
-    /// What keeps a target from a torch, by the registry: the machine, else another part of the request.
-    fn why_not(&self, i: usize, version: &Version, python: Python) -> Option<String> {
-        let Member { host, .. } = &self.members[i];
-        let platform = host.system.platform;
-        // What the user wrote excludes it whatever the machine runs.
-        let environment = marker_environment(python, platform);
+    /// What the user wrote that excludes a torch on a target, whatever its machine runs.
+    fn excluded_by(&self, i: usize, version: &Version, python: Python) -> Option<String> {
+        let environment = marker_environment(python, self.members[i].host.system.platform);
         let request = self.request_of(i, None);
         let mut asked = request.requirements.iter().chain(&request.constraints);
         let excludes = |user: &&UserRequirement| {
@@ -321,8 +325,15 @@ impl Joint<'_> {
                 && user.requirement.marker.evaluate(&environment, &[])
                 && user.specifiers().is_some_and(|specifiers| !specifiers.contains(version))
         };
-        if let Some(user) = asked.find(excludes) {
-            return Some(format!("`{}` excludes it", user.line()));
+        asked.find(excludes).map(|user| format!("`{}` excludes it", user.line()))
+    }
+
+    /// What keeps a target from a torch, by the registry: the machine, else another part of the request.
+    fn why_not(&self, i: usize, version: &Version, python: Python) -> Option<String> {
+        let Member { host, .. } = &self.members[i];
+        let platform = host.system.platform;
+        if let Some(why) = self.excluded_by(i, version, python) {
+            return Some(why);
         }
         if let Some(last) = self.registry.newest_release("torch", platform).filter(|last| last < version) {
             return Some(format!("the last torch for {platform} is {last}"));

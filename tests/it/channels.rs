@@ -602,7 +602,7 @@ fn conda_steps_back_for_pypi() {
             let own = packages.filter(|package| package["name"].as_str() == Some(locked.0));
             own.filter_map(|package| package["version"].as_str().map(str::to_owned)).collect()
         };
-        assert_eq!(named("conda"), [locked.1], "{}", run.shown());
+        assert_eq!(named("conda-package"), [locked.1], "{}", run.shown());
         assert!(named("package").is_empty(), "conda has it: {}", run.shown());
         context.run(&["resolve", "--locked"]).expect(0);
     }

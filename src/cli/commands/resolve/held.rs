@@ -34,9 +34,13 @@ pub(super) fn read_lock(
         return Ok(Some(lockfile::merged(ours, &theirs)));
     }
     if args.force {
-        let is_edited = matches!(error, lockfile::LockError::Edited) && !args.redetect;
+        let is_edited = !args.redetect && !matches!(error, lockfile::LockError::Newer { .. });
         let kept = is_edited.then(|| lockfile::machines_of_edited(&text)).flatten();
-        let what = if kept.is_some() { ", for the machine and with the options that it names" } else { "" };
+        let what = match &kept {
+            Some(_) => ", for the machine and with the options that it names",
+            None if is_edited => "; its machine and options cannot be read, so they are those of this run",
+            None => "",
+        };
         printer.warning(&format!("{error}; it will be replaced{what}"));
         return Ok(kept);
     }

@@ -136,8 +136,10 @@ fn compared_with_itself(check: &Check<'_>) -> Option<String> {
 /// What a current lock was compared with.
 fn current(check: &Check<'_>) -> String {
     let mut text = "the lock is current".to_owned();
-    if let [file, ..] = check.project.reads.as_slice() {
-        text.push_str(&format!(" for {}", clean(&file.display().to_string(), 100)));
+    let reads: Vec<String> =
+        check.project.reads.iter().map(|file| clean(&file.display().to_string(), 100)).collect();
+    if !reads.is_empty() {
+        text.push_str(&format!(" for {}", reads.join(" and ")));
     } else if has_no_manifest(check) {
         text.push_str(" for its own request: no manifest is here to compare it with");
     }

@@ -29,7 +29,7 @@ use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
-use crate::model::request::Preferences;
+use crate::model::request::{Preferences, PythonAllowed};
 use crate::probe::{pythons, system};
 use crate::solver::JointAnswer;
 
@@ -176,13 +176,16 @@ pub(super) fn run_in(
     let (own_platform, installed) = (system().platform, OnceCell::new());
     let preferences = |machine: &Machine| {
         let mut preferences = held::preferences(old.as_ref(), &machine.name, args, &request);
-        let names_python = machine.python.is_some() || request.python.is_some();
+        let asked = machine.python.as_ref().or(request.python.as_ref());
+        let names_python = asked.is_some_and(|asked| matches!(asked.allowed, PythonAllowed::Exact(_)));
         // This machine, or one without a GPU such as this may be.
         let may_be_here = match request.targets.is_empty() {
             true => args.host.may_be_this_machine(),
             false => machine.host.has_no_gpu() && machine.host.system.platform == own_platform,
         };
-        if !names_python && owner.is_none() && may_be_here && !machine.kept {
+        // A machine without a GPU that the lock holds may be this one as well.
+        let is_other = machine.kept && !machine.host.has_no_gpu();
+        if !names_python && owner.is_none() && may_be_here && !is_other {
             preferences.installed = installed.get_or_init(|| owner::with_places(pythons::series)).clone();
         }
         if owner.is_some() {

@@ -244,6 +244,6 @@ impl OfPixi<'_> {
         }
         printer.out("");
         printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&written.join(", "), 15)));
-        printer.out(&format!("{}envlock sync", label(printer, "next")));
+        printer.out(&format!("{}{}", label(printer, "next"), printer.command("envlock sync")));
     }
 }

@@ -181,7 +181,7 @@ impl Told<'_> {
         };
         printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&files, 15)));
         if self.owner.is_some() && !self.is_dry {
-            printer.out(&format!("{}envlock sync", label(printer, "next")));
+            printer.out(&format!("{}{}", label(printer, "next"), printer.command("envlock sync")));
         }
         for solution in self.solutions {
             let other = self.python.filter(|(own, _)| own.minor != solution.python.minor);
@@ -194,6 +194,10 @@ impl Told<'_> {
         }
         if self.written.iter().any(|w| w == files::ENVIRONMENT) {
             for (i, command) in self.next().iter().enumerate() {
+                let command = match command.strip_prefix("or ") {
+                    Some(other) => format!("or {}", printer.command(other)),
+                    None => printer.command(command),
+                };
                 printer.out(&format!("{}{command}", label(printer, if i == 0 { "next" } else { "" })));
             }
         }
@@ -323,6 +327,9 @@ fn why_python(
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
+        Some(asked) if preferences.installed.contains(&solution.python.minor) => {
+            format!("newest of {} that is installed here and has wheels for all packages", asked.text)
+        }
         Some(asked) if has_builds => format!("newest of {} without further builds from source", asked.text),
         None if preferences.installed.contains(&solution.python.minor) => {
             "newest that is installed here and has wheels for all packages".to_owned()

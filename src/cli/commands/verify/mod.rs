@@ -382,8 +382,14 @@ pub(super) fn judge(
         }
     }
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
-    let mut installed =
-        inspect::read(place.tree, question.prefix, depth).map_err(|e| CliError::input(e.to_string()))?;
+    let mut installed = inspect::read(place.tree, question.prefix, depth).map_err(|error| match &error {
+        inspect::PrefixError::NoFolder(_) if place.is_here() && !question.prefix.exists() => {
+            let prefix = shell_word(&question.prefix.display().to_string());
+            CliError::new(Failure::Environment, format!("{error}"))
+                .hint(format!("`envlock sync --prefix {prefix}` makes it"))
+        }
+        _ => CliError::input(error.to_string()),
+    })?;
     let variable = |name: &str| place.variable(name);
     installed.pytorch_index = settings::pytorch_index();
     let editable = || installed.editable_of(&project.folder).map(str::to_owned);

@@ -326,7 +326,7 @@ fn driver_reason(
         (Some(DriverMode::Compatibility), Some(_)) => format!(
             "by minor-version compatibility (driver >= {floor}), which is normal; only PTX that this CUDA makes needs driver >= {native_driver}"
         ),
-        (Some(DriverMode::Native), _) => format!("native: your driver is {native_driver} or newer"),
+        (Some(DriverMode::Native), _) => format!("native: driver >= {native_driver}"),
         _ if host.has_no_gpu() => "unused: no GPU".to_owned(),
         _ if envelope.driver.is_none() => "the lowest driver is not known".to_owned(),
         _ if native.is_none() => format!("needs driver >= {floor}; the native driver is not known"),
@@ -364,7 +364,7 @@ pub(super) fn runs_on(envelope: &Envelope) -> String {
 
 /// A shortened source; the registry has the full text.
 pub(super) fn short_source(source: &str) -> String {
-    const LINE: usize = 70;
+    const LINE: usize = 90;
     let first = source.split([';', '(']).next().unwrap_or(source);
     let first = crate::model::text::clean(first.trim(), 400);
     // At most a line, and whole words.

@@ -385,8 +385,7 @@ pub(super) fn judge(
     let mut installed = inspect::read(place.tree, question.prefix, depth).map_err(|error| match &error {
         inspect::PrefixError::NoFolder(_) if place.is_here() && !question.prefix.exists() => {
             let prefix = shell_word(&question.prefix.display().to_string());
-            CliError::new(Failure::Environment, format!("{error}"))
-                .hint(format!("`envlock sync --prefix {prefix}` makes it"))
+            CliError::input(error.to_string()).hint(format!("`envlock sync --prefix {prefix}` makes it"))
         }
         _ => CliError::input(error.to_string()),
     })?;

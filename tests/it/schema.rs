@@ -1,6 +1,7 @@
 //! `schema`: what envlock writes and what its documentation shows is valid by the schemas; where check-jsonschema is named
 //! (`ENVLOCK_TEST_JSONSCHEMA`), by a real validator too.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -106,4 +107,21 @@ fn what_is_written_has_the_keys_of_its_schema() {
         context.write("bad.toml", text);
         assert!(!check(schema, &["bad.toml"]).status.success(), "{text}");
     }
+    // The editor's checker of TOML files, beside it.
+    let taplo = Path::new(&program).with_file_name("taplo");
+    if !taplo.is_file() {
+        return skipped("no taplo beside check-jsonschema");
+    }
+    let check = |file: &str| {
+        let schema = format!("file://{}", context.project().join("manifest.schema.json").display());
+        let mut command = Command::new(&taplo);
+        command.current_dir(context.project()).args(["check", "--schema", &schema, file]);
+        command.output().unwrap()
+    };
+    for file in ["shown.manifest.toml", "uncommented.manifest.toml"] {
+        let done = check(file);
+        assert!(done.status.success(), "{file}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    context.write("bad.toml", "[stack]\ntorch = 2\n");
+    assert!(!check("bad.toml").status.success());
 }

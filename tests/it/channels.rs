@@ -332,6 +332,31 @@ fn tables_that_are_refused() {
     assert!(run.flat().contains("`ENVLOCK_CONDA_CHANNEL_ALIAS` names a mirror"), "{}", run.shown());
 }
 
+/// A lock of format 1 becomes one of format 2 with conda packages, keeps its versions, and goes back.
+#[test]
+fn a_lock_takes_conda_packages_and_loses_them() {
+    let world = world();
+    let context = &world.context;
+    let format = || {
+        let lock: toml::Table = context.read("envlock.lock").parse().unwrap();
+        lock["format"].as_str().unwrap().to_owned()
+    };
+    world.resolve("\"tqdm\", \"numpy<2\"", "", &[]).expect(0);
+    let first = context.read("envlock.lock");
+    assert!(format().starts_with("1."), "{first}");
+    world.manifest("\"tqdm\", \"numpy<2\"", "\"libjpeg-turbo\"");
+    context.run(&["resolve", "--locked"]).expect(1);
+    context.run(&["resolve"]).expect(0);
+    assert_eq!(format(), "2.0.0");
+    assert!(context.read("envlock.lock").contains("name = \"numpy\"\nversion = \"1.26.4\""));
+    context.run(&["resolve", "--locked"]).expect(0);
+    world.manifest("\"tqdm\", \"numpy<2\"", "");
+    context.run(&["resolve", "--locked"]).expect(1);
+    context.run(&["resolve"]).expect(0);
+    assert!(format().starts_with("1.") && world.conda().is_empty(), "{}", context.read("envlock.lock"));
+    context.run(&["resolve", "--locked"]).expect(0);
+}
+
 /// A forged lock does not pass, although its checksum is right.
 #[test]
 fn conda_packages_that_nobody_asked_for_are_told() {

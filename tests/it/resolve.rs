@@ -1268,5 +1268,14 @@ fn init_from_the_locks_of_pixi_and_conda_lock() {
             ["\"einops==0.8.1\",", "\"numpy==2.2.6\",", "\"requests==2.31.0\","],
             "{file}: {text}"
         );
+        if cfg!(feature = "conda") {
+            context.run(&["init", "--force", "--conda", "--from", file]).expect(0);
+            let text = context.read("envlock.toml");
+            let kept = text.split("[conda]").nth(1).unwrap_or_default();
+            assert!(
+                kept.contains("\"requests") && text.contains("source = \"conda-forge\""),
+                "{file}: {text}"
+            );
+        }
     }
 }

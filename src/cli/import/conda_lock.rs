@@ -14,7 +14,7 @@ use crate::foreign::{CondaRecord, ForeignLock, Tool};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::source::Source;
-use crate::model::text::clean;
+use crate::model::text::{clean, normalized_name};
 use crate::registry::STACK_PACKAGES;
 use crate::registry::conda_names::pypi_name;
 
@@ -31,8 +31,8 @@ pub(super) fn read(
     out: Imported,
     tool: Tool,
     file: &Path,
-    name: &str,
-    base: &Path,
+    (name, base): (&str, &Path),
+    part: CondaPart,
 ) -> Result<Imported, CliError> {
     let document = text(file)?;
     let lock = ForeignLock::parse(tool, &document).map_err(|error| {
@@ -52,16 +52,16 @@ pub(super) fn read(
     let stated_name = stated.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = match tool {
         Tool::Pixi => {
-            let optional = Optional { conda: CondaPart::Pypi, ..Optional::default() };
+            let optional = Optional { conda: part, ..Optional::default() };
             conda::pixi(out, &text(&stated)?, (&stated_name, base), &optional)?
         }
-        _ => conda::environment(out, &text(&stated)?, &stated_name, base, CondaPart::Pypi)?,
+        _ => conda::environment(out, &text(&stated)?, &stated_name, base, part)?,
     };
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut add = |name: String, version: Version| {
         if !is_of_a_build(&name) {
             // `+cu128` is chosen for the hardware.
-            versions.entry(name).or_default().insert(version.without_local().to_string());
+            versions.entry(normalized_name(&name)).or_default().insert(version.without_local().to_string());
         }
     };
     // A package has another version on another platform; envlock locks for Linux first.

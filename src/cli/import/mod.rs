@@ -157,7 +157,7 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
         (_, "txt" | "in") => requirements::read(out, file),
         (name, "lock") if lock::NAMES.contains(&name) => lock::read(out, file, name, &base, optional),
         (name, "lock" | "yml" | "yaml") if let Some(tool) = conda_lock::tool(name) => {
-            conda_lock::read(out, tool, file, name, &base)
+            conda_lock::read(out, tool, file, (name, &base), optional.conda)
         }
         ("pixi.toml", _) => conda::pixi(out, &text(file)?, (&name, &base), optional),
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),

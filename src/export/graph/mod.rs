@@ -105,7 +105,12 @@ impl Drawing {
         let in_stack = |name: &str| {
             target.frameworks.iter().any(|x| x.package == name)
                 || stack.is_some_and(|s| {
-                    s.framework == name || name == "triton" || s.companions.contains_key(name)
+                    let is_library =
+                        ["nvidia-cudnn-cu", "nvidia-nccl-cu"].iter().any(|of| name.starts_with(of));
+                    s.framework == name
+                        || name == "triton"
+                        || is_library && s.cuda.is_some()
+                        || s.companions.contains_key(name)
                 })
         };
         let mut order: Vec<(usize, &str)> =

@@ -114,7 +114,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
             folder: &project.folder,
         };
         if args.dry_run {
-            if lock.targets.len() > 1 {
+            if lock.targets.len() > 1 && args.target.is_none() {
                 printer.note(&format!("the target is `{}`; `--target` names another one", target.name));
             }
             match half.as_ref().filter(|half| !half.steps.is_empty()) {

@@ -130,7 +130,7 @@ pub fn driver_too_new(what: &DriverTooNew) -> Finding {
 /// The driver runs the stack by minor-version compatibility.
 pub fn compatibility_mode(driver: &DottedVersion, native: &DottedVersion) -> Finding {
     let text = format!(
-        "minor-version compatibility: driver {driver} is below {native}; machine code runs, PTX from this toolkit does not"
+        "minor-version compatibility, which is normal: driver {driver} is below {native}, which only PTX that this CUDA makes needs"
     );
     finding(Code::CompatibilityMode, Severity::Info, text)
 }

@@ -453,8 +453,9 @@ fn sync_makes_both_halves() {
     assert!(run.flat().contains("next envlock export conda-explicit -o"), "{}", run.shown());
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
     let log = context.dir.path().join("client.log");
+    // py-rattler was seen to wait for minutes, rarely: then it is started again.
     let client = format!(
-        "what=$1\necho \"$*\" >> '{}'\nwhile [ $# -gt 0 ]; do case $1 in -p) prefix=$2;; --file) list=$2;; esac; shift; done\nexec '{}' '{}' $what \"$list\" \"$prefix\"\n",
+        "what=$1\necho \"$*\" >> '{}'\nwhile [ $# -gt 0 ]; do case $1 in -p) prefix=$2;; --file) list=$2;; esac; shift; done\nset -- '{}' '{}' $what \"$list\" \"$prefix\"\n/usr/bin/timeout 30 \"$@\" || exec \"$@\"\n",
         log.display(),
         Path::new(&python).display(),
         program.display()
@@ -479,16 +480,45 @@ fn sync_makes_both_halves() {
     assert!(installed.contains(&"tool".into()) && installed.contains(&"beta".into()), "{plan}");
     assert_eq!(said(), "", "a dry run runs nothing");
 
+    // A client that makes nothing, and one that fails on the way: the next run completes it.
+    let client_is = |text: &str| super::cluster::script(&folder.join("micromamba"), text);
+    client_is("exit 0");
+    let run = context.run(&["sync", "--smoke", "off"]).expect(2);
+    assert!(run.flat().contains("micromamba ended without an error, and `"), "{}", run.shown());
+    client_is("mkdir -p .envlock/env/bin; exit 1");
+    let run = context.run(&["sync", "--smoke", "off"]).expect(2);
+    assert!(run.flat().contains("the environment could not be made"), "{}", run.shown());
+    client_is(&client);
+
     let run = context.run(&["sync", "--smoke", "off"]).expect(0);
     assert!(run.flat().contains("6 of 6 as locked"), "{}", run.shown());
     assert!(said().starts_with("create --yes -p .envlock/env --file"), "{}", said());
     assert_eq!(context.read(".envlock/.gitignore"), "*\n");
+    assert!(
+        context.exists(".envlock/env/.envlock/made-by-sync")
+            && !context.exists(".envlock/.env.envlock-making")
+    );
     // There is nothing to do now, and no environment has to be named or activated.
     let run = context.run(&["sync", "--dry-run"]).expect(0);
     assert!(run.stdout.contains("nothing to do"), "{}", run.shown());
     context.run(&["verify", "--smoke", "off"]).expect(0);
     let run = context.run(&["run", "--", "python", "-c", "import alpha, beta; print('both')"]).expect(0);
     assert!(run.stdout.contains("both"), "{}", run.shown());
+    // A venv that is active has no conda packages.
+    context.set("VIRTUAL_ENV", "/nowhere");
+    context.run(&["verify", "--smoke", "off"]).expect(0);
+    context.unset("VIRTUAL_ENV");
+    // A Python that is gone is conda's to bring back.
+    let python = context.project().join(".envlock/env/bin/python");
+    let moved = context.project().join(".envlock/moved");
+    std::fs::rename(&python, &moved).unwrap();
+    let run = context.run(&["sync", "--dry-run"]).expect(0);
+    assert!(
+        run.flat().contains("micromamba install --yes") && !run.flat().contains("venv"),
+        "{}",
+        run.shown()
+    );
+    std::fs::rename(&moved, &python).unwrap();
     // A record that is gone is a package to install; the others stay.
     let record = context.project().join(".envlock/env/conda-meta/tool-2.0-0.json");
     std::fs::remove_file(&record).unwrap();

@@ -59,8 +59,11 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     let mut text = manifest_text::of(from, &folder, &own);
     let before = if args.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
     // A file of conda's says what comes from conda.
-    let states_conda = args.conda || args.pypi || args.from.as_deref().is_some_and(is_of_conda);
+    let states_conda = args.pypi || args.from.as_deref().is_some_and(is_of_conda);
     let kept = keep_tables(&mut text, &before, has_name, states_conda);
+    if states_conda && takes_conda(&before) {
+        printer.note("not kept from the envlock.toml before: [conda] and `source`, which this file decides");
+    }
     if !kept.is_empty() {
         printer.note(&format!("kept from the envlock.toml before: {}", kept.join(", ")));
     }
@@ -132,6 +135,12 @@ fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer)
     }
     printer.hint("run `envlock resolve`");
     Ok(exit::YES)
+}
+
+/// Whether a manifest takes packages from conda channels.
+fn takes_conda(manifest: &str) -> bool {
+    let Ok(old) = manifest.parse::<toml_edit::DocumentMut>() else { return false };
+    old.contains_key("conda") || old.get("stack").is_some_and(|stack| stack.get("source").is_some())
 }
 
 /// Whether a file lists packages of conda: an environment file, a manifest or lock of pixi, a lock of conda-lock.

@@ -38,8 +38,8 @@ pub(super) fn read_lock(
         let kept = is_edited.then(|| lockfile::machines_of_edited(&text)).flatten();
         let what = match &kept {
             Some(_) => ", for the machine and with the options that it names",
-            None if is_edited => "; its machine and options cannot be read, so they are those of this run",
-            None => "",
+            None if args.redetect => "",
+            None => "; its machine and options are not kept",
         };
         printer.warning(&format!("{error}; it will be replaced{what}"));
         return Ok(kept);

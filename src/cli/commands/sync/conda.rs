@@ -17,6 +17,7 @@ use crate::cli::write;
 use crate::export;
 use crate::inspect::Environment;
 use crate::lockfile::Target;
+use crate::model::source::CondaPackage;
 use crate::probe::conda::{self, CondaProgram};
 use crate::probe::pythons;
 use crate::sync::{Changes, Place, Step, Talk, conda_changes, conda_steps};
@@ -33,7 +34,11 @@ pub(super) struct Half {
     program: Option<CondaProgram>,
     /// The explicit file and its text.
     list: (PathBuf, String),
+    /// The packages of the lock.
+    locked: Vec<CondaPackage>,
     is_new: bool,
+    /// Whether this run makes it, or completes what an earlier one began.
+    is_ours: bool,
 }
 
 /// Compares conda's half of an environment with a target that has conda packages.
@@ -51,7 +56,9 @@ pub(super) fn half(
     let prefix = &environment.prefix;
     let is_new = !prefix.join("conda-meta").is_dir();
     let is_empty = std::fs::read_dir(prefix).is_ok_and(|mut entries| entries.next().is_none());
-    if is_new && !is_empty && fs_err::symlink_metadata(prefix).is_ok() {
+    // An earlier run was interrupted while the client made it.
+    let is_unfinished = place::making(prefix).is_file();
+    if is_new && !is_empty && !is_unfinished && fs_err::symlink_metadata(prefix).is_ok() {
         return Err(CliError::new(
             Failure::Installer,
             format!(
@@ -68,9 +75,22 @@ pub(super) fn half(
     let own = place::own_folder(&project.folder)?;
     let list = place::from_here(own.join(LIST));
     let removes = args.exact || place::is_ours(prefix, project);
-    let changes = conda_changes(&target.conda, &records(prefix), removes);
-    let half =
-        Half { environment, changes, steps: Vec::new(), program: None, list: (list, String::new()), is_new };
+    let mut changes = conda_changes(&target.conda, &records(prefix), removes);
+    // A record without its program.
+    let locks_python = target.conda.iter().any(|package| package.name == "python");
+    if !is_new && locks_python && !changes.puts("python") && !pythons::interpreter(prefix).exists() {
+        changes.replace.push("python".to_owned());
+    }
+    let half = Half {
+        environment,
+        changes,
+        steps: Vec::new(),
+        program: None,
+        list: (list, String::new()),
+        locked: target.conda.clone(),
+        is_new,
+        is_ours: is_new || is_unfinished,
+    };
     if half.changes.is_empty() {
         return Ok(half);
     }
@@ -134,13 +154,33 @@ impl Half {
         // As a venv of uv has it: what is below is not for version control.
         write::replace(&folder.join(".gitignore"), "*\n")?;
         write::replace_private(list, text)?;
+        let prefix = &self.environment.prefix;
+        let making = place::making(prefix);
+        if self.is_new {
+            if let Some(folder) = making.parent() {
+                fs_err::create_dir_all(folder)?;
+            }
+            write::replace(&making, "")?;
+        }
         for step in &self.steps {
             start::run(start::command(&step.command), step, program.name, printer)?;
         }
-        let prefix = &self.environment.prefix;
-        if self.is_new {
+        let left = conda_changes(&self.locked, &records(prefix), !self.changes.remove.is_empty());
+        if let Some(name) = left.install.iter().chain(&left.replace).chain(&left.remove).next() {
+            return Err(CliError::new(
+                Failure::Installer,
+                format!(
+                    "{} ended without an error, and `{name}` is not in `{}` as it is locked",
+                    program.name,
+                    prefix.display()
+                ),
+            )
+            .hint(format!("its records are in `{}`", prefix.join("conda-meta").display())));
+        }
+        if self.is_ours {
             fs_err::create_dir_all(prefix.join(OWN_FOLDER))?;
             write::replace(&prefix.join(OWN_FOLDER).join(MARK), &mark_of(&project.folder))?;
+            let _ = fs_err::remove_file(&making);
         }
         if !printer.json {
             let Changes { install, replace, remove, .. } = &self.changes;

@@ -88,7 +88,10 @@ pub(super) fn find(
         _ => None,
     };
     match fault {
-        Some(_) if is_ours => to_make(args, target, others, prefix, chosen, true),
+        // An environment of conda is conda's to make.
+        Some(_) if is_ours && !prefix.join("conda-meta").is_dir() => {
+            to_make(args, target, others, prefix, chosen, true)
+        }
         Some(fault) => Err(not_usable(&prefix, &fault)),
         None => Ok(Found {
             place: Place { prefix, python, make: None },

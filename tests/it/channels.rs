@@ -402,7 +402,13 @@ pub fn rattler() -> Option<std::ffi::OsString> {
 /// Runs `channel.py`; `None`: this Python cannot be packed.
 fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
-    let output = Command::new(python).arg(program).args(arguments).output().unwrap();
+    // py-rattler was seen to wait for minutes, rarely: then it is started again.
+    let once = || {
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(python).arg(&program).args(arguments).output().unwrap()
+    };
+    let output = (0..3).map(|_| once()).find(|output| output.status.code() != Some(124));
+    let output = output.expect("py-rattler ended within a minute");
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.code() == Some(3) {
         skipped(&said);

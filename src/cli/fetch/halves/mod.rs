@@ -207,7 +207,14 @@ impl Session<'_> {
                 open => return Ok(OfPython::Open(open)),
             };
             // It is chosen over both halves: the channels may not have another one.
-            conflict.would_work_if.retain(|way| !matches!(way.change, Change::Python(_)));
+            conflict.would_work_if.retain(|way| !changes_python(&way.change));
+            conflict.resolves_all.retain(|way| !changes_python(&way.change));
+            // Nobody asked for the Python that is tried.
+            let is_tried = |reason: &Reason| {
+                let is_asked = matches!(&reason.kind, ReasonKind::Asked { origin: Origin::Question, .. });
+                is_asked && reason.parties.contains(&Party::Python)
+            };
+            conflict.reasons.retain(|reason| !is_tried(reason));
             let parties: BTreeSet<&str> =
                 conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str).collect();
             let named: Vec<&(Version, &CondaPackage)> =
@@ -456,6 +463,15 @@ fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPacka
             Some((pypi_name(&package.channel, &package.name)?, (package.version.parse().ok()?, package)))
         })
         .collect()
+}
+
+/// Whether a change names a Python.
+fn changes_python(change: &Change) -> bool {
+    match change {
+        Change::Python(_) => true,
+        Change::Together(changes) => changes.iter().any(changes_python),
+        _ => false,
+    }
 }
 
 /// That conda installs a package, and for which package that it is asked for.

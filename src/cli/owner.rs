@@ -10,7 +10,7 @@ use super::files;
 use super::settings::{self, Project};
 use super::workspace::Workspace;
 use crate::foreign::{ForeignLock, Tool, judge, own_name};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
@@ -55,11 +55,15 @@ pub(super) fn environment(folder: &Path) -> PathBuf {
     }
 }
 
-/// Whether the lock in a folder has conda packages. One that cannot be read is told elsewhere.
+/// Whether the lock in a folder has conda packages.
 fn has_conda_packages(folder: &Path) -> bool {
     let text = files::read(&folder.join(files::LOCK)).ok().flatten();
-    let lock = text.and_then(|text| crate::lockfile::parse(&text).ok());
-    lock.is_some_and(|lock| lock.targets.iter().any(|target| !target.conda.is_empty()))
+    text.is_some_and(|text| lockfile::has_conda_packages(&text))
+}
+
+/// Reads variables to choose an environment by. An active venv is none for conda packages.
+pub(super) fn variable_of(of_conda: bool) -> impl Fn(&str) -> Option<String> {
+    move |name: &str| std::env::var(name).ok().filter(|_| !of_conda || name != "VIRTUAL_ENV")
 }
 
 /// The program of a tool.

@@ -16,6 +16,14 @@ use crate::model::solution::ChosenPackage;
 use crate::model::source::{CondaPackage, Source};
 use crate::model::text::toml_string as quote;
 
+/// The heading of a conda package.
+const CONDA_PACKAGE: &str = "[[conda-package]]";
+
+/// Whether a lock has conda packages, by its headings: a command that chooses an environment does not parse it twice.
+pub fn has_conda_packages(text: &str) -> bool {
+    text.lines().any(|line| line == CONDA_PACKAGE)
+}
+
 /// The key of the checksum line. The checksum covers everything after this line.
 pub(super) const CHECKSUM_KEY: &str = "checksum = ";
 
@@ -283,7 +291,7 @@ fn render_package(out: &mut String, p: &ChosenPackage, targets: Option<Vec<&str>
 }
 
 fn render_conda_package(out: &mut String, p: &CondaPackage, targets: Option<Vec<&str>>) {
-    out.push_str("\n[[conda-package]]\n");
+    let _ = writeln!(out, "\n{CONDA_PACKAGE}");
     for (key, value) in [
         ("name", &p.name),
         ("version", &p.version),

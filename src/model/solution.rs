@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use super::capability::{CodeTargets, ComputeCapability, Via};
 use super::choice::Choice;
-use super::conflict::Conflict;
+use super::conflict::{Change, Conflict, Party, WayOut};
 use super::evidence::Evidence;
+use super::level::Level;
 use super::part::Part;
 use super::patches::Patches;
 use super::platform::Platform;
 use super::source::{CondaPackage, Source, SourceBuild};
-use super::version::DottedVersion;
+use super::version::{DottedVersion, cuda_short};
 use super::wheel::Python;
 
 /// The result of one call of the solver.
@@ -88,6 +89,23 @@ pub struct Solution {
     pub known_failures: Vec<Note>,
     /// Requested packages that are far behind their newest release, and who keeps them there.
     pub behind: Vec<Note>,
+}
+
+impl Solution {
+    /// A change that leads here, as a way out of a conflict.
+    pub fn reached_by(&self, change: Change, party: Party, level: Level) -> WayOut {
+        let mut stack = BTreeMap::from([("python".to_owned(), self.python.to_string())]);
+        let mut gives = format!("Python {}", self.python);
+        if let Some(own) = &self.stack {
+            stack.insert(own.framework.clone(), own.version.to_string());
+            stack.insert("variant".to_owned(), own.variant.clone());
+            stack.extend(own.cuda.iter().map(|cuda| ("cuda".to_owned(), cuda_short(cuda))));
+            stack.extend(own.cudnn.iter().map(|cudnn| ("cudnn".to_owned(), cudnn.to_string())));
+            stack.extend(own.companions.iter().map(|(name, version)| (name.clone(), version.to_string())));
+            gives = format!("{} {} {}", own.framework, own.version, own.variant);
+        }
+        WayOut { change, party, level, stack, release: None, set: None, gives, is_provisional: false }
+    }
 }
 
 /// A note about a solution.

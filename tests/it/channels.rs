@@ -628,6 +628,7 @@ fn conda_steps_back_for_pypi() {
     let python: &[&str] = &["python"];
     let (_folder, channels) = generated(&[
         ("python", "3.12.4", &[]),
+        ("python", "3.13.1", &[]),
         ("pip", "25.0", python),
         ("numpy", "1.26.4", python),
         ("numpy", "2.1.3", python),
@@ -643,6 +644,7 @@ fn conda_steps_back_for_pypi() {
         ("pypi", wheel("lovis4u", "0.0.13").needs("pyhmmer")),
         ("pypi", wheel("pyhmmer", "0.1.4")),
         ("pypi", wheel("packaging", "23.2")),
+        ("pypi", wheel("only-12", "1.0").tags("cp312-cp312-manylinux_2_17_x86_64").needs("packaging>=99")),
     ];
     let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let mut context = TestContext::with_index(&index);
@@ -675,6 +677,17 @@ fn conda_steps_back_for_pypi() {
     let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(1);
     assert!(
         run.flat().contains("is installed by conda for xarray, which `[conda]` asks for"),
+        "{}",
+        run.shown()
+    );
+    // A Python that was only tried is no request, and what every Python has as a cause is told.
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = [\"only-12\"]\n[conda]\ndependencies = [\"numpy\"]\n",
+    );
+    let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(1);
+    assert!(
+        run.flat().contains("packaging>=99") && !run.flat().contains("you require Python"),
         "{}",
         run.shown()
     );

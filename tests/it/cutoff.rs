@@ -53,8 +53,14 @@ fn a_file_uploaded_later_is_no_candidate() {
         let lock = context.read("envlock.lock");
         assert!(lock.contains("\"option exclude-newer 2025-0"), "{lock}");
     }
-    // A lock of one run's option is current without it.
+    // A lock of one run's option is current without it, and a later run keeps it.
     context.run(&["resolve", "--locked"]).expect(0);
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"demo\"]\n");
+    let machine = ["resolve", "--force", "--gpu", "none", "--python", "3.12"];
+    context.run(&[&machine[..], &["--exclude-newer", "2025-04-30"]].concat()).expect(0);
+    let run = context.run(&["resolve", "--upgrade"]).expect(0);
+    assert!(run.flat().contains("--exclude-newer 2025-04-30 kept from the lock"), "{}", run.shown());
+    assert!(run.flat().contains("demo 1.5"), "{}", run.shown());
 }
 
 #[test]

@@ -84,6 +84,12 @@ fn an_installed_python_is_taken() {
     let (series, run) = python(&["--gpu", "none"]);
     assert_eq!(series, "3.12");
     assert!(run.flat().contains("newest that is installed here"), "{}", run.shown());
+    // So it is within a range, and when everything is chosen again.
+    let (series, run) = python(&["--gpu", "none", "--python", ">=3.11"]);
+    assert_eq!(series, "3.12");
+    assert!(run.flat().contains("newest of >=3.11 that is installed here"), "{}", run.shown());
+    let run = context.run(&["resolve", "--upgrade"]).expect(0);
+    assert!(run.flat().contains("python 3.12"), "{}", run.shown());
     // Another machine has what it has.
     assert_ne!(python(&["--gpu", "A100", "--driver", "535.129.03"]).0, "3.12");
     assert_ne!(python(&["--gpu", "none", "--python", ">=3.13"]).0, "3.12");
@@ -272,4 +278,96 @@ fn ways_out_without_an_answer_of_the_pytorch_index() {
     assert!(run.flat().contains("without an answer of the index"), "{}", run.shown());
     assert!(run.flat().contains("torch 2.10.0 and torchvision 0.25.0"), "{}", run.shown());
     assert!(!run.flat().contains("+cu129"), "{}", run.shown());
+}
+
+/// Several files are named, all of them; an exported check has the one that the lock answers, whatever its name.
+#[test]
+fn several_requirements_files() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    context.write("requirements.txt", "six\n");
+    context.write("requirements-dev.txt", "-r requirements.txt\nidna\n");
+    let lock = |files: &[&str]| {
+        let files: Vec<&str> = files.iter().flat_map(|file| ["-r", file]).collect();
+        context
+            .run(&[&["resolve", "--force", "--gpu", "none", "--only-index", "pypi"], &files[..]].concat())
+            .expect(0);
+        context.run(&[&["resolve", "--locked"], &files[..]].concat()).expect(0)
+    };
+    let run = lock(&["requirements.txt", "requirements-dev.txt"]);
+    assert!(run.flat().contains("current for requirements.txt and requirements-dev.txt"), "{}", run.shown());
+    lock(&["requirements-dev.txt"]);
+    let workflow = context.run(&["export", "github"]).expect(0).stdout;
+    assert!(workflow.contains("resolve --locked -r requirements-dev.txt"), "{workflow}");
+    context.write("requirements-dev.txt", "inference\n");
+    let run = context.run(&["export", "github"]).expect(0);
+    assert!(!run.stdout.contains(" -r ") && run.stderr.contains("answers none"), "{}", run.shown());
+}
+
+/// A version that was changed by hand leaves the machine and the options, which `--force` keeps.
+#[test]
+fn a_lock_with_a_version_changed_by_hand_keeps_its_machine() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"six\"]\n");
+    let machine = ["--gpu", "A100", "--driver", "535.129.03", "--python", "3.12", "--only-index", "pypi"];
+    context.run(&[&["resolve"], &machine[..]].concat()).expect(0);
+    let lock = context.read("envlock.lock");
+    for (from, to) in [("version = \"1.17.0\"", "version = \"1.16.0\""), ("six-1.17.0", "six-1.18.0")] {
+        context.write("envlock.lock", &lock.replacen(from, to, 1));
+        context.run(&["resolve"]).expect(2);
+        let run = context.run(&["resolve", "--force"]).expect(0);
+        assert!(run.flat().contains("for the machine and with the options that it names"), "{}", run.shown());
+        assert_eq!(context.read("envlock.lock"), lock, "{from}");
+    }
+    context.write("envlock.lock", "neither a lock\n");
+    let run = context.run(&["resolve", "--force"]).expect(0);
+    assert!(run.flat().contains("its machine and options are not kept"), "{}", run.shown());
+}
+
+/// Conflict markers are named as such in the files that people merge.
+#[test]
+fn conflict_markers_in_files_that_people_merge() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    let sides = "<<<<<<< HEAD\n    \"six\",\n=======\n    \"idna\",\n>>>>>>> other\n";
+    context.write("envlock.toml", &format!("[project]\nname = \"x\"\ndependencies = [\n{sides}]\n"));
+    let run = context.run(&["resolve", "--gpu", "none"]).expect(2);
+    assert!(
+        run.flat().contains("envlock.toml:4: the file has conflict markers of a merge"),
+        "{}",
+        run.shown()
+    );
+    std::fs::remove_file(context.project().join("envlock.toml")).unwrap();
+    let manifest = "[project]\nname = \"x\"\nversion = \"1\"\ndependencies = [\"six\"]\n[tool.envlock]\n";
+    context.write("pyproject.toml", manifest);
+    context.write("uv.lock", &format!("version = 1\n{sides}"));
+    let run = context.run(&["resolve", "--gpu", "none"]).expect(2);
+    assert!(run.flat().contains("uv.lock` has conflict markers of a merge"), "{}", run.shown());
+    assert!(run.flat().contains("`git checkout --ours uv.lock`"), "{}", run.shown());
+}
+
+/// What a package imports and does not require bounds it, where it is installed: torch's extensions import `pkg_resources`.
+#[test]
+fn an_old_torch_keeps_the_setuptools_that_it_imports() {
+    let linux = |name: &str, version: &str| wheel(name, version).tags("cp310-cp310-manylinux_2_17_x86_64");
+    let mut all = vec![("pypi", linux("torch", "1.13.1")), ("pypi", linux("torch", "2.2.2"))];
+    for version in ["69.5.1", "70.3.0", "80.9.0", "84.0.0"] {
+        all.push(("pypi", wheel("setuptools", version)));
+    }
+    let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&index).with_shipped_registry();
+    for (torch, setuptools, locked) in
+        [("==1.13.1", "", "80.9.0"), ("==1.13.1", "<71", "69.5.1"), ("==2.2.2", "", "84.0.0")]
+    {
+        let text = format!(
+            "[project]\nname = \"x\"\ndependencies = [\"setuptools{setuptools}\"]\n[stack]\ntorch = \"{torch}\"\n"
+        );
+        context.write("envlock.toml", &text);
+        let options = ["--force", "--gpu", "none", "--python", "3.10", "--only-index", "pypi"];
+        let run = context.run(&[&["resolve"], &options[..]].concat()).expect(0);
+        let package = format!("name = \"setuptools\"\nversion = \"{locked}\"");
+        assert!(context.read("envlock.lock").contains(&package), "{torch}: {}", run.shown());
+        std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    }
 }

@@ -89,6 +89,18 @@ fn no_torch_for_all_targets() {
         run.shown()
     );
     assert!(run.flat().contains("torch 2.15.0+cu132 has no code for Tesla K80 (3.7)"), "{}", run.shown());
+    // What is written is the reason where it excludes the release, and what the lock holds is no limit of the request.
+    let old = "[target.old]\ngpus = [\"A100\"]\ndriver = \"580.65.06\"\npython = \"3.10\"\n";
+    let bounds = "constraints = [\"torch<2; python_version < '3.11'\"]\n[stack]";
+    context.write("envlock.toml", &manifest(&[new, old]).replacen("[stack]", bounds, 1));
+    let run = context.run(&[&arguments[..], &["--force"]].concat()).expect(0);
+    assert!(run.flat().contains("python_full_version < '3.11'` excludes it"), "{}", run.shown());
+    let run = context.run(&arguments).expect(0);
+    assert!(
+        !run.flat().contains("--upgrade=torch") && !run.flat().contains("no torch version"),
+        "{}",
+        run.shown()
+    );
     // One that cannot be served at all is named.
     context.write("envlock.toml", &manifest(&[new, kepler]).replace("\"*\"", "\">=2.5\""));
     let run = context.run(&[&arguments[..], &["--json"]].concat()).expect(1);

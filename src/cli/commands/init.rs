@@ -59,10 +59,13 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     let mut text = manifest_text::of(from, &folder, &own);
     let before = if args.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
     // A file of conda's says what comes from conda.
-    let states_conda = args.pypi || args.from.as_deref().is_some_and(is_of_conda);
+    let states_conda = args.pypi || args.from.as_deref().is_some_and(import::is_of_conda);
     let kept = keep_tables(&mut text, &before, has_name, states_conda);
-    if states_conda && takes_conda(&before) {
-        printer.note("not kept from the envlock.toml before: [conda] and `source`, which this file decides");
+    if states_conda {
+        let lost = conda_tables(&before);
+        if !lost.is_empty() {
+            printer.note(&format!("not kept from the envlock.toml before: {}", lost.join(", ")));
+        }
     }
     if !kept.is_empty() {
         printer.note(&format!("kept from the envlock.toml before: {}", kept.join(", ")));
@@ -137,16 +140,12 @@ fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer)
     Ok(exit::YES)
 }
 
-/// Whether a manifest takes packages from conda channels.
-fn takes_conda(manifest: &str) -> bool {
-    let Ok(old) = manifest.parse::<toml_edit::DocumentMut>() else { return false };
-    old.contains_key("conda") || old.get("stack").is_some_and(|stack| stack.get("source").is_some())
-}
-
-/// Whether a file lists packages of conda: an environment file, a manifest or lock of pixi, a lock of conda-lock.
-fn is_of_conda(file: &Path) -> bool {
-    let name = file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    name.ends_with(".yml") || name.ends_with(".yaml") || name.starts_with("pixi.")
+/// What a manifest says of conda channels.
+fn conda_tables(manifest: &str) -> Vec<&'static str> {
+    let Ok(old) = manifest.parse::<toml_edit::DocumentMut>() else { return Vec::new() };
+    let has_source = old.get("stack").is_some_and(|stack| stack.get("source").is_some());
+    let parts = [("[conda]", old.contains_key("conda")), ("`source`", has_source)];
+    parts.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }
 
 /// Adds what an earlier manifest says beyond the packages, which are read anew: its machines, indexes and settings. Returns

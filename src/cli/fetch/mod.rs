@@ -28,6 +28,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::request::{Preferences, Request, StatedMetadata};
 use crate::model::solution::{Answer, Need, Solution};
+use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
@@ -256,16 +257,21 @@ impl<'s> Session<'s> {
                     }
                     fetched
                 }
-                None => match self.fetch(&needs, &guess, told(bar, start, memory.searched(), &needs)) {
-                    Ok(fetched) => fetched,
-                    Err(error) => {
-                        bar.finish_and_clear();
-                        return match self.conflict_on_pypi_alone(asked)? {
-                            Some(conflict) => Ok(Answer::Conflict(conflict)),
-                            None => Err(index_error(&error, Some(request))),
-                        };
+                None => {
+                    if start.elapsed() > Duration::from_secs(1) {
+                        tell_search(bar, memory.searched(), &needs);
                     }
-                },
+                    match self.fetch(&needs, &guess, bar) {
+                        Ok(fetched) => fetched,
+                        Err(error) => {
+                            bar.finish_and_clear();
+                            return match self.conflict_on_pypi_alone(asked)? {
+                                Some(conflict) => Ok(Answer::Conflict(conflict)),
+                                None => Err(index_error(&error, Some(request))),
+                            };
+                        }
+                    }
+                }
             };
             self.keep(fetched, needs.into_iter().filter(|need| !silent.contains(need.index())));
         }
@@ -341,14 +347,11 @@ impl<'s> Session<'s> {
     }
 }
 
-/// What a solve of more than a second is searching: the first package that it needs to know more of.
-fn told<'b>(bar: &'b ProgressBar, start: Instant, python: Option<Python>, needs: &[Need]) -> &'b ProgressBar {
-    if let (Some(need), true) = (needs.first(), start.elapsed() > Duration::from_secs(1)) {
-        let (Need::Page { project, .. } | Need::Metadata { project, .. }) = need;
-        let python = python.map(|python| format!(" for Python {python}")).unwrap_or_default();
-        bar.set_message(format!("searching{python}: {}", crate::model::text::clean(project, 30)));
-    }
-    bar
+/// Says what is searched: the first package that the solver has to know more of.
+fn tell_search(bar: &ProgressBar, python: Option<Python>, needs: &[Need]) {
+    let Some(Need::Page { project, .. } | Need::Metadata { project, .. }) = needs.first() else { return };
+    let python = python.map(|python| format!(" for Python {python}")).unwrap_or_default();
+    bar.set_message(format!("searching{python}: {}", clean(project, 30)));
 }
 
 /// Moves a bar on from where it is: it counts the requests of all rounds, and never goes back.

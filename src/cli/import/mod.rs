@@ -147,6 +147,12 @@ impl Imported {
     }
 }
 
+/// Whether a file lists packages of conda: an environment file, a manifest or lock of pixi, a lock of conda-lock.
+pub(super) fn is_of_conda(file: &Path) -> bool {
+    let name = file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    name.ends_with(".yml") || name.ends_with(".yaml") || name.starts_with("pixi.")
+}
+
 /// Reads a file in the format that its name implies. `folder` is that of the manifest.
 pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Imported, CliError> {
     let out = Imported { folder: folder.to_owned(), ..Imported::default() };

@@ -11,7 +11,7 @@ use crate::cli::fetch::{self, Session};
 use crate::cli::settings::Project;
 use crate::compatibility::{Needs, Policy};
 use crate::model::conda::CONDA_FORGE;
-use crate::model::conflict::{Change, Conflict, Party, WayOut};
+use crate::model::conflict::{Change, Conflict, Party};
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::owner::Owner;
@@ -62,7 +62,7 @@ pub(super) fn offer(
         Ok(None) => return None,
         Err(_) => return Some(of_registry()),
     };
-    let way = way_out(&solution)?;
+    let way = solution.reached_by(Change::StackFrom(CONDA_FORGE.to_owned()), Party::Index, Level::Full);
     match conflict.also.is_empty() {
         true => conflict.would_work_if.push(way),
         false => conflict.resolves_all.push(way),
@@ -116,27 +116,4 @@ fn solve(
         JointAnswer::Solved(solutions) => Ok(solutions.into_iter().next()),
         JointAnswer::Conflict(_) | JointAnswer::TooLong => Ok(None),
     }
-}
-
-/// The change and what it gives.
-fn way_out(solution: &Solution) -> Option<WayOut> {
-    let own = solution.stack.as_ref()?;
-    let mut stack = BTreeMap::from([
-        (own.framework.clone(), own.version.to_string()),
-        ("variant".to_owned(), own.variant.clone()),
-        ("python".to_owned(), solution.python.to_string()),
-    ]);
-    stack.extend(own.cuda.iter().map(|cuda| ("cuda".to_owned(), cuda_short(cuda))));
-    stack.extend(own.cudnn.iter().map(|cudnn| ("cudnn".to_owned(), cudnn.to_string())));
-    stack.extend(own.companions.iter().map(|(name, version)| (name.clone(), version.to_string())));
-    Some(WayOut {
-        change: Change::StackFrom(CONDA_FORGE.to_owned()),
-        party: Party::Index,
-        level: Level::Full,
-        stack,
-        release: None,
-        set: None,
-        gives: format!("{} {} {}", own.framework, own.version, own.variant),
-        is_provisional: false,
-    })
 }

@@ -193,12 +193,10 @@ impl Told<'_> {
             }
         }
         if self.written.iter().any(|w| w == files::ENVIRONMENT) {
-            for (i, command) in self.next().iter().enumerate() {
-                let command = match command.strip_prefix("or ") {
-                    Some(other) => format!("or {}", printer.command(other)),
-                    None => printer.command(command),
-                };
-                printer.out(&format!("{}{command}", label(printer, if i == 0 { "next" } else { "" })));
+            for (i, next) in self.next().iter().enumerate() {
+                let or = if next.is_other { "or " } else { "" };
+                let what = label(printer, if i == 0 { "next" } else { "" });
+                printer.out(&format!("{what}{or}{}", printer.command(&next.command)));
             }
         }
         let packages = self.solutions.iter().flat_map(|solution| &solution.packages);
@@ -258,22 +256,29 @@ pub(super) fn note_limits(request: &Request, printer: &Printer) {
     }
 }
 
+/// A command that comes next.
+struct Next {
+    /// Whether it is instead of the ones before it.
+    is_other: bool,
+    command: String,
+}
+
 impl Told<'_> {
     /// The commands that install the answer, by what this person has.
-    fn next(&self) -> Vec<String> {
+    fn next(&self) -> Vec<Next> {
         let with_conda = |i: &usize| !self.solutions[*i].conda.is_empty();
         let of_conda: Vec<usize> = (0..self.solutions.len()).filter(with_conda).collect();
         let client = CondaClient::in_use(&|name| std::env::var_os(name));
         let has_client = owner::with_places(conda::program).is_some();
         let mut commands = Vec::new();
         if of_conda.first() != Some(&0) || has_client {
-            commands.push("envlock sync".to_owned());
+            commands.push(Next { is_other: false, command: "envlock sync".to_owned() });
         }
         if of_conda.is_empty()
             && let Some(client) = client
         {
             let command = client.create(&environment_name(self.project), files::ENVIRONMENT);
-            commands.push(format!("or {command}"));
+            commands.push(Next { is_other: true, command });
         }
         for i in of_conda {
             let target = match self.machines.len() {
@@ -282,16 +287,16 @@ impl Told<'_> {
             };
             match has_client {
                 true if i == 0 => {}
-                true => commands.push(format!("or envlock sync{target}")),
+                true => commands.push(Next { is_other: true, command: format!("envlock sync{target}") }),
                 // The explicit file consults no channel, and so no `defaults`.
                 false => {
-                    let or = if commands.is_empty() { "" } else { "or " };
+                    let is_other = !commands.is_empty();
                     let name = client.map_or("conda", CondaClient::name);
-                    commands.extend([
-                        format!("{or}envlock export conda-explicit{target} -o conda-explicit.txt"),
-                        format!("{name} create -p {CONDA_ENVIRONMENT} --file conda-explicit.txt"),
-                        format!("envlock sync --prefix {CONDA_ENVIRONMENT}{target}"),
-                    ]);
+                    let list = format!("envlock export conda-explicit{target} -o conda-explicit.txt");
+                    let create = format!("{name} create -p {CONDA_ENVIRONMENT} --file conda-explicit.txt");
+                    let sync = format!("envlock sync --prefix {CONDA_ENVIRONMENT}{target}");
+                    commands.push(Next { is_other, command: list });
+                    commands.extend([create, sync].map(|command| Next { is_other: false, command }));
                 }
             }
         }

@@ -51,6 +51,10 @@ pub(super) fn half(
     target: &Target,
     talk: Talk,
 ) -> Result<Half, CliError> {
+    if args.python.is_some() {
+        return Err(CliError::usage("`--python` is for a venv, and conda installs the Python of this lock")
+            .hint("remove `--python`; `envlock resolve --python 3.12` locks another one"));
+    }
     let environment = place::chosen(args, project, true)?;
     let environment = Environment { prefix: place::from_here(environment.prefix), ..environment };
     let prefix = &environment.prefix;
@@ -183,11 +187,7 @@ impl Half {
             let _ = fs_err::remove_file(&making);
         }
         if !printer.json {
-            let Changes { install, replace, remove, .. } = &self.changes;
-            let parts =
-                [("installed", install.len()), ("replaced", replace.len()), ("removed", remove.len())];
-            let parts: Vec<String> =
-                parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+            let parts = tell::counted(&self.changes);
             let seconds = start.elapsed().as_secs_f64();
             printer.out(&format!("{} with {} in {seconds:.1} s", parts.join(", "), program.name));
         }

@@ -77,6 +77,10 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
         false => Some(conda::half(args, &project, target, talk)?),
     };
     if let Some(half) = half.as_ref().filter(|_| !args.dry_run) {
+        if half.is_made() {
+            // What PyPI's half would refuse is refused before anything is installed.
+            check(&sync::changes(target, None, None), target, &project, args)?;
+        }
         half.execute(&project, start, printer)?;
     }
     // conda's half is there.

@@ -52,12 +52,7 @@ pub(super) fn find(
 ) -> Result<Found, CliError> {
     let Environment { prefix, chosen } = environment;
     let prefix = from_here(prefix);
-    let is_linked = fs_err::symlink_metadata(prefix.join(OWN_FOLDER)).is_ok_and(|m| !m.is_dir());
-    if is_linked {
-        let name = prefix.join(OWN_FOLDER);
-        return Err(CliError::new(Failure::Installer, format!("`{}` is not a folder", name.display()))
-            .hint("remove it: sync keeps its lists of packages there"));
-    }
+    own_folder(&prefix)?;
     // An earlier run was interrupted while it made the environment. What somebody put there since then is kept.
     if making(&prefix).is_file() && is_unfinished(&prefix) {
         return to_make(args, target, others, prefix, chosen, true);
@@ -109,12 +104,12 @@ pub(super) fn is_ours(prefix: &Path, project: &Project) -> bool {
     mark.is_some_and(|text| text == mark_of(&project.folder))
 }
 
-/// The folder of sync's own files in a project.
+/// The folder of sync's own files in an environment or a project.
 ///
 /// # Errors
 /// When something else is there, such as a link to another folder.
-pub(super) fn own_folder(project: &Path) -> Result<PathBuf, CliError> {
-    let folder = project.join(OWN_FOLDER);
+pub(super) fn own_folder(place: &Path) -> Result<PathBuf, CliError> {
+    let folder = place.join(OWN_FOLDER);
     match fs_err::symlink_metadata(&folder) {
         Ok(metadata) if !metadata.is_dir() => {
             Err(CliError::new(Failure::Installer, format!("`{}` is not a folder", folder.display()))
@@ -232,8 +227,7 @@ pub(super) fn from_here(path: PathBuf) -> PathBuf {
 /// The environment: the named one, the active one, or `.venv` beside the lock; for conda packages an environment of conda,
 /// which is `.envlock/env` there.
 pub(super) fn chosen(args: &SyncArgs, project: &Project, of_conda: bool) -> Result<Environment, CliError> {
-    // A venv has no conda packages.
-    let variable = |name: &str| std::env::var(name).ok().filter(|_| !of_conda || name != "VIRTUAL_ENV");
+    let variable = owner::variable_of(of_conda);
     let own = if of_conda { owner::CONDA_ENVIRONMENT } else { ".venv" };
     match Environment::choose(args.prefix.as_deref(), (&project.folder, Path::new(own)), &variable) {
         Ok(found) => {

@@ -108,15 +108,19 @@ impl Work<'_> {
     }
 }
 
+/// What was done, in numbers: `installed 3`, `removed 1`.
+pub(super) fn counted(changes: &Changes) -> Vec<String> {
+    let Changes { install, replace, remove, .. } = changes;
+    let parts = [("installed", install.len()), ("replaced", replace.len()), ("removed", remove.len())];
+    parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect()
+}
+
 /// Prints what was done.
 pub(super) fn done(work: &Work<'_>, start: Instant, printer: &Printer) {
     if printer.json {
         return;
     }
-    let Changes { install, replace, remove, .. } = work.changes;
-    let parts = [("installed", install.len()), ("replaced", replace.len()), ("removed", remove.len())];
-    let mut parts: Vec<String> =
-        parts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    let mut parts = counted(work.changes);
     if work.project.is_some() {
         parts.push("the project itself".to_owned());
     }

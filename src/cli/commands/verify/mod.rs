@@ -329,9 +329,7 @@ impl Judged {
 pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<Environment, CliError> {
     let folder = files::project_folder(global.project.as_deref(), true)?;
     let own = owner::environment(&folder);
-    // A venv has no conda packages.
-    let of_conda = own == Path::new(owner::CONDA_ENVIRONMENT);
-    let variable = |name: &str| std::env::var(name).ok().filter(|_| !of_conda || name != "VIRTUAL_ENV");
+    let variable = owner::variable_of(own == Path::new(owner::CONDA_ENVIRONMENT));
     let chosen = Environment::choose(named, (&folder, &own), &variable).map_err(|none| {
         let hint = match &none {
             NoEnvironment::None(_) => {

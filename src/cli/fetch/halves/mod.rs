@@ -81,7 +81,7 @@ impl Session<'_> {
         let platform = asked.host.system.platform;
         let records = self.records(asked.request, platform)?;
         let others = other_interpreters(&records);
-        let mut first: Option<Box<Conflict>> = None;
+        let mut first: Option<(Python, Box<Conflict>)> = None;
         let mut rounds = 0;
         let mut unfit: BTreeMap<String, String> = BTreeMap::new();
         for python in self.pythons(asked, &records)? {
@@ -89,10 +89,19 @@ impl Session<'_> {
                 OfPython::Solved(solution) => return Ok(Answer::Solution(solution)),
                 OfPython::Open(answer) => return Ok(answer),
                 OfPython::NoConda => {}
-                OfPython::Conflict(conflict) => first = first.or(Some(conflict)),
+                OfPython::Conflict(conflict) => {
+                    // One that another Python has too says more than that this Python does not fit.
+                    let is_worse = |(_, before): &(Python, Box<Conflict>)| {
+                        rests_on_tried(before) && !rests_on_tried(&conflict)
+                    };
+                    if first.as_ref().is_none_or(is_worse) {
+                        first = Some((python, conflict));
+                    }
+                }
             }
         }
-        if let Some(conflict) = first {
+        if let Some((python, conflict)) = first {
+            let conflict = tell_tried(conflict, python);
             return Ok(Answer::Conflict(match rounds >= MAX_ROUNDS {
                 true => Box::new(conflict.cut()),
                 false => conflict,
@@ -209,12 +218,6 @@ impl Session<'_> {
             // It is chosen over both halves: the channels may not have another one.
             conflict.would_work_if.retain(|way| !changes_python(&way.change));
             conflict.resolves_all.retain(|way| !changes_python(&way.change));
-            // Nobody asked for the Python that is tried.
-            let is_tried = |reason: &Reason| {
-                let is_asked = matches!(&reason.kind, ReasonKind::Asked { origin: Origin::Question, .. });
-                is_asked && reason.parties.contains(&Party::Python)
-            };
-            conflict.reasons.retain(|reason| !is_tried(reason));
             let parties: BTreeSet<&str> =
                 conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str).collect();
             let named: Vec<&(Version, &CondaPackage)> =
@@ -463,6 +466,29 @@ fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPacka
             Some((pypi_name(&package.channel, &package.name)?, (package.version.parse().ok()?, package)))
         })
         .collect()
+}
+
+/// Whether a reason is the Python that is tried for both halves, which nobody asked for.
+fn is_tried(reason: &Reason) -> bool {
+    let is_asked = matches!(&reason.kind, ReasonKind::Asked { origin: Origin::Question, .. });
+    is_asked && reason.parties.contains(&Party::Python)
+}
+
+/// Whether a conflict rests on the Python that is tried.
+fn rests_on_tried(conflict: &Conflict) -> bool {
+    let mut reasons = std::iter::once(conflict).chain(&conflict.also).flat_map(|one| &one.reasons);
+    reasons.any(|reason| reason.parties.contains(&Party::Python))
+}
+
+/// Says of the Python that is tried where it comes from.
+fn tell_tried(mut conflict: Box<Conflict>, python: Python) -> Box<Conflict> {
+    let also = conflict.also.iter_mut().flat_map(|one| &mut one.reasons);
+    for reason in conflict.reasons.iter_mut().chain(also).filter(|reason| is_tried(reason)) {
+        reason.text = format!("Python 3.{} comes from conda", python.minor);
+        reason.kind = ReasonKind::Fact;
+        reason.source = "one of the channels' Pythons".to_owned();
+    }
+    conflict
 }
 
 /// Whether a change names a Python.

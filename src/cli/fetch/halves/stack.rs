@@ -7,16 +7,16 @@ use std::sync::Arc;
 use pep440_rs::Version;
 
 use super::told::{built_for_pypi, newer_unknown, twice, with_unknown, without_gpu};
-use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters};
+use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters, tell_tried};
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
 use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
 use crate::model::conda::{CUDNN, NCCL};
-use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
 use crate::model::request::{Origin, Request, UserRequirement};
-use crate::model::solution::{self, Answer, Solution};
+use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -128,7 +128,7 @@ impl Session<'_> {
                     return Ok(Answer::Solution(solution));
                 }
                 OfPython::Open(answer) => return Ok(answer),
-                OfPython::Conflict(conflict) => first = first.or(Some(conflict)),
+                OfPython::Conflict(conflict) => first = first.or(Some(tell_tried(conflict, python))),
                 OfPython::NoConda if first.is_none() => {
                     let told = (half.as_ref(), &excluded);
                     first = Some(Box::new(self.conflict_of_conda(&records, asked, unfit.clone(), told)?));
@@ -162,7 +162,9 @@ impl Session<'_> {
             lift(&mut request);
             let answer = self.solve_with_stack(&Asked { request: &request, ..*asked })?;
             let Answer::Solution(solution) = answer else { continue };
-            let Some(stack) = &solution.stack else { continue };
+            if solution.stack.is_none() {
+                continue;
+            }
             conflict.reasons.push(Reason {
                 kind: ReasonKind::Asked {
                     origin: limit.origin.clone(),
@@ -173,7 +175,7 @@ impl Session<'_> {
                 source: limit.origin.to_string(),
             });
             let change = Change::WithoutLimit { what, value: limit.value.to_string() };
-            conflict.would_work_if.push(way(change, party, Level::Full, stack));
+            conflict.would_work_if.push(solution.reached_by(change, party, Level::Full));
         }
         Ok(())
     }
@@ -233,11 +235,11 @@ impl Session<'_> {
             let others: Vec<&str> = specs.iter().copied().filter(|text| *text != spec.text).collect();
             let stack = self.stack_of(records, asked, &BTreeSet::new(), &others);
             if let Answer::Solution(solution) = self.stack_alone(asked, &stack)?
-                && let Some(own) = &solution.stack
+                && solution.stack.is_some()
             {
                 let change = Change::WithoutRequest(spec.text.clone());
                 let party = Party::package(spec.name());
-                conflict.would_work_if.push(way(change, party, Level::Stack, own));
+                conflict.would_work_if.push(solution.reached_by(change, party, Level::Stack));
             }
         }
         Ok(())
@@ -339,20 +341,6 @@ impl Session<'_> {
             solution.envelope =
                 crate::model::solution::Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
         }
-    }
-}
-
-/// A change that gives a stack.
-fn way(change: Change, party: Party, level: Level, gives: &solution::Stack) -> WayOut {
-    WayOut {
-        change,
-        party,
-        level,
-        stack: BTreeMap::from([("torch".to_owned(), gives.version.to_string())]),
-        release: None,
-        set: None,
-        gives: format!("torch {} {}", gives.version, gives.variant),
-        is_provisional: false,
     }
 }
 

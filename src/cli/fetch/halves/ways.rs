@@ -7,7 +7,7 @@ use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Origin, Request, UserRequirement};
-use crate::model::solution::{Answer, Solution};
+use crate::model::solution::Answer;
 use crate::model::source::CondaPackage;
 use crate::registry::conda_names::{framework_of, pypi_name};
 
@@ -89,31 +89,6 @@ impl Session<'_> {
             false => self.both(&changed),
         };
         let Ok(Answer::Solution(solution)) = answer else { return None };
-        Some(WayOut {
-            change,
-            party,
-            level: Level::Full,
-            stack: stack_of(&solution),
-            release: None,
-            set: None,
-            gives: gives(&solution),
-            is_provisional: false,
-        })
-    }
-}
-
-fn stack_of(solution: &Solution) -> BTreeMap<String, String> {
-    let mut out = BTreeMap::from([("python".to_owned(), solution.python.to_string())]);
-    if let Some(own) = &solution.stack {
-        out.insert(own.framework.clone(), own.version.to_string());
-        out.insert("variant".to_owned(), own.variant.clone());
-    }
-    out
-}
-
-fn gives(solution: &Solution) -> String {
-    match &solution.stack {
-        Some(own) => format!("{} {} {}", own.framework, own.version, own.variant),
-        None => format!("Python {}", solution.python),
+        Some(solution.reached_by(change, party, Level::Full))
     }
 }

@@ -1,5 +1,7 @@
 //! A refused request as text: the reasons, the changes that work, and hints.
 
+use std::collections::BTreeSet;
+
 use super::exit;
 use super::printer::{DIM, GOOD, Printer, wrap};
 use super::report::short_source;
@@ -60,11 +62,15 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && is_of_index {
         printer.hint("`envlock plan -v` with the same machine options lists every build that can run");
     }
+    let mut told = BTreeSet::new();
     for reason in conflict.also.iter().chain([conflict]).flat_map(|conflict| &conflict.reasons) {
         if let ReasonKind::NoProject { nearest: Some(nearest) } = &reason.kind {
             printer.hint(&format!("did you mean `{nearest}`?"));
         }
-        if let ReasonKind::UnknownMetadata { package } = &reason.kind {
+        // Several releases of one package, and one table.
+        if let ReasonKind::UnknownMetadata { package } = &reason.kind
+            && told.insert(package)
+        {
             printer.hint(&format!(
                 "state what `{package}` requires in envlock.toml: a table `[[metadata]]` with `name = \"{package}\"` and `requires-dist = [...]`"
             ));

@@ -96,6 +96,12 @@ impl Records {
         self.by_channel.iter().flatten()
     }
 
+    /// The records whose package has a name that is looked for.
+    pub fn named(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<CondaPackage> {
+        let wanted = |record: &&RepoDataRecord| is_wanted(record.package_record.name.as_normalized());
+        self.all().filter(wanted).map(package).collect()
+    }
+
     /// The records of a package, the newest version last.
     pub fn of(&self, name: &str) -> Vec<CondaPackage> {
         let mut found: Vec<&RepoDataRecord> =

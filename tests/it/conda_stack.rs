@@ -125,7 +125,7 @@ fn a_driver_that_is_too_old_is_at_fault() {
     manifest(&world, "", "torch = \"*\"", "");
     let run = resolve(&world, &["--gpu", "A100", "--driver", "470.129.06"]).expect(1);
     for expected in [
-        "no torch runs on driver 470.129.06",
+        "no torch of conda-forge runs on driver 470.129.06",
         "CUDA 12 needs driver >= 525.60.13",
         "torch 2.10.0 has only CPU builds",
         "driver >= 525.60.13 torch 2.9.1 cu129",
@@ -133,6 +133,28 @@ fn a_driver_that_is_too_old_is_at_fault() {
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
     assert!(!run.flat().contains("envlock plan"), "it is about PyPI's builds: {}", run.shown());
+}
+
+/// A way out holds for both halves: numpy is the one that conda installs, not the newest of PyPI.
+#[test]
+fn ways_out_are_solved_over_both_halves() {
+    let world = shipped();
+    manifest(&world, "\"numpy<1\"", "torch = \"*\"", "dependencies = [\"matplotlib-base\"]");
+    let without_gpu = &["--gpu", "none"];
+    let run = resolve(&world, without_gpu).expect(1);
+    assert!(run.flat().contains("numpy 2.4.6 torch 2.10.0 cpu"), "{}", run.shown());
+    assert!(!run.flat().contains("numpy 2.3.5"), "{}", run.shown());
+    manifest(&world, "\"numpy==2.4.6\"", "torch = \"*\"", "dependencies = [\"matplotlib-base\"]");
+    resolve(&world, without_gpu).expect(0);
+    // PyPI's half alone has an answer for this machine, and conda's half has none.
+    manifest(&world, "\"numpy<1\"", "torch = \"*\"", "dependencies = [\"matplotlib-base\"]");
+    let run = resolve(&world, V100).expect(1);
+    assert!(run.flat().contains("none of the changes that were tried makes it work"), "{}", run.shown());
+    // torch has no part in a conflict about something else.
+    manifest(&world, "\"tqdm>99\"", "", "");
+    let run = resolve(&world, without_gpu).expect(1);
+    assert!(run.flat().contains("you require tqdm>99"), "{}", run.shown());
+    assert!(!run.flat().contains("torch"), "{}", run.shown());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Requests with conda packages: conda's half is solved first, and PyPI's on top of it, with what conda installs as fixed
 //! packages. Python is chosen over both.
 
+mod checked;
 mod stack;
 mod told;
 mod ways;
@@ -61,6 +62,9 @@ impl Session<'_> {
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
         Ok(match self.both(asked)? {
             Answer::Conflict(mut conflict) => {
+                if asked.request.conda.stack.is_some() {
+                    self.check_over_both(&mut conflict, asked);
+                }
                 self.add_ways_between(&mut conflict, asked);
                 Answer::Conflict(conflict)
             }

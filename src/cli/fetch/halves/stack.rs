@@ -15,12 +15,13 @@ use crate::model::conda::{CUDNN, NCCL};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
-use crate::model::request::{Origin, Request, UserRequirement};
+use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::{CondaBuildOf, OF_CHANNEL, PYTORCH};
+use crate::registry::conda_names::pypi_name;
 use crate::registry::{Build, COMPANIONS, Registry};
 
 /// conda's package of torch's libraries.
@@ -76,7 +77,7 @@ impl Session<'_> {
         let (mut rounds, mut unfit) = (0, BTreeMap::new());
         while rounds < MAX_ROUNDS {
             let stack = self.stack_of(&records, asked, &left_out, &specs);
-            let answer = self.stack_alone(asked, &stack)?;
+            let answer = self.stack_with_requirements(asked, &stack, &records)?;
             let solution = match answer {
                 Answer::Solution(solution) => solution,
                 Answer::Conflict(_) | Answer::ConflictSoFar(..) if first.is_some() => break,
@@ -234,7 +235,7 @@ impl Session<'_> {
             });
             let others: Vec<&str> = specs.iter().copied().filter(|text| *text != spec.text).collect();
             let stack = self.stack_of(records, asked, &BTreeSet::new(), &others);
-            if let Answer::Solution(solution) = self.stack_alone(asked, &stack)?
+            if let Answer::Solution(solution) = self.stack_alone(asked, asked.request, &stack)?
                 && solution.stack.is_some()
             {
                 let change = Change::WithoutRequest(spec.text.clone());
@@ -245,10 +246,38 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// PyPI's half with the stack of the channels. Where PyPI has no answer, without the requirements that a record of the
+    /// channels meets: conda's half may bring the release that PyPI lacks, and is solved with them.
+    fn stack_with_requirements(
+        &mut self,
+        asked: &Asked<'_>,
+        stack: &Stack,
+        records: &Records,
+    ) -> Result<Answer, CliError> {
+        let answer = self.stack_alone(asked, asked.request, stack)?;
+        if !matches!(answer, Answer::Conflict(_) | Answer::ConflictSoFar(..)) {
+            return Ok(answer);
+        }
+        let mut request = asked.request.clone();
+        request.requirements.retain(|user| !is_met_by(user, records));
+        if request.requirements.len() == asked.request.requirements.len() {
+            return Ok(answer);
+        }
+        Ok(match self.stack_alone(asked, &request, stack)? {
+            Answer::Solution(solution) => Answer::Solution(solution),
+            _ => answer,
+        })
+    }
+
     /// PyPI's half with the stack of the channels, without conda's packages.
-    fn stack_alone(&mut self, asked: &Asked<'_>, stack: &Stack) -> Result<Answer, CliError> {
+    fn stack_alone(
+        &mut self,
+        asked: &Asked<'_>,
+        request: &Request,
+        stack: &Stack,
+    ) -> Result<Answer, CliError> {
         let registry = self.registry.with_stack(stack.builds.clone(), stack.companions.clone());
-        let request = of_pypi(asked.request);
+        let request = of_pypi(request);
         let mut session = Session::new(self.client, &registry, self.printer, self.words.stated);
         session.add_stack(stack)?;
         session.solve(asked.host, &request, asked.preferences)
@@ -342,6 +371,23 @@ impl Session<'_> {
                 crate::model::solution::Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
         }
     }
+}
+
+/// Whether a record of the channels is a release that a requirement admits.
+fn is_met_by(user: &UserRequirement, records: &Records) -> bool {
+    let name: &str = user.requirement.name.as_ref();
+    if STACK_PACKAGES.contains(&name) {
+        return false;
+    }
+    let admits = |package: &CondaPackage| {
+        let version = package.version.parse::<Version>();
+        pypi_name(&package.channel, &package.name).is_some_and(|own| own == name)
+            && version.is_ok_and(|version| user.specifiers().is_none_or(|bounds| bounds.contains(&version)))
+    };
+    let has_name = |package: &str| {
+        ["conda-forge", "bioconda"].iter().any(|of| pypi_name(of, package).is_some_and(|own| own == name))
+    };
+    records.named(has_name).iter().any(admits)
 }
 
 /// What conda's half is asked for: the build, and the companions that PyPI's half has with it.

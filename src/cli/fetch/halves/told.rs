@@ -21,6 +21,8 @@ pub(super) fn with_unknown(
     channels: &[String],
 ) -> Conflict {
     let channels = channels.join(", ");
+    // The solver knows the builds alone, not that they are all of the channels.
+    conflict.headline = conflict.headline.replacen(" runs on ", &format!(" of {channels} runs on "), 1);
     let mut left_out: Vec<String> = Vec::new();
     if records.is_unread(PYTORCH) {
         left_out.push(format!(
@@ -131,6 +133,10 @@ pub(super) fn built_for_pypi(
 /// A conflict about builds for the CPU alone: conda has those for CUDA, and does not install them.
 pub(super) fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[String]) {
     let is_of_torch = |party: &Party| party.as_str() == "torch";
+    // Where torch has no part in it, neither have its builds.
+    if !conflict.reasons.iter().any(|reason| reason.parties.iter().any(is_of_torch)) {
+        return;
+    }
     conflict
         .reasons
         .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_of_torch));

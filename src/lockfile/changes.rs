@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::parse::parse_unchecked;
-use super::{Lockfile, Target};
+use super::{Lockfile, Target, read_request};
 use crate::model::source::CondaPackage;
 
 /// What changed in a target.
@@ -189,9 +189,9 @@ pub fn sides(text: &str) -> Option<(Lockfile, Lockfile)> {
     Some((parse_unchecked(&ours).ok()?, parse_unchecked(&theirs).ok()?))
 }
 
-/// What is kept of a lock that was changed by hand, where it can be read: its request and its machines. Its versions are
-/// nobody's answer.
-pub fn machines_of_edited(text: &str) -> Option<Lockfile> {
+/// What is kept of a lock that was changed by hand, where it can be read: its request and its machines, and the lines of the
+/// request that cannot be read. Its versions are nobody's answer.
+pub fn machines_of_edited(text: &str) -> Option<(Lockfile, Vec<String>)> {
     let mut lock = parse_unchecked(text).ok().or_else(|| parse_unchecked(&without_packages(text)?).ok())?;
     lock.targets.iter_mut().for_each(|target| target.conda.clear());
     for target in &mut lock.targets {
@@ -199,7 +199,10 @@ pub fn machines_of_edited(text: &str) -> Option<Lockfile> {
         target.frameworks.clear();
         target.packages.clear();
     }
-    Some(lock)
+    let is_read = |line: &String| read_request(std::slice::from_ref(line)).is_ok();
+    let (kept, unread) = std::mem::take(&mut lock.request).into_iter().partition(is_read);
+    lock.request = kept;
+    Some((lock, unread))
 }
 
 /// A lock's text without its packages, which may contradict each other after an edit.

@@ -13,6 +13,15 @@ pub const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
 /// conda's name of NCCL.
 pub const NCCL: &str = "nccl";
 
+/// Whether a text is a channel's name, without an address: `conda-forge`, `conda-forge/label/main`.
+pub fn is_channel_name(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    !text.is_empty()
+        && text.chars().all(is_plain)
+        && !text.contains("..")
+        && !text.starts_with(['/', '.', '-'])
+}
+
 /// What a request asks of conda channels.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CondaRequest {

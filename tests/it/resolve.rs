@@ -552,6 +552,20 @@ fn a_lock_edited_by_hand_keeps_its_machine() {
     let run = context.run(&["resolve", "--force"]).expect(0);
     assert!(run.flat().contains("for the machine and with the options that it names"), "{}", run.shown());
     assert_eq!(context.read("envlock.lock"), lock);
+    // An option that was edited is the one that is lost.
+    context.write("envlock.lock", &lock.replace("option only-index", "option only-indexes"));
+    let run = context.run(&["resolve", "--force", "--only-index", "pypi"]).expect(0);
+    assert!(
+        run.flat().contains("`option only-indexes pypi` of its request cannot be read, and is not kept"),
+        "{}",
+        run.shown()
+    );
+    assert_eq!(context.read("envlock.lock"), lock);
+    std::fs::write(context.project().join("envlock.lock"), [0xff, 0xfe, 0]).unwrap();
+    let run = context.run(&resolve(&["torch"], &options)).expect(2);
+    assert!(run.flat().contains("`envlock resolve --force` replaces it"), "{}", run.shown());
+    context.run(&[&resolve(&["torch"], &options)[..], &["--force"]].concat()).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
     // A format that is not known is not read.
     context.write("envlock.lock", &lock.replace("format = \"1.0.0\"", "format = \"9.0.0\""));
     let run = context.run(&["resolve"]).expect(2);

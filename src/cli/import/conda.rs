@@ -43,6 +43,12 @@ fn list_of(
     }
 }
 
+/// A match spec without what conda takes for a comment, which a quoted text of YAML has. An explicit address has its hash there.
+fn without_comment(spec: &str) -> &str {
+    let comment = spec.find('#').filter(|_| !spec.contains("://"));
+    spec[..comment.unwrap_or(spec.len())].trim()
+}
+
 /// Reads an environment.yml.
 pub(super) fn environment(
     mut out: Imported,
@@ -85,7 +91,9 @@ pub(super) fn environment(
     let mut of_pip = Imported { folder: out.folder.clone(), ..Imported::default() };
     for dependency in dependencies {
         match dependency {
-            serde_json::Value::String(spec) if spec.trim_end().ends_with(['=', '<', '>', '!', '~']) => {
+            serde_json::Value::String(spec)
+                if without_comment(&spec).ends_with(['=', '<', '>', '!', '~']) =>
+            {
                 return Err(CliError::input(format!(
                     "{}: `{}` names no version after its operator",
                     clean(name, 80),
@@ -93,7 +101,7 @@ pub(super) fn environment(
                 ))
                 .hint("write the version, or the name alone"));
             }
-            serde_json::Value::String(spec) => specs.push(spec),
+            serde_json::Value::String(spec) => specs.push(without_comment(&spec).to_owned()),
             // `- pip:` and its list, which may be empty.
             serde_json::Value::Object(map) => {
                 for (installer, list) in map {
@@ -376,6 +384,13 @@ mod tests {
         let kept = kept.unwrap();
         assert_eq!((kept.channels.as_slice(), kept.has_stack), (["bioconda".to_owned()].as_slice(), false));
         assert_eq!(kept.specs, ["cuda-nvcc=12.4", "bioconda::samtools", "numpy>=1.26|<1"]);
+        // What is no name of a channel is not written where it would be refused.
+        let odd = "channels: [-c, ..]\ndependencies:\n  - \"::x\"\n  - samtools\n";
+        let kept = of(odd, CondaPart::Conda).2.unwrap();
+        assert_eq!(
+            (kept.channels, kept.specs),
+            (vec!["conda-forge".to_owned()], vec!["samtools".to_owned()])
+        );
         // PyPI's, as long as it has all of them.
         let plain = "channels: [conda-forge]\ndependencies:\n  - pytorch=2.9=cuda*\n  - cuda-version=12.9\n  - numpy\n";
         assert_eq!(of(plain, CondaPart::Auto).2, None);
@@ -432,6 +447,13 @@ mod tests {
         ] {
             assert_eq!(of(&format!("dependencies:\n  - {spec}\n")).limits, limits, "{spec}");
         }
+        // What conda takes for a comment, and two versions of CUDA.
+        let twice = of(
+            "dependencies:\n  - \"numpy=1.26 # pinned\"\n  - cuda-version=12.4\n  - cuda-toolkit=11.8\n  - cudatoolkit=12.4\n",
+        );
+        assert_eq!(twice.requirements[0].0, "numpy==1.26.*");
+        assert_eq!(twice.limits, [("cuda", "12.4".to_owned())]);
+        assert_eq!(twice.left_out, ["`cuda 11.8`: the file also has cuda 12.4"]);
         // YAML's own ways to say a thing twice.
         let anchors = "base: &base [numpy]\ndependencies: *base\n";
         assert_eq!(of(anchors).requirements.len(), 1);

@@ -5,7 +5,7 @@ use super::channel::{ELSEWHERE, name_of_channel, without_token};
 use super::match_spec::Spec;
 use super::translated::{Names, conda, is_translated};
 use crate::cli::error::CliError;
-use crate::model::conda::CONDA_FORGE;
+use crate::model::conda::{CONDA_FORGE, is_channel_name};
 use crate::model::text::is_line;
 use crate::registry::conda_names::{framework_of, is_of_anaconda};
 
@@ -32,6 +32,9 @@ pub(in crate::cli) struct Kept {
     pub has_stack: bool,
 }
 
+/// Why a channel is left out that no client finds.
+const NO_NAME: &str = "that is not the name of a channel";
+
 /// Keeps the conda part of a file. Python, torch and what belongs to it become what envlock.toml has for them.
 pub(super) fn keep(
     out: &mut Imported,
@@ -53,6 +56,7 @@ pub(super) fn keep(
             }
             Some(name) if ["nodefaults", "local", ""].contains(&name.as_str()) => {}
             Some(name) if kept.channels.contains(&name) => {}
+            Some(name) if !is_channel_name(&name) => leave_out(NO_NAME),
             Some(name) => kept.channels.push(name),
         }
     }
@@ -84,6 +88,10 @@ pub(super) fn keep(
                 let why = format!("its channel is not taken: the package is that of {CONDA_FORGE}");
                 out.leave_out_because(&format!("{name}::{package}"), &why);
                 plain.to_owned()
+            }
+            Some(Some(name)) if !is_channel_name(&name) => {
+                out.leave_out_because(&without_token(spec), NO_NAME);
+                continue;
             }
             Some(Some(name)) => {
                 if !kept.channels.contains(&name) {

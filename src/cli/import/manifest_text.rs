@@ -112,12 +112,8 @@ pub(in crate::cli) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String
     if from.conda.as_ref().is_some_and(|kept| kept.has_stack) {
         text.push_str("source = \"conda-forge\"\n");
     }
-    let mut limited: Vec<&str> = Vec::new();
     for (key, value) in &from.limits {
-        if !limited.contains(key) {
-            text.push_str(&format!("{key} = {}\n", quote(value)));
-            limited.push(key);
-        }
+        text.push_str(&format!("{key} = {}\n", quote(value)));
     }
     if let Some(kept) = &from.conda {
         let list = |all: &[String]| all.iter().map(|text| quote(text)).collect::<Vec<_>>();

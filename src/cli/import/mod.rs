@@ -78,7 +78,7 @@ impl Imported {
         self.constraints.extend(other.constraints);
         self.overrides.extend(other.overrides);
         self.exclude_newer = self.exclude_newer.take().or(other.exclude_newer);
-        self.limits.extend(other.limits);
+        other.limits.into_iter().for_each(|(key, value)| self.limit(key, value));
         self.left_out.extend(other.left_out);
         self.left_out_index |= other.left_out_index;
         if let Some(variants) = other.pytorch_index {
@@ -86,6 +86,21 @@ impl Imported {
         }
         self.has_login |= other.has_login;
         self.conda = self.conda.take().or(other.conda);
+    }
+
+    /// Adds a limit of the stack. `[stack]` has one of each: a second one that says something else is left out.
+    fn limit(&mut self, key: &'static str, value: String) {
+        let known = self.limits.iter().find(|(own, _)| *own == key).map(|(_, value)| value.clone());
+        match known {
+            None => self.limits.push((key, value)),
+            Some(known) if known == value => {}
+            Some(known) => {
+                self.leave_out_because(
+                    &format!("{key} {value}"),
+                    &format!("the file also has {key} {known}"),
+                );
+            }
+        }
     }
 
     /// Adds a requirement; `origin` is the file.

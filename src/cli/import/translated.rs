@@ -100,16 +100,18 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
         // Without a version they limit nothing.
         name if name == "cudnn" || OF_CUDA.contains(&name) => {
             let limit = if name == "cudnn" { "cudnn" } else { "cuda" };
-            out.limits.extend((!specifier.is_empty()).then(|| (limit, bare(&specifier))));
+            if !specifier.is_empty() {
+                out.limit(limit, bare(&specifier));
+            }
         }
-        "cpuonly" => out.limits.push(("variant", "cpu".to_owned())),
+        "cpuonly" => out.limit("variant", "cpu".to_owned()),
         _ if is_torch => {
             if package == "pytorch-cpu"
                 || spec.build.is_some_and(|build| is_cpu_build(build.trim_matches('*')))
             {
-                out.limits.push(("variant", "cpu".to_owned()));
+                out.limit("variant", "cpu".to_owned());
             } else if let Some((major, minor)) = spec.build.and_then(cuda_of_build) {
-                out.limits.push(("cuda", format!("{major}.{minor}")));
+                out.limit("cuda", format!("{major}.{minor}"));
             }
             out.push(&format!("torch{specifier}"), name)?;
         }

@@ -5,7 +5,7 @@ use toml::Spanned;
 
 use super::Source;
 use crate::cli::error::CliError;
-use crate::model::conda::{CONDA_FORGE, CondaRequest, CondaSpec, name_of_spec};
+use crate::model::conda::{CONDA_FORGE, CondaRequest, CondaSpec, is_channel_name, name_of_spec};
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{clean, is_line};
 use crate::registry::conda_names::{OfFramework, framework_of, is_of_anaconda};
@@ -45,18 +45,13 @@ pub(super) fn read(
     for channel in &raw.channels {
         let name = channel.as_ref().trim();
         let wrong = |why: &str| Err(source.error(channel.span().start, why));
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
         let name = name.trim_matches('/');
         if is_of_anaconda(name.split('/').next().unwrap_or_default()) {
             return wrong(&format!(
                 "`{name}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages"
             ));
         }
-        if name.is_empty()
-            || !name.chars().all(is_plain)
-            || name.contains("..")
-            || name.starts_with(['/', '.', '-'])
-        {
+        if !is_channel_name(name) {
             return wrong(&format!(
                 "`{}` is not the name of a channel; where channels are is `ENVLOCK_CONDA_CHANNEL_ALIAS`",
                 clean(name, 60)

@@ -9,7 +9,7 @@ use crate::lockfile::{self, Lockfile};
 use crate::model::conda::name_of_file;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
-use crate::model::text::normalized_name;
+use crate::model::text::{clean, normalized_name};
 
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
 /// locked for. With `--redetect` or a described machine nothing in it is needed, and it is replaced; so it is with `--force`,
@@ -20,7 +20,18 @@ pub(super) fn read_lock(
     printer: &Printer,
 ) -> Result<Option<Lockfile>, CliError> {
     let path = project.lock_path();
-    let Some(text) = files::read(&path)? else { return Ok(None) };
+    let Some(bytes) = files::read_bytes(&path)? else { return Ok(None) };
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) if args.force => {
+            printer.warning("envlock.lock is not UTF-8 text; it will be replaced");
+            return Ok(None);
+        }
+        Err(_) => {
+            return Err(CliError::input(format!("`{}` is not UTF-8 text", path.display()))
+                .hint("`envlock resolve --force` replaces it"));
+        }
+    };
     let error = match lockfile::parse(&text) {
         Ok(lock) => return Ok(Some(lock)),
         Err(error) => error,
@@ -42,7 +53,11 @@ pub(super) fn read_lock(
             None => "; its machine and options are not kept",
         };
         printer.warning(&format!("{error}; it will be replaced{what}"));
-        return Ok(kept);
+        let Some((kept, unread)) = kept else { return Ok(None) };
+        for line in unread {
+            printer.note(&format!("`{}` of its request cannot be read, and is not kept", clean(&line, 80)));
+        }
+        return Ok(Some(kept));
     }
     let ours = text.contains(lockfile::MARK);
     if !ours && !text.trim().is_empty() {

@@ -72,11 +72,33 @@ pub(super) struct CliError {
     pub hint: Option<String>,
     /// The exit code.
     pub exit: u8,
+    /// The file of the project that is at fault, where one is.
+    pub place: Option<Place>,
+}
+
+/// A file of the project, with a line of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// From the project's folder: `pyproject.toml`.
+    pub file: String,
+    /// The first is 1.
+    pub line: Option<usize>,
 }
 
 impl CliError {
     pub fn new(code: Failure, message: impl Into<String>) -> CliError {
-        CliError { code, message: message.into(), hint: None, exit: code.exit() }
+        CliError { code, message: message.into(), hint: None, exit: code.exit(), place: None }
+    }
+
+    /// The error with the file that is at fault.
+    pub fn at(mut self, file: impl Into<String>, line: Option<usize>) -> CliError {
+        self.place = Some(Place { file: file.into(), line });
+        self
+    }
+
+    /// The message without the line of a file that it shows.
+    pub fn sentence(&self) -> &str {
+        self.message.split_once("\n   |").map_or(&self.message, |(sentence, _)| sentence)
     }
 
     pub fn usage(message: impl Into<String>) -> CliError {
@@ -146,7 +168,7 @@ impl From<std::io::Error> for CliError {
 
 impl From<crate::lockfile::LockError> for CliError {
     fn from(error: crate::lockfile::LockError) -> Self {
-        CliError::lock(error.to_string()).hint(error.hint())
+        CliError::lock(error.to_string()).hint(error.hint()).at(super::files::LOCK, None)
     }
 }
 

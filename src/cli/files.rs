@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::args::GlobalArgs;
 use super::error::CliError;
 use crate::model::owner::Owner;
 
@@ -49,6 +50,11 @@ pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathB
         return Ok(folder.to_path_buf());
     }
     Ok(here)
+}
+
+/// The project's folder for a message about it: where there is none, the current one.
+pub(super) fn folder_of(global: &GlobalArgs) -> PathBuf {
+    project_folder(global.project.as_deref(), true).unwrap_or_else(|_| PathBuf::from("."))
 }
 
 /// Refuses a file found by searching upward that another user may have put there. Who runs a command in their own
@@ -141,9 +147,14 @@ pub(super) fn in_repository(folder: &Path) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
+/// The path of a folder's file in its git repository.
+pub(super) fn path_in_repository(folder: &Path, file: &str) -> String {
+    in_repository(folder).map_or_else(|| file.to_owned(), |below| format!("{below}/{file}"))
+}
+
 /// The path of a folder's lock in its git repository.
 pub(super) fn lock_in_repository(folder: &Path) -> String {
-    in_repository(folder).map_or_else(|| LOCK.to_owned(), |below| format!("{below}/{LOCK}"))
+    path_in_repository(folder, LOCK)
 }
 
 /// Whether a folder has a pyproject.toml whose `[project]` states the packages, or that is the root of a workspace of

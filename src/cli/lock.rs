@@ -70,6 +70,18 @@ pub(super) fn with_parts(lock: Lockfile, args: &PartArgs) -> Result<Lockfile, Cl
     Ok(lock.with_parts(&parts))
 }
 
+/// The lock as it is installed with the extras and groups that are asked for. What another tool holds has those of that tool,
+/// which envlock does not lock.
+///
+/// # Errors
+/// Those of [`with_parts`].
+pub(super) fn as_installed(lock: Lockfile, args: &PartArgs) -> Result<Lockfile, CliError> {
+    match lock.packages_in.is_some() {
+        true => Ok(lock),
+        false => with_parts(lock, args),
+    }
+}
+
 /// Warns if the manifest no longer matches the lock, because the command's output is about the lock.
 pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Registry, printer: &Printer) {
     if let Some(first) = staleness(project, lock, registry) {

@@ -1,6 +1,7 @@
 //! The files of services that check or open a project: a GitHub Actions workflow, a pre-commit configuration, a devcontainer.
 
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::ExportError;
 use crate::lockfile::{Lockfile, Target};
@@ -14,6 +15,27 @@ pub const GITHUB_MARK: &str = "# Written by envlock as a GitHub Actions workflow
 pub const PRE_COMMIT_MARK: &str = "# Written by envlock as a pre-commit configuration";
 /// The start of every devcontainer.json that envlock writes.
 pub const DEVCONTAINER_MARK: &str = "// Written by envlock as devcontainer.json";
+
+/// A file that people edit, with a digest of what is below its first line at the end of that line.
+fn sealed(text: &str) -> String {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    format!("{first} ({SEAL}{})\n{rest}", seal(rest))
+}
+
+/// Whether a file that envlock wrote was edited since. One without a digest is taken as it is.
+pub fn is_edited(text: &str) -> bool {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let digest = first.trim_end().strip_suffix(')').and_then(|first| first.rsplit_once(SEAL));
+    // A checkout may have made the lines end otherwise.
+    digest.is_some_and(|(_, digest)| digest != seal(&rest.replace("\r\n", "\n")))
+}
+
+/// What stands before the digest.
+const SEAL: &str = "sha256 of the rest ";
+
+fn seal(rest: &str) -> String {
+    hex::encode(&Sha256::digest(rest.as_bytes())[..6])
+}
 
 /// The command that installs envlock. PyPI's `envlock` is another program, so that the wheel is named by who runs the
 /// service: a URL or a path.
@@ -40,6 +62,12 @@ fn program(project: Option<&str>) -> String {
 /// `-r` with the file that a lock answers.
 fn read_option(reads: Option<&str>) -> String {
     reads.map(|file| format!(" -r {}", shell_word(file))).unwrap_or_default()
+}
+
+/// A folder as a part of a name: `services-api`.
+fn words_of(folder: &str) -> String {
+    let words: String = folder.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    words.trim_matches('-').to_owned()
 }
 
 /// A workflow for `.github/workflows/envlock.yml`: the lock is current, and what it says installs and computes on a CPU.
@@ -81,14 +109,9 @@ pub fn github(
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
         None => format!("3.{}", target.python.minor),
     };
-    let words: String = project
-        .unwrap_or_default()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
-    let words = words.trim_matches('-');
+    let words = words_of(project.unwrap_or_default());
     // Of several projects in a repository each has a file and checks of its own.
-    let (file, of_project) = match words {
+    let (file, of_project) = match words.as_str() {
         "" => (String::new(), String::new()),
         words => (format!("-{words}"), format!(" of {words}")),
     };
@@ -100,9 +123,9 @@ pub fn github(
         ),
         None => String::new(),
     };
-    format!(
+    sealed(&format!(
         r#"{GITHUB_MARK}: .github/workflows/envlock{file}.yml
-# Another export replaces edits, except where this comment was removed. Export again when the lock's Python changes.
+# Another export does not replace edits. Export again when the lock's Python changes.
 name: envlock{of_project}
 on: [push, pull_request]
 permissions:
@@ -132,7 +155,7 @@ jobs:
 {tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: {envlock} sync{option} --smoke cpu
-      # The project's tests, with the group that has their packages (`envlock export github --group NAME`):
+      # The project's tests, with the group that has their packages (`{envlock} export github --group NAME`):
       # - run: envlock run{of_target} -- python -m pytest
 {tests_in}      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
         if: always()
@@ -147,7 +170,7 @@ jobs:
           name: envlock{file}
           path: envlock.xml
 "#
-    )
+    ))
 }
 
 /// A configuration for `.pre-commit-config.yaml`: no commit leaves the lock behind the manifest.
@@ -157,13 +180,19 @@ jobs:
 pub fn pre_commit(project: Option<&str>, reads: Option<&str>) -> String {
     let envlock = program(project);
     let reads = read_option(reads);
-    format!(
+    // Of several projects in a repository each has a hook of its own.
+    let (id, lock) = match project.map(|folder| folder.trim_end_matches('/')) {
+        Some(folder) => (format!("envlock-{}", words_of(folder)), format!("{folder}/envlock.lock")),
+        None => ("envlock".to_owned(), "envlock.lock".to_owned()),
+    };
+    let name = serde_json::Value::from(format!("{lock} is current"));
+    sealed(&format!(
         r#"{PRE_COMMIT_MARK}: .pre-commit-config.yaml
 repos:
   - repo: local
     hooks:
-      - id: envlock
-        name: envlock.lock is current
+      - id: {id}
+        name: {name}
         entry: {envlock} resolve --locked{reads}
         # The program on PATH: PyPI's `envlock` is another one.
         language: system
@@ -171,7 +200,7 @@ repos:
         always_run: true
         pass_filenames: false
 "#
-    )
+    ))
 }
 
 /// A `.devcontainer/devcontainer.json`: the locked environment on Python's own image, with the GPU where there is one.
@@ -201,5 +230,5 @@ pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> Result<Stri
     if uses_gpu {
         document["hostRequirements"] = json!({ "gpu": "optional" });
     }
-    Ok(format!("{DEVCONTAINER_MARK}: .devcontainer/devcontainer.json\n{document:#}\n"))
+    Ok(sealed(&format!("{DEVCONTAINER_MARK}: .devcontainer/devcontainer.json\n{document:#}\n")))
 }

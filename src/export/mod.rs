@@ -18,7 +18,8 @@ mod uv_project;
 
 pub use builds::{build_constraints, build_requirements, requirements_to_build};
 pub use ci::{
-    DEVCONTAINER_MARK, GITHUB_MARK, PRE_COMMIT_MARK, devcontainer, for_a_runner, github, pre_commit,
+    DEVCONTAINER_MARK, GITHUB_MARK, PRE_COMMIT_MARK, devcontainer, for_a_runner, github, is_edited,
+    pre_commit,
 };
 pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use conda_explicit::{EXPLICIT_MARK, conda_explicit};

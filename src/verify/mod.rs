@@ -22,6 +22,7 @@ mod without_lock;
 
 pub use conda::conda_here;
 pub use foreign::{against_foreign, foreign_host};
+pub use packages::installed_parts;
 pub use requested::{Requested, requested};
 
 use std::fmt;

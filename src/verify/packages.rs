@@ -1,6 +1,6 @@
 //! Compares installed packages with the lock: versions, CUDA variants, METADATA, missing and extra packages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::WrongPython;
 use super::{Area, AreaKind, findings};
@@ -8,6 +8,8 @@ use crate::lockfile::{Difference, PREINSTALLED_PACKAGES, Target, differences, sa
 use crate::model::finding::Finding;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::level::Level;
+use crate::model::part::Part;
+use crate::model::solution::ChosenPackage;
 use crate::model::text::clean;
 
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
@@ -77,6 +79,19 @@ pub(super) fn duplicates(installed: &Installed) -> Vec<Finding> {
     }
     let several = by_name.into_iter().filter(|(_, versions)| versions.len() > 1);
     several.map(|(name, versions)| findings::duplicate_package(name, &versions)).collect()
+}
+
+/// The extras and groups that an environment has beside what was asked for: one of their own packages is installed as locked.
+pub fn installed_parts(target: &Target, installed: &Installed) -> BTreeSet<Part> {
+    let is_installed = |package: &&ChosenPackage| {
+        let mut all = installed.distributions.iter();
+        all.any(|own| own.name == package.name && same_version(&package.version, &own.version))
+    };
+    let of_one = |package: &ChosenPackage| match package.groups.as_slice() {
+        [part] => Some(part.clone()),
+        _ => None,
+    };
+    target.packages.iter().filter(is_installed).filter_map(of_one).collect()
 }
 
 /// Number of packages of a target that are installed with the locked version and variant; a matching Python counts as

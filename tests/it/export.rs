@@ -273,6 +273,32 @@ fn files_of_services() {
     {
         assert!(workflow.contains(line), "{line}: {workflow}");
     }
+    // What people add to a file stays; what nobody edited is written anew.
+    for (format, file) in [("github", ".github/workflows/envlock.yml"), ("pre-commit", "hooks.yaml")] {
+        let written = context.read(file);
+        context.run(&["export", format, "-o", file]).expect(0);
+        context.write(file, &written.replace('\n', "\r\n"));
+        context.run(&["export", format, "-o", file]).expect(0);
+        context.write(file, &format!("{written}# mine\n"));
+        let refused = context.run(&["export", format, "-o", file]).expect(2);
+        assert!(refused.flat().contains("was edited since envlock wrote it"), "{}", refused.shown());
+        context.run(&["export", format, "-o", file, "--force"]).expect(0);
+        assert_eq!(context.read(file), written);
+        // Nor does the hook of another project.
+        context.write(
+            file,
+            &written.replace("- id: envlock", "- id: envlock-api").replacen(
+                &written[..written.find('\n').unwrap()],
+                written.split(" (").next().unwrap(),
+                1,
+            ),
+        );
+        if format == "pre-commit" {
+            let refused = context.run(&["export", format, "-o", file]).expect(2);
+            assert!(refused.flat().contains("the hook of another project"), "{}", refused.shown());
+        }
+        context.write(file, &written);
+    }
     let devcontainer = context.run(&["export", "devcontainer"]).expect(0).stdout;
     let (mark, document) = devcontainer.split_once('\n').unwrap();
     assert!(mark.starts_with("// Written by envlock as devcontainer.json"), "{mark}");

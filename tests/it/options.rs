@@ -344,8 +344,17 @@ fn the_answer_of_locked_in_formats_of_ci_servers() {
     let edited = context.read("envlock.lock") + "x = 1\n";
     context.write("envlock.lock", &edited);
     let run = locked("github").expect(2);
-    assert!(run.stdout.starts_with("::error title=envlock lock::"), "{}", run.shown());
+    assert!(run.stdout.starts_with("::error file=envlock.lock,title=envlock lock::"), "{}", run.shown());
     assert!(locked("junit").expect(2).stdout.contains("errors=\"1\""));
     locked("line").expect(2);
+    // The line of a file, without its text.
+    context.write("envlock.toml", "[project]\ndependencies = [\"numpy\" \"requests\"]\n");
+    let run = locked("github").expect(2);
+    assert!(
+        run.stdout.starts_with("::error file=envlock.toml,line=2,title=envlock input::envlock.toml:2: ")
+            && !run.stdout.contains('|'),
+        "{}",
+        run.shown()
+    );
     context.run(&["resolve", "--format", "junit", "--force"]).expect(2);
 }

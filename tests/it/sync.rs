@@ -477,6 +477,20 @@ fn extras_and_groups_are_installed_on_demand(with_uv: bool) {
     let run = env.sync(&["--extra", "more", "--group", "dev"]).expect(0);
     assert!(run.stdout.contains("3 of 3 as locked"), "{}", run.shown());
     env.context.run(&["verify", "--extra", "more"]).expect(0);
+    // What `run` says repairs the environment as it is: with the parts that it has, and in its project.
+    let folder = env.context.project().display().to_string();
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    std::fs::remove_dir_all(Path::new(&site).join("alpha-2.0.dist-info")).unwrap();
+    let run = env.context.run(&["--project", &folder, "run", "--", "true"]).expect(125);
+    let fix = run.flat();
+    assert!(fix.contains("envlock --project [DIR]/project sync --prefix"), "{}", run.shown());
+    assert!(fix.contains("--extra more") && fix.contains("--group dev"), "{}", run.shown());
+    env.sync(&["--extra", "more", "--group", "dev"]).expect(0);
+    std::fs::remove_dir_all(Path::new(&site).join("gamma-1.0.dist-info")).unwrap();
+    env.context.run(&["run", "--", "python", "-c", "pass"]).expect(0);
+    let run = env.context.run(&["run", "--group", "dev", "--", "true"]).expect(125);
+    assert!(run.stdout.contains("error[missing-package]: gamma 1.0"), "{}", run.shown());
+    env.context.run(&["run", "--group", "nope", "--", "true"]).expect(125);
     // As with uv: what is not asked for again goes.
     let run = env.sync(&["--all-groups"]).expect(0);
     assert!(run.stdout.contains("removed 1 with"), "{}", run.shown());
@@ -485,7 +499,6 @@ fn extras_and_groups_are_installed_on_demand(with_uv: bool) {
     let run = env.context.run(&["verify"]).expect(0);
     assert!(run.stdout.contains("2 of 2 as locked"), "{}", run.shown());
     // A package of a group in another version is no good, asked for or not.
-    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
     std::fs::remove_dir_all(Path::new(&site).join("gamma-1.0.dist-info")).unwrap();
     env.plant("gamma", "0.5", "pip");
     let run = env.context.run(&["verify"]).expect(1);

@@ -396,6 +396,8 @@ pub(super) struct RunArgs {
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
+    #[command(flatten)]
+    pub parts: PartArgs,
     /// Skip verification
     #[arg(long)]
     pub no_verify: bool,

@@ -18,6 +18,7 @@ use crate::lockfile::{self, Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
+use crate::model::text::clean;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 
@@ -207,7 +208,7 @@ fn answered_file(
     let Some(name) = names.iter().find(|name| answers(project, lock, name, registry)) else {
         printer.note(match names.is_empty() {
             true => "no manifest is here: `resolve --locked` in it compares the lock with itself alone",
-            false => "the lock answers none of the requirements files here alone: name those that it was made from after `resolve --locked` in it, `-r FILE` for each",
+            false => "none of the requirements files here asks for what the lock has: where one was edited since, run `envlock resolve -r FILE`, then export again; where the lock answers several, add `-r FILE` for each to `resolve --locked` in what is exported, which else compares the lock with itself alone",
         });
         return Ok(None);
     };
@@ -276,6 +277,24 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
         ExportFormat::Devcontainer => export::DEVCONTAINER_MARK,
     };
     files::refuse_foreign(path, mark, args.force)?;
+    if !args.force
+        && let Some(there) = files::read(path)?.filter(|there| there != text)
+    {
+        let shown = clean(&path.display().to_string(), 200);
+        if export::is_edited(&there) {
+            return Err(CliError::files(format!("`{shown}` was edited since envlock wrote it")).hint(
+                "leave out `-o` to see what would be written, and take over what you want; `--force` replaces the file",
+            ));
+        }
+        // What is not edited may be the hook of another project.
+        let id = |text: &str| text.lines().find(|line| line.trim().starts_with("- id: ")).map(str::to_owned);
+        if args.format == ExportFormat::PreCommit && id(&there) != id(text) {
+            return Err(CliError::files(format!(
+                "`{shown}` has the hook of another project of this repository"
+            ))
+            .hint("add this one below it: without `-o` it is printed; `--force` replaces the file"));
+        }
+    }
     // `.github/workflows`, `.devcontainer`: a project without one gets it.
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs_err::create_dir_all(folder)?;

@@ -176,6 +176,7 @@ impl Source<'_> {
         let line = self.line(offset);
         let shown = without_logins(&clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100));
         CliError::input(format!("{}:{line}: {message}\n   |\n{line:>3}| {shown}\n   |", self.name))
+            .at(self.name, Some(line))
     }
 }
 
@@ -184,7 +185,8 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     let source = Source { name, text };
     if let Some(line) = conflict_marker(text) {
         return Err(CliError::input(format!("{name}:{line}: the file has conflict markers of a merge"))
-            .hint("resolve them in an editor, then run `envlock resolve`, which also merges the sides of envlock.lock"));
+            .hint("resolve them in an editor, then run `envlock resolve`, which also merges the sides of envlock.lock")
+            .at(name, Some(line)));
     }
     let wrong = |e: toml::de::Error| {
         let offset = e.span().map_or(0, |s| s.start);

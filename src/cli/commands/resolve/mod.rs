@@ -42,7 +42,8 @@ pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) ->
     let result = resolve(global, args, printer);
     if let (Err(error), Some(format), true) =
         (&result, args.solve.format.filter(|_| !printer.json), args.solve.only_checks())
-        && let Some(text) = super::verify::report_of_error(format, error, printer)
+        && let Some(text) =
+            super::verify::report_of_error(format, error, (&files::folder_of(global), printer))
     {
         // Who reads the report reads nothing else.
         printer.raw(&text);

@@ -68,10 +68,14 @@ fn verified(
     printer: &Printer,
 ) -> Result<bool, CliError> {
     let registry = settings::registry(global)?;
-    let lock = lock::read(project)?;
-    if let Some(lock) = &lock {
-        lock::warn_if_stale(project, lock, &registry, printer);
-    }
+    let lock = match lock::read(project)? {
+        Some(lock) => {
+            lock::warn_if_stale(project, &lock, &registry, printer);
+            Some(lock::as_installed(lock, &args.parts)?)
+        }
+        None if args.parts.is_empty() => None,
+        None => return Err(lock::missing()),
+    };
     let place = Place::here();
     let question = Question {
         place: &place,
@@ -80,11 +84,12 @@ fn verified(
         target: args.target.as_deref(),
         deep: false,
         require_gpu: args.require_gpu,
-        parts: None,
+        parts: Some(&args.parts),
         without_machine: false,
     };
     let begun = SystemTime::now();
-    let judged = verify::judge(&question, project, lock.as_ref().into(), &registry)?;
+    let mut judged = verify::judge(&question, project, lock.as_ref().into(), &registry)?;
+    judged.fixes_of_project(printer);
     if judged.has_errors() {
         if printer.json {
             let findings: Vec<_> = judged.areas.iter().flat_map(|area| &area.findings).collect();

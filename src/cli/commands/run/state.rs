@@ -129,10 +129,11 @@ fn folders_of_variables() -> Vec<PathBuf> {
 
 fn around(global: &GlobalArgs, args: &RunArgs) -> String {
     let mut text = format!(
-        "envlock {} 4\nregistry {:?}\ntarget {:?}\ngpu {}\n",
+        "envlock {} 4\nregistry {:?}\ntarget {:?}{}\ngpu {}\n",
         env!("CARGO_PKG_VERSION"),
         global.registry,
         args.target,
+        args.parts.options(),
         args.require_gpu
     );
     for name in VARIABLES {

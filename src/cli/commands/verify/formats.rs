@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
+use super::report::{another_lock, is_folded};
 use crate::cli::args::VerifyFormat;
 use crate::cli::error::CliError;
-use crate::cli::exit;
 use crate::cli::printer::Printer;
+use crate::cli::{exit, files};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
 use crate::verify::{Area, Verdict};
@@ -28,21 +30,30 @@ fn with_fix(f: &Finding) -> String {
 /// `file`: the file of the repository that a finding is about.
 pub(super) fn github(areas: &[Area], file: impl Fn(&Finding) -> Option<String>) -> String {
     let mut out = String::new();
-    for f in areas.iter().flat_map(|area| &area.findings) {
+    // GitHub shows ten annotations of a step.
+    let folded = another_lock(areas);
+    if let Some(sentence) = &folded {
+        let code = Code::MissingPackage.as_str();
+        let _ = writeln!(out, "::error title=envlock {code}::{}", clean(sentence, MAX_MESSAGE));
+    }
+    let findings = areas.iter().flat_map(|area| &area.findings);
+    for f in findings.filter(|f| folded.is_none() || !is_folded(f)) {
         let level = match f.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
             Severity::Info => "notice",
         };
         let message = with_fix(f).replace('%', "%25");
-        let place = file(f).map(|file| {
-            let file = file.replace('%', "%25").replace(',', "%2C").replace(':', "%3A");
-            format!("file={},", clean(&file, 400))
-        });
+        let place = file(f).map(|file| format!("file={},", property(&file)));
         let place = place.unwrap_or_default();
         let _ = writeln!(out, "::{level} {place}title=envlock {}::{message}", f.code.as_str());
     }
     out
+}
+
+/// A value of a workflow command's property.
+fn property(text: &str) -> String {
+    clean(&text.replace('%', "%25").replace(',', "%2C").replace(':', "%3A"), 400)
 }
 
 /// The name of a report of `verify`.
@@ -203,23 +214,31 @@ fn short_name(node: &str) -> String {
     }
 }
 
-/// A question that could not be answered, in a format whose readers see nothing else; `None` for the others.
+/// A question that could not be answered, in a format whose readers see nothing else; `None` for the others. `folder`: the
+/// project's.
 pub(super) fn of_error(
     format: VerifyFormat,
     error: &CliError,
+    folder: &Path,
     (name, printer): (&str, &Printer),
 ) -> Option<String> {
     let code = error.code.as_str();
     let hint =
         error.hint.iter().map(|hint| format!(". Hint: {}", printer.in_project(hint))).collect::<String>();
-    let message = clean(&format!("{}{hint}", error.message), MAX_MESSAGE);
+    let message = clean(&format!("{}{hint}", error.sentence()), MAX_MESSAGE);
     Some(match format {
         VerifyFormat::Line => {
             let word = if error.exit == exit::NOT_KNOWN { "unknown" } else { "cannot answer" };
             format!("{}\n", short_ascii(&format!("envlock: {word}: {}", error.message)))
         }
         VerifyFormat::Github => {
-            format!("::error title=envlock {code}::{}\n", message.replace('%', "%25"))
+            let place = error.place.as_ref().map(|place| {
+                let file = property(&files::path_in_repository(folder, &place.file));
+                let line = place.line.map(|line| format!("line={line},")).unwrap_or_default();
+                format!("file={file},{line}")
+            });
+            let place = place.unwrap_or_default();
+            format!("::error {place}title=envlock {code}::{}\n", message.replace('%', "%25"))
         }
         VerifyFormat::Junit => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);

@@ -33,6 +33,7 @@ use crate::model::installed::Installed;
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::owner::Owner;
+use crate::model::part::Part;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
 use crate::probe::conda::CondaClient;
@@ -51,7 +52,8 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> 
     // With `--json` the caller prints it.
     if let Err(error) = &result
         && !printer.json
-        && let Some(text) = formats::of_error(args.format, error, (formats::VERIFY, printer))
+        && let Some(text) =
+            formats::of_error(args.format, error, &files::folder_of(global), (formats::VERIFY, printer))
     {
         // Who reads the report reads nothing else. What cannot be written either is said with the error.
         let _ = output::put(&text, args, printer);
@@ -132,9 +134,8 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         printer.warning(&findings::package_lock_changed(held.state.owner, first.as_ref()).message);
     }
     let lock = match lock {
-        // uv has extras and groups that envlock does not lock.
-        Some(AnyLock::Own(lock)) if lock.packages_in.is_some() => Some(AnyLock::Own(lock)),
-        Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::with_parts(lock, &args.parts)?)),
+        Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::as_installed(lock, &args.parts)?)),
+        None if !args.parts.is_empty() => return Err(lock::missing()),
         _ if !args.parts.is_empty() => {
             return Err(CliError::usage("`--extra` and `--group` select parts of an envlock.lock")
                 .hint("of another tool's lock, `--target \"extra NAME\"` names an environment"));
@@ -195,11 +196,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
         let fix = format!("envlock sync --prefix {prefix}{} --exact", question.options());
         verify::exactly(&mut judged.areas, is_own.then_some(&fix));
     }
-    for found in judged.areas.iter_mut().flat_map(|area| &mut area.findings) {
-        if let Some(Fix::Command { command, .. }) = &mut found.fix {
-            *command = printer.command(command);
-        }
-    }
+    judged.fixes_of_project(printer);
     if args.only == Some(Only::Environment) {
         judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
     }
@@ -320,6 +317,15 @@ impl Judged {
     pub fn has_errors(&self) -> bool {
         self.areas.iter().any(Area::has_errors)
     }
+
+    /// Makes the commands of the findings those for the project that `--project` names.
+    pub fn fixes_of_project(&mut self, printer: &Printer) {
+        for found in self.areas.iter_mut().flat_map(|area| &mut area.findings) {
+            if let Some(Fix::Command { command, .. }) = &mut found.fix {
+                *command = printer.command(command);
+            }
+        }
+    }
 }
 
 /// The environment that a command is about ([`Environment::choose`]).
@@ -418,13 +424,19 @@ pub(super) fn judge(
         }
         _ => None,
     };
-    installed.sync_options = question.options();
     let target = match (lock, question.target) {
         (Against::Nothing, _) => None,
         (Against::Foreign(..), _) => foreign.as_ref().map(|judged| &judged.target),
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed, question.require_gpu),
     };
+    installed.sync_options = question.options();
+    if let (Some(target), None) = (target, &foreign) {
+        // `sync` would remove what is installed of a group that it is not asked for.
+        for part in verify::installed_parts(target, &installed) {
+            installed.sync_options.push_str(&option_of(&part));
+        }
+    }
     // The target that has the packages.
     let packages_of = foreign.as_ref().map(|judged| &judged.target).or(target);
     // Python imports from every folder of its path: a framework is judged wherever it lies.
@@ -543,6 +555,14 @@ pub(super) fn judge(
         given_no_gpu,
         against,
     })
+}
+
+/// An extra or a group as an option: ` --group dev`.
+fn option_of(part: &Part) -> String {
+    match part {
+        Part::Extra(name) => format!(" --extra {}", shell_word(name)),
+        Part::Group(name) => format!(" --group {}", shell_word(name)),
+    }
 }
 
 /// Whether the locked packages use a GPU, or without a lock the installed ones.

@@ -26,6 +26,23 @@ const SAME_PROJECT: usize = 4;
 /// Smaller locks are not judged by their share.
 const MIN_PACKAGES: usize = 8;
 
+/// Instead of a finding for each package: that few of the locked packages are there. `None` where an environment is near to its
+/// lock.
+pub(super) fn another_lock(areas: &[Area]) -> Option<String> {
+    let (same, all) = areas
+        .iter()
+        .find_map(|area| area.as_locked)
+        .filter(|(same, all)| *all >= MIN_PACKAGES && same * SAME_PROJECT < *all)?;
+    Some(format!(
+        "{same} of {all} locked packages are installed as locked: is this the right lock and environment?"
+    ))
+}
+
+/// Whether [`another_lock`] says it for a finding.
+pub(super) fn is_folded(found: &Finding) -> bool {
+    [Code::MissingPackage, Code::ExtraPackage, Code::WrongVersion, Code::WrongMetadata].contains(&found.code)
+}
+
 impl Report<'_> {
     fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.judged.areas.iter().flat_map(|a| &a.findings)
@@ -67,25 +84,13 @@ impl Report<'_> {
             let word = verdict_word(area, p);
             p.out(&format!("  {:<10}  {word}  {}", area.kind, wrap(&area.summary, 23)));
         }
-        let foreign = self
-            .judged
-            .areas
-            .iter()
-            .find_map(|area| area.as_locked)
-            .filter(|(same, all)| *all >= MIN_PACKAGES && same * SAME_PROJECT < *all && !p.verbose);
-        if let Some((same, all)) = foreign {
+        let foreign = another_lock(&self.judged.areas).filter(|_| !p.verbose);
+        if let Some(sentence) = &foreign {
             p.out("");
-            let text = format!(
-                "error: {same} of {all} locked packages are installed as locked: is this the right lock and environment? (`-v` lists the differences)"
-            );
+            let text = format!("error: {sentence} (`-v` lists the differences)");
             p.out(&format!("{}{}", p.paint(ERROR, "error:"), &wrap(&text, 2)["error:".len()..]));
         }
-        let of_lock = |f: &&Finding| {
-            foreign.is_none()
-                || ![Code::MissingPackage, Code::ExtraPackage, Code::WrongVersion, Code::WrongMetadata]
-                    .contains(&f.code)
-        };
-        findings(p, self.findings().filter(of_lock));
+        findings(p, self.findings().filter(|f| foreign.is_none() || !is_folded(f)));
         p.out("");
         p.out(&verdict);
     }

@@ -38,10 +38,8 @@ pub(in crate::cli::commands) fn report_of_lock(
         unjudged.map(|why| findings::not_judged(findings::NotJudged::Locked(why.to_owned()), false));
     let found = stale.iter().map(of).chain(unjudged).collect();
     let areas = [Area { findings: found, ..Area::of(AreaKind::Packages) }];
-    let below = files::in_repository(folder);
     let place = |finding: &Finding| {
-        let file = finding.r#where.as_deref().unwrap_or(files::LOCK);
-        below.as_ref().map_or_else(|| file.to_owned(), |below| format!("{below}/{file}"))
+        files::path_in_repository(folder, finding.r#where.as_deref().unwrap_or(files::LOCK))
     };
     match format {
         VerifyFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
@@ -55,7 +53,7 @@ pub(in crate::cli::commands) fn report_of_lock(
 pub(in crate::cli::commands) fn report_of_error(
     format: VerifyFormat,
     error: &CliError,
-    printer: &Printer,
+    (folder, printer): (&Path, &Printer),
 ) -> Option<String> {
-    formats::of_error(format, error, (formats::LOCKED, printer))
+    formats::of_error(format, error, folder, (formats::LOCKED, printer))
 }

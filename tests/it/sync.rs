@@ -461,6 +461,47 @@ fn packages_do_not_land_in_another_python() {
     assert!(env.prints("import gamma").contains("No module named"));
 }
 
+/// A machine like none of the lock's keeps the environment that it has.
+#[test]
+fn the_target_of_an_environment_is_kept() {
+    let Some(env) = Synced::new(false) else { return };
+    let other = if env.series == "3.12" { "3.13" } else { "3.12" };
+    env.context.write(
+        "envlock.toml",
+        &format!(
+            "[project]\nname = \"x\"\ndependencies = [\"alpha\"]\n[target.far]\ngpus = [\"H100\"]\npython = \"{other}\"\n\
+             [target.near]\ngpus = [\"A100\"]\npython = \"{}\"\n",
+            env.series
+        ),
+    );
+    env.context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    let run = env.sync(&["--target", "near"]).expect(0);
+    assert!(!run.stderr.contains("the target is"), "{}", run.shown());
+    let run = env.sync(&[]).expect(0);
+    assert!(
+        run.flat().contains(
+            "the target is `near`: none is for a machine like this one, and the environment has its packages"
+        ),
+        "{}",
+        run.shown()
+    );
+    std::fs::remove_dir_all(env.context.project().join(".venv")).unwrap();
+    let run = env.sync(&["--dry-run"]);
+    assert!(
+        run.flat().contains("the target is `far`: none is for a machine like this one, and it is the first"),
+        "{}",
+        run.shown()
+    );
+    // One for a machine without a GPU is for this one, if it has none.
+    let text = env.context.read("envlock.toml").replace("gpus = [\"A100\"]", "gpus = [\"none\"]");
+    env.context.write("envlock.toml", &text);
+    env.context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    if !Path::new("/proc/driver/nvidia").exists() {
+        let run = env.sync(&[]).expect(0);
+        assert!(run.flat().contains("`near`: the one for a machine like this one"), "{}", run.shown());
+    }
+}
+
 fn extras_and_groups_are_installed_on_demand(with_uv: bool) {
     let Some(env) = Synced::new(with_uv) else { return };
     let series = &env.series;

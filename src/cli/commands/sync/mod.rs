@@ -6,6 +6,7 @@ mod lists;
 mod owned;
 mod place;
 mod start;
+mod targets;
 mod tell;
 mod work;
 
@@ -17,13 +18,11 @@ use crate::cli::args::{GlobalArgs, SmokeChoice, SyncArgs, Unknown, VerifyArgs, V
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::files;
-use crate::cli::host;
 use crate::cli::lock;
 use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::lockfile::{self, Lockfile, Target};
-use crate::model::level::Level;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::solver::allowed_pythons;
@@ -39,7 +38,11 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     lock::warn_if_stale(&project, &lock, &registry, printer);
     // uv has extras and groups that envlock does not lock.
     let lock = if lock.packages_in.is_some() { lock } else { lock::with_parts(lock, &args.parts)? };
-    let target = target(&lock, args.target.as_deref(), &registry)?;
+    let chosen = targets::choose(&lock, args, &project, &registry)?;
+    let target = chosen.target;
+    if let Some(why) = chosen.why() {
+        printer.note(&format!("the target is `{}`: {why}; `--target` names another one", target.name));
+    }
     if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {
         let owner = held.owner;
         let others = || other_pythons(&project, &lock, target, &registry);
@@ -118,9 +121,6 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
             folder: &project.folder,
         };
         if args.dry_run {
-            if lock.targets.len() > 1 && args.target.is_none() {
-                printer.note(&format!("the target is `{}`; `--target` names another one", target.name));
-            }
             match half.as_ref().filter(|half| !half.steps.is_empty()) {
                 Some(half) => half.tell(Some(&work), printer)?,
                 None => work.tell(printer)?,
@@ -162,45 +162,6 @@ fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bo
         format: VerifyFormat::Text,
         target: Some(target.name.clone()),
         parts: args.parts.clone(),
-    }
-}
-
-/// The target to install: the named one, else of those that run on this machine the one for the most similar machine, else
-/// the first for its platform.
-fn target<'l>(lock: &'l Lockfile, name: Option<&str>, registry: &Registry) -> Result<&'l Target, CliError> {
-    let machine = host::seen();
-    let here = machine.system.platform;
-    let refused = |target: &Target| {
-        CliError::usage(format!(
-            "the target `{}` is for {}, and this is {here}",
-            target.name, target.platform
-        ))
-        .hint("lock for this machine too: add a `[target.NAME]` to envlock.toml, then `envlock resolve`")
-    };
-    let of_platform = |target: &&Target| target.platform == here;
-    let chosen = match name {
-        Some(name) => lock::target(lock, Some(name))?,
-        None => {
-            let fitting = lock.targets.iter().filter(of_platform);
-            let first = fitting.clone().next();
-            let machine = host::filled(machine, registry).ok();
-            let runs = |target: &&Target| {
-                machine
-                    .as_ref()
-                    .is_some_and(|m| !crate::verify::check_host(target, m, registry, false).has_errors())
-            };
-            let nearest = fitting.filter(runs).min_by_key(|target| match &machine {
-                Some(machine) => target.host.distance(machine),
-                None => target.host.distance(&target.host),
-            });
-            nearest.or(first).ok_or_else(|| refused(&lock.targets[0]))?
-        }
-    };
-    match (of_platform(&chosen), chosen.level) {
-        (false, _) => Err(refused(chosen)),
-        (true, Level::Stack) if lock.packages_in.is_some() => Ok(chosen),
-        (true, Level::Stack) => Err(crate::export::ExportError::StackOnly.into()),
-        (true, Level::Full) => Ok(chosen),
     }
 }
 

@@ -87,9 +87,10 @@ impl SetupPy {
                 Some(format!("which `setup` is called depends on {taint}"))
             });
             for (key, value) in slice.arguments(*call, &DECIDING) {
-                let is_strict = ["install_requires", "extras_require"].contains(&key);
+                let is_strict = key.is_none_or(|key| ["install_requires", "extras_require"].contains(&key));
                 let found = slice.depends_on(value, is_strict, &mut python2);
-                out.doubt = out.doubt.or_else(|| Some(format!("`{key}` depends on {}", found?)));
+                let what = key.map_or("what it passes as `**`".to_owned(), |key| format!("`{key}`"));
+                out.doubt = out.doubt.or_else(|| Some(format!("{what} depends on {}", found?)));
             }
         }
         // What passes requirements by another way than an argument: a dictionary, a class or command of its own, a plugin.

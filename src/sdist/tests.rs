@@ -155,6 +155,14 @@ fn what_setup_py_computes() {
         let tree = with_setup(&format!("{head}{text}\n"), "a\n");
         assert!(tree.facts.unknown.is_some(), "{text}");
     }
+    // What depends on it is named, where it is one argument of a dictionary.
+    let of = |text: &str| with_setup(&format!("{head}{text}\n"), "a\n").facts.unknown.unwrap();
+    let version = of(
+        "kw = {'version': '1'}\nif os.environ.get('X'):\n    kw['version'] += '+cu'\nsetup(install_requires=['a'], **kw)",
+    );
+    assert!(version.contains("`version` depends on `os.environ` (line 5)"), "{version}");
+    let any = of("setup(**make(os.environ['X']))");
+    assert!(any.contains("what it passes as `**` depends on"), "{any}");
     let does_not = [
         "setup(install_requires=['a'])",
         "reqs = open('requirements.txt').read().splitlines()\nsetup(install_requires=reqs)",

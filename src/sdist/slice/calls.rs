@@ -67,8 +67,12 @@ impl<'t> Slice<'t> {
         })
     }
 
-    /// The arguments of a call with these names, also those passed as `**dict`.
-    pub fn arguments(&self, call: Node<'t>, names: &[&'static str]) -> Vec<(&'static str, Node<'t>)> {
+    /// The arguments of a call with these names, also those passed as `**dict`. Without a name: what may be any of them.
+    pub fn arguments(
+        &self,
+        call: Node<'t>,
+        names: &[&'static str],
+    ) -> Vec<(Option<&'static str>, Node<'t>)> {
         let mut out = Vec::new();
         let mut queue: Vec<Node<'t>> = call.child_by_field_name("arguments").into_iter().collect();
         let mut seen = HashSet::new();
@@ -81,13 +85,13 @@ impl<'t> Slice<'t> {
             match node.kind() {
                 "keyword_argument" => {
                     if let (Some(name), Some(value)) = (field("name"), field("value")) {
-                        out.extend(named(self.of(name)).map(|name| (name, value)));
+                        out.extend(named(self.of(name)).map(|name| (Some(name), value)));
                     }
                 }
                 "pair" => {
                     if let (Some(key), Some(value)) = (field("key"), field("value")) {
                         let key = string(key, self.text).unwrap_or_default();
-                        out.extend(named(&key).map(|name| (name, value)));
+                        out.extend(named(&key).map(|name| (Some(name), value)));
                     }
                 }
                 "identifier" => {
@@ -95,18 +99,17 @@ impl<'t> Slice<'t> {
                         if !self.may_contain(binding, names) {
                             continue;
                         }
+                        // A computed key may be any of them.
+                        let key = binding.key.and_then(|key| string(key, self.text));
+                        let name = key.and_then(|key| named(&key));
                         let mut conditions = Vec::new();
                         match self.branch(binding.place, &mut conditions) {
                             Branch::Dead => continue,
-                            Branch::Guess(_) => out.extend(names.first().map(|name| (*name, binding.place))),
-                            Branch::Live => {
-                                out.extend(conditions.into_iter().filter_map(|c| Some((*names.first()?, c))));
-                            }
+                            Branch::Guess(_) => out.push((name, binding.place)),
+                            Branch::Live => out.extend(conditions.into_iter().map(|c| (name, c))),
                         }
-                        match binding.key.map(|key| string(key, self.text)) {
-                            Some(Some(key)) => out.extend(named(&key).map(|name| (name, binding.value))),
-                            // A computed key may be any of them.
-                            Some(None) => out.extend(names.first().map(|name| (*name, binding.value))),
+                        match binding.key {
+                            Some(_) => out.push((name, binding.value)),
                             None => queue.push(binding.value),
                         }
                     }
@@ -117,7 +120,7 @@ impl<'t> Slice<'t> {
                         true => queue.extend(field("arguments")),
                         false if node.id() != call.id() => {
                             // A function makes the dict: everything in it counts.
-                            out.extend(names.first().map(|name| (*name, node)));
+                            out.push((None, node));
                         }
                         false => {}
                     }
@@ -128,7 +131,7 @@ impl<'t> Slice<'t> {
                 }
                 "string" | "integer" | "comment" | "true" | "false" | "none" | "list" | "tuple" => {}
                 // A dict that is made in another way: everything in it counts.
-                _ => out.extend(names.first().map(|name| (*name, node))),
+                _ => out.push((None, node)),
             }
         }
         out

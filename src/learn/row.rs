@@ -77,6 +77,7 @@ fn torch(out: &mut String, learned: &Learned) {
     codes(out, learned);
     if learned.targets.is_some() {
         field(out, "targets_evidence", Some("measured"));
+        out.push_str("targets_source = [\"fatbin-scan\"]\n");
     }
     list(out, "python", &learned.files.pythons);
     field(out, "requires_python", learned.requires_python.as_deref());

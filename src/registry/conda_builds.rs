@@ -83,6 +83,7 @@ impl Registry {
             cuda,
             triton: None,
             targets: row.map(|row| row.targets.clone()),
+            targets_source: Vec::new(),
             targets_evidence: row.map(|row| row.evidence),
             pythons: python_of(package).map(|minor| vec![minor]),
             requires_python: None,

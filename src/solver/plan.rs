@@ -162,7 +162,7 @@ impl Problem<'_> {
                 Violation::CpuBuild => (Party::Gpu, "is a CPU build".to_owned(), own()),
                 Violation::CodeUnknown(_) => (Party::Gpu, "has unknown code targets".to_owned(), own()),
                 Violation::NoCode(gpu) | Violation::PtxTooNew(gpu) => {
-                    (Party::Gpu, format!("has no code for {}", gpu.label()), own())
+                    (Party::Gpu, format!("has no code for {}", gpu.label()), source(torch.code_source()))
                 }
                 Violation::CudnnDropsGpu(_, min, ids) => (
                     Party::Cudnn,

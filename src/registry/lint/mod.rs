@@ -337,6 +337,9 @@ impl Linter {
         if row.targets.is_some() != row.targets_evidence.is_some() {
             self.problem(path, line, "`targets` and `targets_evidence` must be set together");
         }
+        if !row.targets_source.is_empty() {
+            self.cite(path, line, &row.targets_source);
+        }
         if let Some(version) = &row.cudnn {
             match cudnn.get(version) {
                 None => self.problem(path, line, format!("cuDNN {version} has no row")),

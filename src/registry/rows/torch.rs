@@ -56,11 +56,18 @@ pub struct Build {
     pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,
+    /// Source ids of the targets, where they have others.
+    pub targets_source: Vec<String>,
     /// Why the row was withdrawn.
     pub yanked: Option<String>,
 }
 
 impl Build {
+    /// The sources of what is said of its GPU code.
+    pub fn code_source(&self) -> &[String] {
+        if self.targets_source.is_empty() { &self.source } else { &self.targets_source }
+    }
+
     /// Where its Pythons and its glibc are stated.
     pub fn wheels_source(&self) -> &'static str {
         match self.wheels_inferred {
@@ -172,6 +179,8 @@ struct RawBuild {
     #[serde(default)]
     ptx: Vec<CodeTarget>,
     targets_evidence: Option<Evidence>,
+    #[serde(default)]
+    targets_source: Vec<String>,
     python: Option<Vec<String>>,
     requires_python: Option<VersionSpecifiers>,
     glibc: Option<DottedVersion>,
@@ -239,6 +248,7 @@ impl TryFrom<RawBuild> for Build {
             triton: raw.triton,
             targets: code_targets(raw.targets, raw.ptx),
             targets_evidence: raw.targets_evidence,
+            targets_source: raw.targets_source,
             pythons: raw.python.map(|tags| tags.iter().filter_map(minor).collect()),
             requires_python: raw.requires_python,
             glibc: raw.glibc,

@@ -68,11 +68,7 @@ impl<'t> Slice<'t> {
     }
 
     /// The arguments of a call with these names, also those passed as `**dict`. Without a name: what may be any of them.
-    pub fn arguments(
-        &self,
-        call: Node<'t>,
-        names: &[&'static str],
-    ) -> Vec<(Option<&'static str>, Node<'t>)> {
+    pub fn arguments(&self, call: Node<'t>, names: &[&'static str]) -> Vec<(Option<&'static str>, Node<'t>)> {
         let mut out = Vec::new();
         let mut queue: Vec<Node<'t>> = call.child_by_field_name("arguments").into_iter().collect();
         let mut seen = HashSet::new();

@@ -266,7 +266,7 @@ impl Telling<'_, '_> {
             Order::Gpus,
             format!("{subject}{code} {have} no code for {}", gpu.label()),
             &[Party::package(name), Party::Gpu],
-            p.registry.source_text(&newest.source),
+            p.registry.source_text(newest.torch.map_or(&newest.source[..], |torch| torch.code_source())),
         );
         let tegra = p.registry.tegra();
         if tegra.capabilities.contains(&p.machine.gpus[gpu_index].1) {

@@ -151,7 +151,13 @@ impl Subject<'_> {
                     && let Ok(Answer::Conflict(other) | Answer::ConflictSoFar(other, _)) =
                         self.solve(&beside, &party, &nothing_kept)
                 {
-                    conflict.also.push(*other);
+                    // Where the same stands against it, the project's own requirement has no part in it.
+                    let is_told =
+                        |reason: &Reason| conflict.reasons.iter().any(|own| own.text == reason.text);
+                    match other.reasons.iter().all(is_told) && other.also.is_empty() {
+                        true => conflict = other,
+                        false => conflict.also.push(*other),
+                    }
                 }
                 // Dropping the requirement in question is not a way out.
                 let limits = request.requirements.len() == self.request.requirements.len();
@@ -174,7 +180,9 @@ impl Subject<'_> {
             user.origin != Origin::Question && user.requirement.name.as_ref() as &str == name
         };
         out.requirements.retain(|user| !is_own(user));
-        (out.requirements.len() < request.requirements.len()).then_some(out)
+        out.constraints.retain(|user| !is_own(user));
+        let lines = |request: &Request| request.requirements.len() + request.constraints.len();
+        (lines(&out) < lines(request)).then_some(out)
     }
 
     /// The request with the requirement in question, and what it is about.

@@ -14,6 +14,7 @@ use crate::model::capability::Via;
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::request::Origin;
+use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Answer, ChosenPackage, Edge, Note, Solution};
 use crate::model::source::Source;
 use crate::model::text::clean;
@@ -61,6 +62,9 @@ struct Needed {
     #[serde(skip)]
     version: String,
     requirement: String,
+    /// Whether its metadata says so; else the registry does.
+    #[serde(skip)]
+    is_declared: bool,
 }
 
 /// Whether a newer release is possible, of a package or of Python.
@@ -103,19 +107,36 @@ impl Subject<'_> {
         let roots: BTreeSet<String> =
             self.request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
         let chain = lockfile::chain(self.target, &roots, name);
-        let needed = |(from, edge): &(&str, &Edge)| Needed {
-            name: (*from).to_owned(),
-            version: self.target.package(from).map(|p| p.version.to_string()).unwrap_or_default(),
-            requirement: edge.requirement.clone(),
+        let needed = |(from, edge): &(&str, &Edge)| {
+            let version = self.target.package(from).map(|package| &package.version);
+            let undeclared = version.map(|version| self.registry.undeclared(from, version));
+            let is_same =
+                |line: &String| parse_requirement(line).is_ok_and(|own| own.to_string() == edge.requirement);
+            Needed {
+                name: (*from).to_owned(),
+                version: version.map(ToString::to_string).unwrap_or_default(),
+                requirement: edge.requirement.clone(),
+                is_declared: !undeclared.iter().flatten().any(is_same),
+            }
+        };
+        let newer = self.newer(package)?;
+        // What was the newest when it was locked, or was held by an earlier lock. Targets share a package, and its reason is
+        // that of the first.
+        let reason = match (&newer, &package.reason) {
+            (Newer::Fits(..), reason) if reason.is_newest() => Choice::Kept,
+            (_, Choice::NewestFor { package: other, .. }) if self.target.package(other).is_none() => {
+                Choice::Newest
+            }
+            (_, reason) => reason.clone(),
         };
         Ok(PackageAnswer {
             name: name.to_owned(),
             version: package.version.clone(),
-            reason: package.reason.clone(),
+            reason,
             asked: asked.map(|a| Asked { requirement: a.requirement.to_string(), origin: a.origin.clone() }),
             chain: chain.unwrap_or_default().into_iter().map(str::to_owned).collect(),
             needed_by: lockfile::needed_by(self.target, name).iter().map(needed).collect(),
-            newer: self.newer(package)?,
+            newer,
             version_with_variant: package.version_with_variant(),
             source: package.source.clone(),
             machine: if name == "torch" { self.gpus() } else { Vec::new() },
@@ -246,11 +267,7 @@ pub(super) fn failures(solution: &Solution, party: &Party) -> Vec<Reason> {
 
 impl PackageAnswer {
     pub(super) fn print(&self, p: &Printer) {
-        // It was the newest when it was locked, or an earlier lock held it.
-        let reason = match (&self.newer, &self.reason) {
-            (Newer::Fits(..), Choice::Newest) => "locked".to_owned(),
-            (_, reason) => reason.to_string(),
-        };
+        let reason = &self.reason;
         p.out(&format!("{} {}, from {}: {reason}", self.name, self.version_with_variant, self.source));
         p.out("");
         if let Some(asked) = &self.asked {
@@ -259,7 +276,12 @@ impl PackageAnswer {
             p.out(&format!("{}{}", label(p, "required via"), wrap(&self.chain.join(" -> "), 15)));
         }
         let needed_by = self.needed_by.iter().map(|needed| {
-            format!("{} {} requires {}", needed.name, needed.version, clean(&needed.requirement, 80))
+            let Needed { name, version, requirement, .. } = needed;
+            let requirement = clean(requirement, 80);
+            match needed.is_declared {
+                true => format!("{name} {version} requires {requirement}"),
+                false => format!("{name} {version} needs {requirement}, which its metadata does not state"),
+            }
         });
         rows(p, "required by", needed_by);
         for text in &self.machine {

@@ -58,13 +58,14 @@ impl Telling<'_, '_> {
             };
             let verb = if shown.len() == 1 { "is" } else { "are" };
             let source = builds.last().map(|b| p.registry.source_text(&b.source)).unwrap_or_default();
+            // A limit may lie between the first and the last.
+            let cuda = match p.asked.request.cuda.is_some() && cuda.len() > 2 {
+                true => cuda.join(", "),
+                false => span(&cuda),
+            };
             self.say(
                 Order::Builds,
-                format!(
-                    "{}{place} {verb} built for CUDA {}",
-                    phrase(name, &shown, &table.versions),
-                    span(&cuda)
-                ),
+                format!("{}{place} {verb} built for CUDA {cuda}", phrase(name, &shown, &table.versions)),
                 &[Party::package(name), Party::Cuda],
                 source,
             );

@@ -8,7 +8,7 @@ use pep508_rs::VersionOrUrl;
 use super::{Order, Telling};
 use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Party, ReasonKind};
-use crate::model::request::Origin;
+use crate::model::request::{Origin, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, requirement_name};
 use crate::model::version::public;
@@ -76,9 +76,16 @@ impl Telling<'_, '_> {
                     if let Some(text) = self.cap_text(&parent, &set, to) {
                         self.say(Order::Packages, text, &parties, "its metadata");
                     }
-                    if self.requires_missing_version(&parent, &set, to) {
-                        let text = self.available_text(to);
-                        self.available(text, to);
+                    if let Some(newest) = self.requires_missing_version(&parent, &set, to) {
+                        let needed = self.requirement_text(&parent, newest, to);
+                        let needed = UserRequirement::parse(&needed, Origin::Question).ok();
+                        match needed.and_then(|needed| self.cut_off(&needed)) {
+                            Some(text) => self.say(Order::Packages, text, &[Party::package(&**to)], "index"),
+                            None => {
+                                let text = self.available_text(to);
+                                self.available(text, to);
+                            }
+                        }
                     }
                 }
                 Node::Bound(_) => {
@@ -128,22 +135,23 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// Whether the newest version in a set requires a package in a version that does not exist.
-    fn requires_missing_version(&self, parent: &Node, set: &Set, to: &str) -> bool {
+    /// The newest version in a set, if it requires a package in a version that does not exist.
+    fn requires_missing_version(&self, parent: &Node, set: &Set, to: &str) -> Option<u32> {
         let p = self.problem;
-        let (Node::Package(name) | Node::Extra(name, _)) = parent else { return false };
-        let (Some(newest), false) = (p.members(parent, set).last().copied(), is_stack_package(name)) else {
-            return false;
+        let newest = p.members(parent, set).last().copied()?;
+        let needed = match parent {
+            Node::Build(name) => {
+                let candidate = p.build_candidate(name, newest as usize).ok().flatten()?;
+                p.required_by(&candidate, name, None)
+            }
+            Node::Package(name) if !is_stack_package(name) => p.package_dependencies(name, newest, None),
+            Node::Extra(name, extra) if !is_stack_package(name) => {
+                p.package_dependencies(name, newest, Some(extra))
+            }
+            _ => return None,
         };
-        let extra = match parent {
-            Node::Extra(_, extra) => Some(extra.as_ref()),
-            _ => None,
-        };
-        let needed = p.package_dependencies(name, newest, extra);
-        needed.is_ok_and(|needed| {
-            needed
-                .is_ok_and(|list| list.iter().any(|(node, set)| *node == Node::package(to) && set.is_empty()))
-        })
+        let list = needed.ok()?.ok()?;
+        list.iter().any(|(node, set)| *node == Node::package(to) && set.is_empty()).then_some(newest)
     }
 
     /// That a later release caps a package for versions in a set that admit more themselves.
@@ -225,31 +233,35 @@ impl Telling<'_, '_> {
     /// The requirement of one candidate on a package, as its metadata states it.
     pub(super) fn requirement_text(&self, parent: &Node, candidate: u32, to: &str) -> String {
         let p = self.problem;
-        let text = match (parent, Some(candidate)) {
-            (Node::Build(name), Some(i)) => p.stack[name.as_ref()].builds[i as usize]
+        let extras: Vec<_> = match parent {
+            Node::Extra(_, extra) => extra.parse().into_iter().collect(),
+            _ => Vec::new(),
+        };
+        let in_metadata = |candidate: &Candidate<'_>, name: &str| {
+            let metadata = p.metadata_of(candidate, name).ok().and_then(Result::ok)?;
+            let all = metadata.requirements(&p.pythons.environments[0], &extras).filter_map(Result::ok);
+            let mut lines: Vec<_> = all.filter(|(r, _)| (r.name.as_ref() as &str) == to).collect();
+            // A line without a version says nothing beside one with it.
+            if lines.iter().any(|(r, _)| r.version_or_url.is_some()) {
+                lines.retain(|(r, _)| r.version_or_url.is_some());
+            }
+            let shown = |text: &str| clean(text.split(';').next().unwrap_or(text).trim(), 80);
+            let mut texts: Vec<String> = lines.into_iter().map(|(_, text)| shown(text)).collect();
+            texts.dedup();
+            (!texts.is_empty()).then(|| texts.join(" and "))
+        };
+        let text = match parent {
+            Node::Build(name) if to == "torch" => p.stack[name.as_ref()].builds[candidate as usize]
                 .torch_requirement
                 .as_ref()
-                .filter(|_| to == "torch")
                 .map(|r| format!("torch {r}")),
-            (Node::Package(name) | Node::Extra(name, _), Some(i)) if !is_stack_package(name) => {
+            Node::Build(name) => {
+                let build = p.build_candidate(name, candidate as usize).ok().flatten();
+                build.and_then(|build| in_metadata(&build, name))
+            }
+            Node::Package(name) | Node::Extra(name, _) if !is_stack_package(name) => {
                 let candidates = p.candidates(name).unwrap_or_default();
-                let metadata = p.metadata_of(&candidates[i as usize], name).ok().and_then(Result::ok);
-                let extras: Vec<_> = match parent {
-                    Node::Extra(_, extra) => extra.parse().into_iter().collect(),
-                    _ => Vec::new(),
-                };
-                metadata.and_then(|m| {
-                    let all = m.requirements(&p.pythons.environments[0], &extras).filter_map(Result::ok);
-                    let mut lines: Vec<_> = all.filter(|(r, _)| (r.name.as_ref() as &str) == to).collect();
-                    // A line without a version says nothing beside one with it.
-                    if lines.iter().any(|(r, _)| r.version_or_url.is_some()) {
-                        lines.retain(|(r, _)| r.version_or_url.is_some());
-                    }
-                    let shown = |text: &str| clean(text.split(';').next().unwrap_or(text).trim(), 80);
-                    let mut texts: Vec<String> = lines.into_iter().map(|(_, text)| shown(text)).collect();
-                    texts.dedup();
-                    (!texts.is_empty()).then(|| texts.join(" and "))
-                })
+                candidates.get(candidate as usize).and_then(|candidate| in_metadata(candidate, name))
             }
             _ => None,
         };

@@ -163,7 +163,7 @@ impl Telling<'_, '_> {
     }
 
     /// The message if the cutoff excludes releases that a request admits.
-    fn cut_off(&self, user: &UserRequirement) -> Option<String> {
+    pub(super) fn cut_off(&self, user: &UserRequirement) -> Option<String> {
         let name: &str = user.requirement.name.as_ref();
         let candidates = self.problem.candidates(name).ok()?;
         let specifiers = user.specifiers();

@@ -6,7 +6,7 @@ use super::exit;
 use super::printer::{DIM, GOOD, Printer, wrap};
 use super::report::short_source;
 use super::view::Resolution;
-use crate::model::conflict::{Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Request, STACK_PACKAGES};
 
@@ -96,8 +96,23 @@ pub(super) fn causes(conflict: &Conflict, request: &Request, asked: Level, print
         true => SOLVED,
     };
     reasons(printer, &conflict.reasons);
-    ways_out(printer, &conflict.would_work_if, conflict.into(), heading);
-    for other in &conflict.also {
+    // Many causes that one change removes are one cause to the reader: a cutoff, the index.
+    let is_one = |way: &WayOut| {
+        let is_small = !matches!(way.change, Change::Together(_) | Change::WithoutRequest(_));
+        is_small && way.party != Party::Gpu
+    };
+    let is_folded = conflict.also.len() > 1 && !printer.verbose && conflict.resolves_all.iter().any(is_one);
+    if is_folded {
+        printer.out("");
+        let text = format!(
+            "{} more causes, which the same change removes (`-v` lists them)",
+            conflict.also.len()
+        );
+        printer.out(&wrap(&text, 0));
+    } else {
+        ways_out(printer, &conflict.would_work_if, conflict.into(), heading);
+    }
+    for other in conflict.also.iter().filter(|_| !is_folded) {
         printer.out("");
         printer.out("also impossible, with that out of the way:");
         printer.out("");

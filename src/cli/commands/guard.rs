@@ -13,6 +13,12 @@ pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> R
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
     let target = lock::target(&lock, args.target.as_deref())?;
+    if lock.targets.len() > 1 && args.target.is_none() {
+        printer.note(&format!(
+            "the guard is for the target `{}` alone: on the machines of another one it stops the program; `--target NAME` writes that one's",
+            target.name
+        ));
+    }
     let snippet = export::guard(target).map_err(CliError::export)?;
     if printer.json {
         printer.json(&serde_json::json!({ "target": target.name, "python": snippet }));

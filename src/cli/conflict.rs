@@ -104,10 +104,8 @@ pub(super) fn causes(conflict: &Conflict, request: &Request, asked: Level, print
     let is_folded = conflict.also.len() > 1 && !printer.verbose && conflict.resolves_all.iter().any(is_one);
     if is_folded {
         printer.out("");
-        let text = format!(
-            "{} more causes, which the same change removes (`-v` lists them)",
-            conflict.also.len()
-        );
+        let text =
+            format!("{} more causes, which the same change removes (`-v` lists them)", conflict.also.len());
         printer.out(&wrap(&text, 0));
     } else {
         ways_out(printer, &conflict.would_work_if, conflict.into(), heading);

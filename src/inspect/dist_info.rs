@@ -108,6 +108,7 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
         visible: Vec::new(),
         is_environment: ["pyvenv.cfg", "conda-meta"].iter().any(|name| tree.exists(&prefix.join(name))),
         own_package: None,
+        overridden: Vec::new(),
         pytorch_index: String::new(),
         lock_command: None,
         sync_options: String::new(),

@@ -31,6 +31,8 @@ pub struct Installed {
     pub is_environment: bool,
     /// The normalized name of the project's own package, which no lock of the project contains.
     pub own_package: Option<String>,
+    /// The packages whose requirements the project overrides, by normalized name.
+    pub overridden: Vec<String>,
     /// The address of the pytorch index, for the commands that install its builds.
     pub pytorch_index: String,
     /// The command that installs the lock, where it is another tool's.

@@ -8,7 +8,7 @@ use version_ranges::Ranges;
 
 use super::{Area, AreaKind, findings};
 use crate::compatibility::cuda_of_variant;
-use crate::model::finding::Finding;
+use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
@@ -18,30 +18,9 @@ use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
     let mut found = super::packages::duplicates(installed);
-    let own = installed.distributions.iter().map(|d| (d.name.as_str(), &d.version));
-    let visible = installed.visible.iter().map(|v| (v.name.as_str(), &v.version));
-    let versions: BTreeMap<&str, &Version> =
-        own.chain(visible).filter_map(|(name, version)| Some((name, version.valid()?))).collect();
-    // Anything fulfils a requirement whose version cannot be compared.
-    let is_unclear =
-        |name: &str| installed.visible.iter().any(|v| v.name == name && v.version.valid().is_none());
     let active = active_requirements(installed, platform);
-    // One cause, one finding: the requirements that the same package does not meet are one.
-    let mut broken_by_name: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
-    for (distribution, line, requirement) in &active {
-        let name: &str = requirement.name.as_ref();
-        let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
-        let have = versions.get(name).copied();
-        let broken = match (have, &requirement.version_or_url) {
-            (None, _) => !is_unclear(name),
-            (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) => !specifiers.contains(have),
-            _ => false,
-        };
-        if broken {
-            broken_by_name.entry(name).or_default().push((&distribution.name, shown));
-        }
-    }
-    for (name, broken) in broken_by_name {
+    let versions = versions(installed);
+    for (name, broken) in broken(installed, &active) {
         // All requirements on the package together, so that the command does not break another one.
         let of_name = || active.iter().map(|(.., other)| other).filter(|other| other.name.as_ref() == name);
         let asked: BTreeSet<String> = of_name().map(without_marker).collect();
@@ -65,7 +44,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
         let have = versions.get(name);
         let fails = match have {
             Some(have) => !specifiers.contains(have),
-            None => advisory.needed && !is_unclear(name),
+            None => advisory.needed && !is_unclear(installed, name),
         };
         if applies && fails {
             let found_is = have.map_or("is not installed".to_owned(), |have| format!("{have} is installed"));
@@ -81,10 +60,70 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
     Area { kind: AreaKind::Packages, findings: found, summary, as_locked: None }
 }
 
+/// What packages that are installed beside a lock require and do not find. The lock decides what is installed: these packages
+/// were built for something else.
+pub(super) fn beside(
+    installed: &Installed,
+    platform: Platform,
+    is_locked: &dyn Fn(&str) -> bool,
+) -> Vec<Finding> {
+    let mut active = active_requirements(installed, platform);
+    active.retain(|(distribution, _, requirement)| {
+        !is_locked(&distribution.name)
+            && !installed.overridden.iter().any(|name| name == requirement.name.as_ref())
+    });
+    let versions = versions(installed);
+    let of = |(name, broken): (&str, Vec<(&str, String)>)| {
+        let by = broken.first().map_or(name, |(by, _)| *by);
+        let fix = Fix::advice(format!(
+            "what {by} requires is not what the lock has: change it there, or lock what it requires (`envlock add`)"
+        ));
+        let found = findings::broken_requirement(&broken, (name, versions.get(name).copied()), fix);
+        Finding { severity: Severity::Warning, ..found }
+    };
+    broken(installed, &active).into_iter().map(of).collect()
+}
+
+/// The versions of what can be imported, where they can be compared.
+fn versions(installed: &Installed) -> BTreeMap<&str, &Version> {
+    let own = installed.distributions.iter().map(|d| (d.name.as_str(), &d.version));
+    let visible = installed.visible.iter().map(|v| (v.name.as_str(), &v.version));
+    own.chain(visible).filter_map(|(name, version)| Some((name, version.valid()?))).collect()
+}
+
+/// Anything fulfils a requirement whose version cannot be compared.
+fn is_unclear(installed: &Installed, name: &str) -> bool {
+    installed.visible.iter().any(|v| v.name == name && v.version.valid().is_none())
+}
+
+/// The requirements that are not met, by the package that does not meet them: one cause, one finding.
+fn broken<'i>(
+    installed: &'i Installed,
+    active: &'i [Active<'i>],
+) -> BTreeMap<&'i str, Vec<(&'i str, String)>> {
+    let versions = versions(installed);
+    let mut broken_by_name: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
+    for (distribution, line, requirement) in active {
+        let name: &str = requirement.name.as_ref();
+        let shown = crate::model::text::clean(line.split(';').next().unwrap_or(line).trim(), 80);
+        let is_broken = match (versions.get(name).copied(), &requirement.version_or_url) {
+            (None, _) => !is_unclear(installed, name),
+            (Some(have), Some(VersionOrUrl::VersionSpecifier(specifiers))) => !specifiers.contains(have),
+            _ => false,
+        };
+        if is_broken {
+            broken_by_name.entry(name).or_default().push((&distribution.name, shown));
+        }
+    }
+    broken_by_name
+}
+
 type Line = Requirement<VerbatimUrl>;
+/// A package, one line of its requirements, and its parsed form.
+type Active<'i> = (&'i Distribution, &'i str, Line);
 
 /// The requirements of installed packages that apply without extras: the package, the line and its parsed form.
-fn active_requirements(installed: &Installed, platform: Platform) -> Vec<(&Distribution, &str, Line)> {
+fn active_requirements(installed: &Installed, platform: Platform) -> Vec<Active<'_>> {
     let environment = marker_environment(installed.marker_python(), platform);
     let mut out = Vec::new();
     for distribution in &installed.distributions {

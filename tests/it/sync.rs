@@ -461,6 +461,29 @@ fn packages_do_not_land_in_another_python() {
     assert!(env.prints("import gamma").contains("No module named"));
 }
 
+/// What is installed beside the lock, such as the project with a requirement of before, was built for something else.
+#[test]
+fn what_a_package_beside_the_lock_requires_is_compared() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"beta\"", "");
+    env.sync(&[]).expect(0);
+    env.plant("stranger", "1.0", "pip");
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    let metadata = Path::new(&site).join("stranger-1.0.dist-info/METADATA");
+    let text = std::fs::read_to_string(&metadata).unwrap();
+    std::fs::write(&metadata, format!("{text}Requires-Dist: beta>9\nRequires-Dist: alpha; python_version<'3'\n")).unwrap();
+    let run = env.context.run(&["verify"]).expect(0);
+    assert!(
+        run.flat().contains("warning[broken-requirement]: stranger needs beta>9, beta 1.0 is installed"),
+        "{}",
+        run.shown()
+    );
+    // The project knows better.
+    env.lock("\"beta\"", "[resolve]\noverrides = [\"beta==1.0\"]\n");
+    let run = env.context.run(&["verify"]).expect(0);
+    assert!(!run.stdout.contains("broken-requirement"), "{}", run.shown());
+}
+
 /// A machine like none of the lock's keeps the environment that it has.
 #[test]
 fn the_target_of_an_environment_is_kept() {

@@ -399,6 +399,10 @@ pub(super) fn judge(
     installed.pytorch_index = settings::pytorch_index();
     let editable = || installed.editable_of(&project.folder).map(str::to_owned);
     installed.own_package = project.package().or_else(editable);
+    if let Against::Lock(own) = lock {
+        let overrides = lockfile::read_request(&own.request).unwrap_or_default().overrides;
+        installed.overridden = overrides.iter().map(|user| user.requirement.name.to_string()).collect();
+    }
     installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);
     let held = match lock {
         Against::Lock(own) => owner::held(project, own)?,

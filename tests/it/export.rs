@@ -261,6 +261,19 @@ fn pixi_gets_the_machine_and_the_versions() {
     assert!(done.status.success(), "{text}\n{}", String::from_utf8_lossy(&done.stdout));
 }
 
+/// A build backend that reads requirements.txt fails on hashes: it is said where they are written.
+#[test]
+fn a_file_that_the_build_reads_is_named() {
+    let (_server, context) = locked();
+    let export = |name: &str| context.run(&["export", "requirements.txt", "-o", name, "--force"]).expect(0);
+    assert!(!export("requirements.txt").stderr.contains("names this file"));
+    context.write("setup.py", "setup(install_requires=open('requirements.txt').read().split())\n");
+    let run = export("requirements.txt");
+    assert!(run.flat().contains("`setup.py` names this file"), "{}", run.shown());
+    assert!(!export("more-requirements.txt").stderr.contains("names this file"));
+    assert!(!export("requirements.lock.txt").stderr.contains("names this file"));
+}
+
 /// What services read: by their own schemas and tools, where these can be had.
 #[test]
 fn files_of_services() {

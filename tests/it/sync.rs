@@ -471,7 +471,11 @@ fn what_a_package_beside_the_lock_requires_is_compared() {
     let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
     let metadata = Path::new(&site).join("stranger-1.0.dist-info/METADATA");
     let text = std::fs::read_to_string(&metadata).unwrap();
-    std::fs::write(&metadata, format!("{text}Requires-Dist: beta>9\nRequires-Dist: alpha; python_version<'3'\n")).unwrap();
+    std::fs::write(
+        &metadata,
+        format!("{text}Requires-Dist: beta>9\nRequires-Dist: alpha; python_version<'3'\n"),
+    )
+    .unwrap();
     let run = env.context.run(&["verify"]).expect(0);
     assert!(
         run.flat().contains("warning[broken-requirement]: stranger needs beta>9, beta 1.0 is installed"),

@@ -13,6 +13,8 @@ use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, R
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
+use crate::model::request::{Origin, UserRequirement};
+use crate::model::text::shell_word;
 use crate::registry::Registry;
 
 /// Size limit of a line in bytes; the rest of a longer line is skipped. One more than is read: such a line is known to be cut.
@@ -44,12 +46,45 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
         printer.json(&diagnosis);
     } else {
         print_text(printer, &diagnosis);
+        if let Some(command) = in_project(global, &diagnosis) {
+            printer.hint(&format!(
+                "this project has a lock: `{command}`, then `envlock sync`; what pip changes beside the lock, the next `sync` takes back"
+            ));
+        }
     }
     Ok(match diagnosis.verdict {
         Verdict::Problem => exit::NO,
         Verdict::Healthy => exit::YES,
         Verdict::Unknown => exit::NOT_KNOWN,
     })
+}
+
+/// The command of the first fix for the project here, if it has a lock of envlock's own: `envlock add 'numpy<1.24'`.
+fn in_project(global: &GlobalArgs, diagnosis: &Diagnosis) -> Option<String> {
+    let first = diagnosis.causes.first()?.fix.iter().find_map(|fix| match fix {
+        Fix::Command { command, .. } => Some(command.as_str()),
+        Fix::Advice(_) => None,
+    })?;
+    let asked = installed_by(first)?;
+    let project = Project::find(global, true).ok()?;
+    let lock = lock::read(&project).ok().flatten()?;
+    if project.manifest.is_none() || lock.packages_in.is_some() {
+        return None;
+    }
+    let words: Vec<String> = asked.iter().map(|word| shell_word(word)).collect();
+    Some(format!("envlock add {}", words.join(" ")))
+}
+
+/// The requirements of a command that only installs some from the usual index: `pip install 'numpy<1.24'`.
+fn installed_by(command: &str) -> Option<Vec<String>> {
+    let words = shlex::split(command)?;
+    let at = words.iter().position(|word| word == "install")?;
+    if !words[..at].iter().any(|word| word.ends_with("pip")) {
+        return None;
+    }
+    let asked: Vec<String> = words[at + 1..].to_vec();
+    let is_one = |word: &String| UserRequirement::parse(word, Origin::Question).is_ok();
+    (!asked.is_empty() && asked.iter().all(is_one)).then_some(asked)
 }
 
 /// Whether standard input is a pipe or a file, so that somebody gave a text.

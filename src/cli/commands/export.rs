@@ -301,7 +301,24 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
     }
     write::write(path, text)?;
     printer.note(&format!("wrote {}", path.display()));
+    if let Some(reader) = reader_of(path).filter(|_| args.format == ExportFormat::Requirements) {
+        printer.warning(&format!(
+            "`{reader}` names this file: a build backend that reads its requirements there cannot read hashes"
+        ));
+        printer.hint("export it under another name (`-o requirements.lock.txt`), and keep the file that the build reads");
+    }
     Ok(())
+}
+
+/// The file beside an exported one that names it, and from which a build backend may read requirements.
+fn reader_of(path: &Path) -> Option<&'static str> {
+    let folder = path.parent()?;
+    let name = path.file_name()?.to_str()?;
+    ["setup.py", "setup.cfg", "pyproject.toml"].into_iter().find(|reader| {
+        let text = files::read(&folder.join(reader)).ok().flatten().unwrap_or_default();
+        // The name alone, not as the end of another one.
+        text.match_indices(name).any(|(at, _)| text[..at].ends_with(['"', '\'', '/', ' ', '[', '=', ':']))
+    })
 }
 
 /// Warns about a base image with its own cuDNN, which the loader may find first, with another Python, or without

@@ -117,15 +117,22 @@ fn show_stacks(p: &Printer, found: &Newer<'_>, target: &Target, several: bool) {
     if channel.is_some() {
         return;
     }
+    // The names stand below each other.
+    let shown = [&newer.allowed, &newer.on_this_machine, &newer.with_newer_driver];
+    let names = shown.iter().filter_map(|found| found.as_ref()?.stack.as_ref());
+    let width = names.map(|stack| format!("{} {}", stack.version, stack.variant).len()).max().unwrap_or(0);
     let say = |found: &Option<Solution>, why: &str| {
         let Some(stack) = found.as_ref().and_then(|s| s.stack.as_ref()) else { return };
         let mode = match stack.driver_mode {
-            Some(DriverMode::Compatibility) => ", in compatibility mode",
+            Some(DriverMode::Compatibility) => " (compatibility mode)",
             _ => "",
         };
         let name = format!("{} {}", stack.version, stack.variant);
-        let why = wrap(&format!("{why}{mode}"), 30);
-        p.out(&format!("{}{}  {why}", label(p, ""), p.paint(GOOD, &name)));
+        let space = " ".repeat(width.saturating_sub(name.len()));
+        let (why, rest) =
+            why.split_once(", ").map_or((why, String::new()), |(why, rest)| (why, format!(", {rest}")));
+        let why = wrap(&format!("{why}{mode}{rest}"), 15 + width + 2);
+        p.out(&format!("{}{}{space}  {why}", label(p, ""), p.paint(GOOD, &name)));
     };
     let machine = if several { "this target alone" } else { "this machine" };
     let of_request = newer.allowed.as_ref().and_then(|found| found.stack.as_ref());

@@ -25,6 +25,7 @@ pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use conda_explicit::{EXPLICIT_MARK, conda_explicit};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
+pub(crate) use own_entries::Entries;
 pub use pixi::{PIXI_MARK, pixi};
 pub use pixi_lock::{PIXI_LOCK_MARK, Places, pixi_lock};
 pub use pixi_project::{Machine as PixiMachine, PixiError, with_machines};

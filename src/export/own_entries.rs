@@ -12,14 +12,14 @@ pub(super) fn is_own(suffix: Option<&RawString>) -> bool {
 }
 
 /// The entries of an array, with the text around them.
-pub(super) struct Entries {
+pub(crate) struct Entries {
     entries: Vec<Entry>,
     /// What stands before the closing bracket.
     end: String,
 }
 
 /// An entry with the text around it.
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Lines above it.
     above: String,
     pub value: Value,
@@ -70,6 +70,21 @@ impl Entries {
         self.entries.retain(|entry| !is_wanted(&entry.value));
     }
 
+    /// Puts a value in the place of the entry that fulfils a condition, with its comments, or at the end. Of several the first
+    /// stays.
+    pub fn set(&mut self, is_wanted: impl Fn(&Value) -> bool, value: impl Into<Value>) {
+        let value = value.into();
+        let Some(at) = self.entries.iter().position(|entry| is_wanted(&entry.value)) else {
+            return self.push_plain(value);
+        };
+        self.entries[at].value = value;
+        let mut place = 0;
+        self.entries.retain(|entry| {
+            place += 1;
+            place - 1 <= at || !is_wanted(&entry.value)
+        });
+    }
+
     pub fn values(&self) -> impl Iterator<Item = &Value> {
         self.entries.iter().map(|entry| &entry.value)
     }
@@ -103,8 +118,12 @@ impl Entries {
     pub fn written(self) -> Array {
         let mut array = Array::new();
         let mut before = String::new();
+        // Indented as those that are there.
+        let indents = self.entries.iter().filter_map(|entry| entry.above.rsplit_once('\n'));
+        let indent = indents.map(|(_, indent)| indent.to_owned()).find(|indent| indent.trim().is_empty());
+        let indent = indent.unwrap_or_else(|| "    ".to_owned());
         for Entry { above, mut value, after } in self.entries {
-            let above = if above.contains('\n') { above } else { "\n    ".to_owned() };
+            let above = if above.contains('\n') { above } else { format!("\n{indent}") };
             value.decor_mut().set_prefix(format!("{before}{above}"));
             value.decor_mut().set_suffix("");
             array.push_formatted(value);

@@ -700,6 +700,36 @@ fn add_and_remove_edit_and_resolve() {
     assert!(context.read("envlock.lock").contains("name = \"torch\""));
     context.run(&["remove", "torch"]).expect(0);
     assert!(!context.read("envlock.lock").contains("name = \"torch\""));
+    // A list keeps its form: a line of its own for each entry, and the comments of those that stay.
+    let list = |text: &str| {
+        let head = "[project]\nname = \"demo\"\ndependencies = ";
+        let tail = "  # of the project\n\n[target.box]\ngpus = [\"H200\"]\ndriver = \"580.159.04\"\n";
+        format!("{head}{text}{tail}")
+    };
+    for (before, command, after) in [
+        (
+            "[\n  \"filelock\",  # locks\n  \"idna\"\n]",
+            "add requests>=2",
+            "[\n  \"filelock\",  # locks\n  \"idna\",\n  \"requests>=2\",\n]",
+        ),
+        (
+            "[\n  \"filelock\",  # locks\n  \"idna\",\n]",
+            "add filelock>=3",
+            "[\n  \"filelock>=3\",  # locks\n  \"idna\",\n]",
+        ),
+        (
+            "[\n  # first\n  \"filelock\",  # locks\n  # second\n  \"idna\",  # names\n  # end\n]",
+            "remove filelock",
+            "[\n  # second\n  \"idna\",  # names\n  # end\n]",
+        ),
+        ("[\"idna\", \"filelock\"]", "add idna>=3", "[\"idna>=3\", \"filelock\"]"),
+        ("[\"idna\", \"filelock\"]", "remove idna", "[\"filelock\"]"),
+        ("[]", "add idna", "[\"idna\"]"),
+    ] {
+        context.write("envlock.toml", &list(before));
+        context.run(&command.split(' ').collect::<Vec<_>>()).expect(0);
+        assert_eq!(context.read("envlock.toml"), list(after), "{before}");
+    }
     // What cannot be solved is taken back.
     let before = context.read("envlock.toml");
     context.run(&["add", "nosuchpackage"]).expect(1);

@@ -8,6 +8,7 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, manifest};
+use crate::export::Entries;
 use crate::model::owner::Owner;
 use crate::model::request::{Origin, UserRequirement};
 
@@ -19,9 +20,7 @@ pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Res
             if let Some(specifier) = manifest::stack_specifier(&parsed) {
                 stack(document)[&name] = value(specifier);
             } else {
-                let list = dependencies(document)?;
-                remove_from(list, &name);
-                list.push(parsed.requirement.to_string());
+                put_into(dependencies(document)?, &name, &parsed.requirement.to_string());
             }
         }
         Ok(())
@@ -98,12 +97,58 @@ fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {
         .ok_or_else(|| CliError::input("envlock.toml: `dependencies` is not an array"))
 }
 
+/// Whether an entry is a requirement on a package.
+fn is_about(entry: &Value, name: &str) -> bool {
+    let parsed = entry.as_str().and_then(|text| UserRequirement::parse(text, Origin::CommandLine).ok());
+    parsed.is_some_and(|user| user.requirement.name.as_ref() as &str == name)
+}
+
+/// Whether an array has its entries on lines of their own.
+fn has_lines(list: &Array) -> bool {
+    let texts = list.iter().filter_map(|entry| entry.decor().prefix()).chain([list.trailing()]);
+    texts.filter_map(|text| text.as_str()).any(|text| text.contains('\n'))
+}
+
+/// Puts a requirement in the place of one on the same package, or at the end.
+fn put_into(list: &mut Array, name: &str, text: &str) {
+    if has_lines(list) {
+        let mut entries = Entries::of(list);
+        entries.set(|entry| is_about(entry, name), text);
+        return replace(list, entries);
+    }
+    let there = list.iter().position(|entry| is_about(entry, name));
+    match there {
+        Some(at) => {
+            list.replace(at, text);
+            let mut place = 0;
+            list.retain(|entry| {
+                place += 1;
+                place - 1 <= at || !is_about(entry, name)
+            });
+        }
+        None => list.push(text),
+    }
+}
+
+/// Puts entries in place of those of an array, whose place and comments stay.
+fn replace(list: &mut Array, entries: Entries) {
+    let decor = list.decor().clone();
+    *list = entries.written();
+    *list.decor_mut() = decor;
+}
+
 fn remove_from(list: &mut Array, name: &str) -> bool {
     let before = list.len();
-    list.retain(|item| {
-        item.as_str()
-            .and_then(|t| UserRequirement::parse(t, Origin::CommandLine).ok())
-            .is_none_or(|r| (r.requirement.name.as_ref() as &str) != name)
-    });
+    if has_lines(list) {
+        let mut entries = Entries::of(list);
+        entries.take(|entry| is_about(entry, name));
+        replace(list, entries);
+    } else {
+        list.retain(|entry| !is_about(entry, name));
+        // What stood behind a bracket stands behind it again.
+        if let Some(first) = list.iter_mut().next() {
+            first.decor_mut().set_prefix("");
+        }
+    }
     list.len() < before
 }

@@ -233,11 +233,12 @@ pub(super) fn run_in(
         })
         .collect();
     let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets);
-    let written = match (args.dry_run, owner) {
-        (true, _) => Vec::new(),
+    let (written, is_changed) = match (args.dry_run, owner) {
+        (true, _) => (Vec::new(), false),
         (false, None) => writing::write(project, &lock, &environments, manifest, args)?,
         (false, Some(_)) => {
-            owned::Owned { global, project, args, registry: &registry, printer }.write(&lock, manifest)?
+            let owned = owned::Owned { global, project, args, registry: &registry, printer };
+            (owned.write(&lock, manifest)?, true)
         }
     };
     if owner == Some(Owner::Uv) && !args.dry_run {
@@ -258,6 +259,7 @@ pub(super) fn run_in(
             preferences: &preferences,
             is_dry: args.dry_run,
             written: &written,
+            is_changed,
             python,
             owner,
             start,

@@ -127,6 +127,8 @@ pub(super) struct Told<'a> {
     pub is_dry: bool,
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
+    /// Whether one of them is not as it was.
+    pub is_changed: bool,
     /// The tool that holds the packages.
     pub owner: Option<Owner>,
     /// The Python that uv takes, and why, where uv holds the packages.
@@ -179,7 +181,8 @@ impl Told<'_> {
             (true, false) => "nothing: the files are current".to_owned(),
             (false, _) => self.written.join(", "),
         };
-        printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&files, 15)));
+        let what = if self.written.is_empty() || self.is_changed { "wrote" } else { "unchanged" };
+        printer.out(&format!("{}{}", label(printer, what), wrap(&files, 15)));
         if self.owner.is_some() && !self.is_dry {
             printer.out(&format!("{}{}", label(printer, "next"), printer.command("envlock sync")));
         }

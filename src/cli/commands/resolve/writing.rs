@@ -22,14 +22,15 @@ pub(in crate::cli::commands) struct NewManifest {
 
 /// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
 /// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if
-/// another version of envlock wrote it. Returns the names of the lock and its environment files.
+/// another version of envlock wrote it. Returns the names of the lock and its environment files, and whether one of all of
+/// them changed.
 pub(super) fn write(
     project: &Project,
     lock: &Lockfile,
     environments: &[String],
     manifest: Option<NewManifest>,
     args: &SolveArgs,
-) -> Result<Vec<String>, CliError> {
+) -> Result<(Vec<String>, bool), CliError> {
     let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
     let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
     let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
@@ -58,7 +59,7 @@ pub(super) fn write(
         .filter(|(path, text)| files::read(path).ok().flatten().as_deref() != Some(text.as_str()))
         .collect();
     write::write_all(&changed)?;
-    Ok(written)
+    Ok((written, !changed.is_empty()))
 }
 
 /// Reports the environment files of removed targets. They are not deleted.

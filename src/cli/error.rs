@@ -168,7 +168,7 @@ impl From<std::io::Error> for CliError {
 
 impl From<crate::lockfile::LockError> for CliError {
     fn from(error: crate::lockfile::LockError) -> Self {
-        CliError::lock(error.to_string()).hint(error.hint()).at(super::files::LOCK, None)
+        CliError::lock(error.to_string()).hint(error.hint()).at(crate::lockfile::FILE, None)
     }
 }
 

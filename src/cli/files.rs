@@ -16,7 +16,7 @@ pub(super) const PIXI: &str = "pixi.toml";
 /// pip's list of requirements.
 pub(super) const REQUIREMENTS: &str = "requirements.txt";
 /// The lock's name.
-pub(super) const LOCK: &str = "envlock.lock";
+pub(super) const LOCK: &str = crate::lockfile::FILE;
 /// The conda environment file.
 pub(super) const ENVIRONMENT: &str = "environment.yml";
 

@@ -65,6 +65,8 @@ pub use render::{has_conda_packages, render, same_answer};
 pub use request::{names_targets, read_request, request_lines};
 pub use satisfies::{Stale, stale};
 
+/// The name of every lockfile.
+pub const FILE: &str = "envlock.lock";
 /// The start of every lockfile, by which envlock recognizes its own files.
 pub const MARK: &str = "# Written by envlock and committed with the project";
 

@@ -17,6 +17,9 @@ use crate::model::platform::{Os, Platform};
 use crate::model::text::requirement_name;
 use crate::model::version::DottedVersion;
 
+/// Names of projects, the most downloaded first.
+const POPULAR: &str = include_str!("../../registry/popular.txt");
+
 impl Registry {
     /// The newest release of torch, torchvision or torchaudio in the registry; for torch, on a platform.
     pub fn newest_release(&self, package: &str, platform: Platform) -> Option<Version> {
@@ -334,17 +337,22 @@ impl Registry {
         self.packages().modules.iter().find(|row| row.module == module)
     }
 
-    /// The package of the registry whose name is nearest to an unknown one, if it differs by a slip of the fingers.
+    /// The package whose name is nearest to one that no index has, if it differs by a slip of the fingers: of the registry, or of
+    /// the projects that are downloaded most (`registry/popular.txt`).
     pub fn nearest_package(&self, name: &str) -> Option<String> {
         let sources = self.packages().sources.iter().map(|row| row.package.as_str());
         let stack = super::STACK_PACKAGES.into_iter();
         let companions = self.companions().iter().map(|row| row.package.as_str());
         let frameworks = self.frameworks().iter().map(|row| row.package.as_str());
         let names = stack.chain(companions).chain(frameworks).chain(sources);
+        let popular = POPULAR.lines().filter(|line| !line.starts_with('#'));
         // Short names differ by one letter from many.
         let most = if name.len() < 6 { 1 } else { 2 };
-        let near = names.map(|known| (strsim::damerau_levenshtein(known, name), known));
-        let (distance, nearest) = near.min()?;
+        let is_near_in_length = |known: &&str| known.len().abs_diff(name.len()) <= most;
+        let near = names.chain(popular).filter(is_near_in_length);
+        let near = near.map(|known| (strsim::damerau_levenshtein(known, name), known));
+        // Of equals the first: what is downloaded most.
+        let (distance, nearest) = near.min_by_key(|(distance, _)| *distance)?;
         (distance > 0 && distance <= most && name.len() >= 4).then(|| nearest.to_owned())
     }
 

@@ -31,11 +31,12 @@ use serde::Serialize;
 
 use crate::compatibility::{Needs, Policy, both, required_driver, unknown_cuda_user};
 use crate::foreign::{ForeignLock, other_builds};
-use crate::lockfile::{Lockfile, Target};
+use crate::lockfile::{Lockfile, PREINSTALLED_PACKAGES, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::installed::{Installed, Traces};
+use crate::model::level::Level;
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::owner::PackageLock;
@@ -161,6 +162,10 @@ pub fn against_lock(
     require_gpu: bool,
 ) -> Vec<Area> {
     let mut packages = packages::check(target, installed);
+    if target.level == Level::Full {
+        let is_locked = |name: &str| target.package(name).is_some() || PREINSTALLED_PACKAGES.contains(&name);
+        packages.findings.extend(without_lock::beside(installed, target.platform, &is_locked));
+    }
     if !target.conda.is_empty() {
         // conda's own records say what it installed of Python's packages too.
         let is_of_conda = |name: &str| {

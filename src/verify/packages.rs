@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::WrongPython;
-use super::{Area, AreaKind, findings, without_lock};
+use super::{Area, AreaKind, findings};
 use crate::lockfile::{Difference, PREINSTALLED_PACKAGES, Target, differences, same_version};
 use crate::model::finding::Finding;
 use crate::model::installed::{Distribution, Installed};
@@ -65,10 +65,6 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         {
             found.push(findings::extra_package(name));
         }
-    }
-    if target.level == Level::Full {
-        let is_locked = |name: &str| target.package(name).is_some() || PREINSTALLED_PACKAGES.contains(&name);
-        found.extend(without_lock::beside(installed, target.platform, &is_locked));
     }
     let summary = format!("{as_locked} of {expected} as locked");
     let as_locked = Some((as_locked, expected));

@@ -69,7 +69,10 @@ pub(super) fn beside(
 ) -> Vec<Finding> {
     let mut active = active_requirements(installed, platform);
     active.retain(|(distribution, _, requirement)| {
-        !is_locked(&distribution.name)
+        // conda installs what its own records require.
+        let is_of_conda = distribution.installer.as_deref() == Some("conda");
+        !is_of_conda
+            && !is_locked(&distribution.name)
             && !installed.overridden.iter().any(|name| name == requirement.name.as_ref())
     });
     let versions = versions(installed);

@@ -399,15 +399,22 @@ pub fn rattler() -> Option<std::ffi::OsString> {
     python
 }
 
+/// Whether a program was ended by `timeout`, or by a fault of the interpreter while it ended: `timeout` ends as it did.
+fn is_of_py_rattler(output: &std::process::Output) -> bool {
+    output.status.code() == Some(124)
+        || String::from_utf8_lossy(&output.stderr).contains("Fatal Python error")
+}
+
 /// Runs `channel.py`; `None`: this Python cannot be packed.
 fn channel_program(python: &std::ffi::OsStr, arguments: &[&str]) -> Option<String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
-    // py-rattler was seen to wait for minutes, rarely: then it is started again.
+    // py-rattler was seen to wait for minutes, and to end with a signal while its Python ended, rarely: then it is started
+    // again.
     let once = || {
         let mut command = Command::new("timeout");
         command.arg("60").arg(python).arg(&program).args(arguments).output().unwrap()
     };
-    let output = (0..3).map(|_| once()).find(|output| output.status.code() != Some(124));
+    let output = (0..3).map(|_| once()).find(|output| !is_of_py_rattler(output));
     let output = output.expect("py-rattler ended within a minute");
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.code() == Some(3) {

@@ -78,7 +78,7 @@ fn a_refusal_says_what_came_later_and_what_helps() {
     assert!(!flat.contains("yanked"), "{}", run.shown());
     let run = context.run(&resolve(&["user", "--exclude-newer", "2025-01-01"])).expect(1);
     assert!(
-        run.flat().contains("available versions of demo with exclude-newer 2025-01-01: 1.0 to 1.5"),
+        run.flat().contains("user 1 needs demo>=2 [its metadata] demo 2.0 and 2.1 were uploaded later (`exclude-newer` is 2025-01-01)"),
         "{}",
         run.shown()
     );

@@ -89,6 +89,85 @@ fn the_page_runs_what_plan_runs() {
     }
 }
 
+/// What a person does in the page, and what is then in its table; and whether a phone shows all of it without scrolling aside.
+const HANDS: &str = r#"
+<script>
+{
+  const type = (id, text) => { at(id).value = text; at(id).dispatchEvent(new Event("input")); };
+  const rows = () => [...at("rows").rows].map((row) => row.cells[0].textContent + " " + row.cells[1].textContent);
+  const out = {};
+  for (const gpu of GPUS) for (const driver of DRIVERS) {
+    type("gpu", gpu);
+    type("driver", driver);
+    out[gpu + "/" + driver] = rows();
+  }
+  type("gpu", "no such GPU");
+  out.unknown = at("summary").textContent;
+  type("gpu", "8.6");
+  type("driver", "");
+  type("show", "all");
+  out.all = rows().length;
+  const page = document.documentElement;
+  out.fits = page.scrollWidth <= page.clientWidth;
+  const pre = document.createElement("pre");
+  pre.id = "seen";
+  pre.textContent = btoa(JSON.stringify(out));
+  document.body.append(pre);
+}
+</script>
+"#;
+
+/// The page in headless Chromium, from the file alone and as wide as a phone.
+#[test]
+fn the_page_in_a_browser() {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let has =
+        |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
+    let Some(browser) = names.into_iter().find(has) else {
+        return skipped("chromium is not installed: the page is not shown");
+    };
+    let context = TestContext::new().with_shipped_registry();
+    context.run(&["plan", "--html", "page.html"]).expect(0);
+    let (gpus, drivers) = (["NVIDIA V100", "GeForce RTX 5090", "none"], ["470.129.06", "580.65.06"]);
+    let list = |all: &[&str]| serde_json::to_string(all).unwrap();
+    let hands = HANDS.replace("GPUS", &list(&gpus)).replace("DRIVERS", &list(&drivers));
+    let page = context.read("page.html").replace("</body>", &format!("{hands}</body>"));
+    let page = context.write("page.html", &page);
+    let profile = context.dir.path().join("profile");
+    let mut command = Command::new(browser);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+    command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    command.args(["--window-size=390,844", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", profile.display())).arg(format!("file://{}", page.display()));
+    let out = command.output().unwrap();
+    let dom = String::from_utf8_lossy(&out.stdout).into_owned();
+    let seen = dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split('<').next());
+    let Some(seen) = seen else { panic!("{}", String::from_utf8_lossy(&out.stderr)) };
+    let seen = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, seen).unwrap();
+    let seen: serde_json::Value = serde_json::from_slice(&seen).unwrap();
+    for gpu in gpus {
+        for driver in drivers {
+            let machine = match gpu {
+                "none" => vec!["--gpu", "none"],
+                gpu => vec!["--gpu", gpu, "--driver", driver],
+            };
+            let json = context.run(&[&["plan", "--json"], &machine[..]].concat()).json();
+            let runs = json["runs"].as_array().into_iter().flatten();
+            let row = |row: &serde_json::Value| {
+                format!("{} {}", row["torch"].as_str().unwrap(), row["variant"].as_str().unwrap())
+            };
+            let expected: BTreeSet<String> = runs.map(row).collect();
+            let found = seen[format!("{gpu}/{driver}")].as_array().unwrap();
+            let found: BTreeSet<String> =
+                found.iter().map(|text| text.as_str().unwrap().to_owned()).collect();
+            assert_eq!(found, expected, "{gpu}, driver {driver}");
+        }
+    }
+    assert!(seen["unknown"].as_str().unwrap().starts_with("No GPU of the name"), "{seen}");
+    assert!(seen["all"].as_u64().unwrap() > 100, "{}", seen["all"]);
+    assert_eq!(seen["fits"], true, "the page is wider than a phone");
+}
+
 #[test]
 fn the_page_is_for_all_machines_and_replaces_only_its_own() {
     let context = TestContext::new();

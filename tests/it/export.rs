@@ -317,6 +317,21 @@ fn files_of_services() {
     assert!(mark.starts_with("// Written by envlock as devcontainer.json"), "{mark}");
     let document: serde_json::Value = serde_json::from_str(document).unwrap();
     assert_eq!(document["hostRequirements"]["gpu"], "optional");
+    match std::env::var_os("ENVLOCK_TEST_DEVCONTAINER") {
+        // The client that opens containers, which needs no Docker to read.
+        Some(client) => {
+            context.run(&["export", "devcontainer", "-o", ".devcontainer/devcontainer.json"]).expect(0);
+            let mut command = std::process::Command::new(client);
+            command.args(["read-configuration", "--docker-path", "true", "--workspace-folder"]);
+            let done = command.arg(context.project()).output().unwrap();
+            let said = String::from_utf8_lossy(&done.stdout);
+            let read: serde_json::Value = serde_json::from_str(&said).unwrap();
+            let create = read["configuration"]["postCreateCommand"].as_str().unwrap_or_default();
+            assert!(create.ends_with(" && envlock sync"), "{said}");
+            assert_eq!(read["configuration"]["image"], document["image"], "{said}");
+        }
+        None => skipped("no devcontainer client is named (ENVLOCK_TEST_DEVCONTAINER)"),
+    }
     context.run(&["resolve", "requests", "--platform", "macos-arm64", "--force"]).expect(0);
     let mac = context.run(&["export", "devcontainer"]).expect(2);
     assert!(mac.flat().contains("a container needs a Linux target"), "{}", mac.shown());

@@ -844,7 +844,28 @@ fn help_version_completions_and_man() {
     let version = context.run(&["--version"]).expect(0);
     assert!(version.stdout.contains("(registry 20"), "{}", version.shown());
     assert!(context.run(&["completions", "bash"]).expect(0).stdout.contains("_envlock"));
-    assert!(context.run(&["man"]).expect(0).stdout.contains(".TH envlock"));
+    // As it is: the output of `run` has no spaces at the ends of lines.
+    let page = String::from_utf8(context.command().arg("man").output().unwrap().stdout).unwrap();
+    assert!(page.contains(".TH envlock"));
+    // The wheel has the page, and completions that ask the program.
+    let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/data/share");
+    let there = std::fs::read_to_string(packaging.join("man/man1/envlock.1")).unwrap();
+    assert!(page == there, "run `envlock man > packaging/data/share/man/man1/envlock.1`");
+    #[cfg(unix)]
+    {
+        let folder = std::path::Path::new(env!("CARGO_BIN_EXE_envlock")).parent().unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        let script = packaging.join("bash-completion/completions/envlock");
+        let line = format!("source '{}' && complete -p envlock", script.display());
+        match std::process::Command::new("bash").args(["-c", &line]).env("PATH", path).output() {
+            Ok(out) => assert!(
+                String::from_utf8_lossy(&out.stdout).contains("_envlock"),
+                "{}",
+                String::from_utf8_lossy(&out.stderr)
+            ),
+            Err(_) => super::context::skipped("no bash is here: its completions are not loaded"),
+        }
+    }
     insta::assert_snapshot!("help", context.run(&["--help"]).expect(0).stdout);
     assert!(context.run(&["registry", "lint"]).expect(0).stdout.contains("no problems"));
     assert!(context.run(&["registry", "show", "torch", "2.9.1"]).expect(0).stdout.contains("9.10.2.21"));

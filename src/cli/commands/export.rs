@@ -277,7 +277,11 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
         ExportFormat::Devcontainer => export::DEVCONTAINER_MARK,
     };
     files::refuse_foreign(path, mark, args.force)?;
+    let formats = [ExportFormat::Github, ExportFormat::PreCommit, ExportFormat::Devcontainer];
+    // A pipe or a device has nothing to keep, and reading one may wait for ever.
     if !args.force
+        && formats.contains(&args.format)
+        && path.is_file()
         && let Some(there) = files::read(path)?.filter(|there| there != text)
     {
         let shown = clean(&path.display().to_string(), 200);

@@ -1,0 +1,2 @@
+# Loaded at the first completion: what the installed program knows.
+envlock completions fish | source

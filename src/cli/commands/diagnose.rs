@@ -168,6 +168,7 @@ impl Here {
         let question = Question {
             place: &place,
             prefix: &prefix,
+            read: None,
             host: None,
             target: None,
             deep: false,

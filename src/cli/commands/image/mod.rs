@@ -70,6 +70,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
         let question = Question {
             place: &place,
             prefix,
+            read: None,
             host: args.host.as_deref(),
             target: args.target.as_deref(),
             deep: false,

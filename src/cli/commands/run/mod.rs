@@ -80,6 +80,7 @@ fn verified(
     let question = Question {
         place: &place,
         prefix,
+        read: None,
         host: None,
         target: args.target.as_deref(),
         deep: false,

@@ -105,6 +105,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     let removes = found.is_ours || args.exact;
     let changes = sync::changes(target, found.installed.as_ref(), removes.then_some(keeps.as_slice()));
     check(&changes, target, &project, args)?;
+    let mut is_as_read = half.as_ref().is_none_or(|half| half.steps.is_empty());
     let missing_project = own.as_ref().filter(|own| !own.is_installed).map(|own| own.folder.clone());
     if !changes.is_empty() || missing_project.is_some() || found.place.make.is_some() {
         if found.place.make.is_none() && !args.dry_run {
@@ -132,6 +133,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
                 .hint("uv installs from its cache: `pip install uv`"));
         }
         work.execute(start, printer)?;
+        is_as_read = false;
     } else if args.dry_run {
         match half.as_ref().filter(|half| !half.steps.is_empty()) {
             Some(half) => half.tell(None, printer)?,
@@ -141,7 +143,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     }
     let runs_its_code = found.runs_its_code() || half.is_some_and(|half| half.is_made());
     let verify = verified(args, target, found.place.prefix.clone(), runs_its_code);
-    verify::run(global, &verify, printer)
+    verify::of_read(global, &verify, found.installed.as_ref().filter(|_| is_as_read), printer)
 }
 
 /// The verification of an environment after it was installed. `runs_its_code`: whether the smoke test may run unasked.

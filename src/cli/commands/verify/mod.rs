@@ -48,7 +48,17 @@ pub(super) use report::{findings, verdict_word};
 pub(super) use stale::{Stale, report_of_error, report_of_lock};
 
 pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
-    let result = check(global, args, printer);
+    of_read(global, args, None, printer)
+}
+
+/// `verify` of an environment that was just read, with the sizes of its files.
+pub(super) fn of_read(
+    global: &GlobalArgs,
+    args: &VerifyArgs,
+    read: Option<&Installed>,
+    printer: &Printer,
+) -> Result<u8, CliError> {
+    let result = check(global, args, read, printer);
     // With `--json` the caller prints it.
     if let Err(error) = &result
         && !printer.json
@@ -101,7 +111,12 @@ fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
     Err(CliError::usage(format!("`--only {only}` contradicts `{option}`")).hint("remove one of them"))
 }
 
-fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+fn check(
+    global: &GlobalArgs,
+    args: &VerifyArgs,
+    read: Option<&Installed>,
+    printer: &Printer,
+) -> Result<u8, CliError> {
     refuse_contradictions(args)?;
     let format = output::format(args, printer)?;
     let start = Instant::now();
@@ -172,6 +187,7 @@ fn check(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8
     let question = Question {
         place: &place,
         prefix: &environment.prefix,
+        read,
         host: args.described(),
         target: args.target.as_deref(),
         deep: args.deep,
@@ -259,6 +275,8 @@ pub(super) struct Question<'q> {
     /// The file system that the environment lies in.
     pub place: &'q Place<'q>,
     pub prefix: &'q Path,
+    /// What was just read of the environment, with the sizes of its files.
+    pub read: Option<&'q Installed>,
     /// A host file that describes another machine than this one.
     pub host: Option<&'q Path>,
     pub target: Option<&'q str>,
@@ -388,7 +406,9 @@ pub(super) fn judge(
         }
     }
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
-    let mut installed = inspect::read(place.tree, question.prefix, depth).map_err(|error| match &error {
+    let of_tree = || inspect::read(place.tree, question.prefix, depth);
+    let read = question.read.filter(|_| !question.deep).cloned();
+    let mut installed = read.map_or_else(of_tree, Ok).map_err(|error| match &error {
         inspect::PrefixError::NoFolder(_) if place.is_here() && !question.prefix.exists() => {
             let prefix = shell_word(&question.prefix.display().to_string());
             CliError::input(error.to_string()).hint(format!("`envlock sync --prefix {prefix}` makes it"))

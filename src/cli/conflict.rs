@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::exit;
 use super::printer::{DIM, GOOD, Printer, wrap};
 use super::report::short_source;
 use super::view::Resolution;
+use super::{exit, host};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::{Request, STACK_PACKAGES};
 
@@ -25,8 +26,15 @@ const OTHER_NAMES: [(&str, &str); 4] = [
 /// Above changes that were solved as far as was asked.
 const SOLVED: &str = "ways out, each of them solved:";
 
-/// Prints a conflict with its hints; returns the exit code. `asked`: how much of the graph.
-pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, printer: &Printer) -> u8 {
+/// Prints a conflict with its hints; returns the exit code. `asked`: how much of the graph. `machines`: those of the solve, by
+/// name.
+pub(super) fn refuse<'m>(
+    conflict: &Conflict,
+    request: &Request,
+    asked: Level,
+    machines: impl IntoIterator<Item = (&'m str, &'m Host)>,
+    printer: &Printer,
+) -> u8 {
     if printer.json {
         printer.json(&Resolution::conflict(conflict));
         return exit::NO;
@@ -60,7 +68,9 @@ pub(super) fn refuse(conflict: &Conflict, request: &Request, asked: Level, print
     let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);
     let is_of_index = request.find("torch").is_some() && request.conda.stack.is_none();
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && is_of_index {
-        printer.hint("`envlock plan -v` with the same machine options lists every build that can run");
+        let at_fault = machines.into_iter().find(|(name, _)| *name == conflict.target);
+        let options = at_fault.map(|(_, host)| host::as_options(host)).unwrap_or_default();
+        printer.hint(&format!("`envlock plan -v{options}` lists every build that can run"));
     }
     let mut told = BTreeSet::new();
     for reason in conflict.also.iter().chain([conflict]).flat_map(|conflict| &conflict.reasons) {

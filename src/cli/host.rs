@@ -14,7 +14,7 @@ use crate::model::host_note::HostNote;
 use crate::model::machine_state::{MachineState, Management};
 use crate::model::platform::{Libc, Platform};
 use crate::model::saved_host::SavedHost;
-use crate::model::text::clean;
+use crate::model::text::{clean, shell_word};
 use crate::probe::{Surroundings, host_file, probe};
 use crate::registry::{GpuLookupError, Registry};
 
@@ -214,6 +214,33 @@ fn set_driver(host: &mut Host, text: &str, origin: &str, registry: &Registry) ->
     }
     host.driver = Some(Driver { version, cuda: None, compat: None, found_by: origin.into() });
     Ok(())
+}
+
+/// A machine as the options that describe it: ` --gpu 'NVIDIA H100' --driver 580.65.06`.
+pub(super) fn as_options(host: &Host) -> String {
+    let mut out = String::new();
+    match host.gpus.as_deref() {
+        None => {}
+        Some([]) => out.push_str(" --gpu none"),
+        Some(gpus) => {
+            let mut names: Vec<String> = Vec::new();
+            for gpu in gpus {
+                let name = gpu.name.clone().or_else(|| gpu.capability.map(|c| c.to_string()));
+                names.extend(name.filter(|name| !names.contains(name)));
+            }
+            names.iter().for_each(|name| out.push_str(&format!(" --gpu {}", shell_word(name))));
+        }
+    }
+    if let Some(driver) = &host.driver {
+        out.push_str(&format!(" --driver {}", driver.version));
+    }
+    if let Some(Libc::Glibc(version)) = &host.system.libc {
+        out.push_str(&format!(" --glibc {version}"));
+    }
+    if host.system.platform != Platform::LINUX_X86_64 {
+        out.push_str(&format!(" --platform {}", host.system.platform));
+    }
+    out
 }
 
 fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, CliError> {

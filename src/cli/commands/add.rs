@@ -65,7 +65,17 @@ fn edit(
         .map_err(|e: toml_edit::TomlError| CliError::input(format!("{name}: {}", e.message())))?;
     change(&mut document)?;
     let after = document.to_string();
-    let project = Project::with_manifest(folder, name, &after)?;
+    let mut project = Project::with_manifest(folder, name, &after)?;
+    // What was typed is not in the file yet.
+    if let Some(manifest) = &mut project.manifest {
+        let typed: Vec<UserRequirement> =
+            args.packages.iter().filter_map(|text| settings::requirement(text).ok()).collect();
+        for user in &mut manifest.request.requirements {
+            if typed.iter().any(|own| own.requirement.name == user.requirement.name) {
+                user.origin = Origin::CommandLine;
+            }
+        }
+    }
     // The manifest is written together with the lock, after a successful solve.
     super::resolve::run_in(
         global,

@@ -159,9 +159,12 @@ pub(super) fn run_in(
         printer.note(&format!("{} kept from the lock; `--redetect` drops such options", kept.join(", ")));
     }
     tell::before(project, &machines, args, &registry, printer);
+    let hosts = || machines.iter().map(|machine| (machine.name.as_str(), &machine.host));
     let series = match beside {
         Beside::Series(series) => series,
-        Beside::Conflict(refused) => return Ok(conflict::refuse(&refused, &request, level, printer)),
+        Beside::Conflict(refused) => {
+            return Ok(conflict::refuse(&refused, &request, level, hosts(), printer));
+        }
     };
     if args.stack_only && !stack_only::asks_for_torch(&request) {
         stack_only::tell(&machines, &series, &request, &registry, printer);
@@ -213,7 +216,7 @@ pub(super) fn run_in(
         JointAnswer::Solved(solutions) => solutions,
         JointAnswer::Conflict(mut refused) => {
             let hint = of_conda::offer(&task, project, &mut refused, &registry, owner);
-            let code = conflict::refuse(&refused, &request, level, printer);
+            let code = conflict::refuse(&refused, &request, level, hosts(), printer);
             if let Some(hint) = hint.filter(|_| !printer.json) {
                 printer.hint(&hint);
             }

@@ -199,8 +199,19 @@ fn records_that_cannot_stand_in_a_lock_are_left_out() {
     resolve("good").expect(0);
     let lock = context.read("envlock.lock");
     assert!(lock.contains("python-3.12.1-0.conda"), "the Python with the interpreter lock: {lock}");
-    // Its version is none of Python's: PyPI's half could install it a second time.
-    let run = resolve("odd").expect(1);
+    // Its version is none of Python's: it is conda's alone, unless PyPI's half would install it a second time.
+    resolve("odd").expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = [\"odd\"]\n[conda]\ndependencies = [\"odd\"]\n",
+    );
+    let index = IndexServer::start(
+        vec![("pypi", wheel("odd", "1.0"))],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", index.address));
+    let run = context.run(&["resolve", "--gpu", "none", "--force", "--only-index", "pypi"]).expect(1);
     assert!(run.flat().contains("odd 1.5_1 has a version that Python does not read"), "{}", run.shown());
     assert!(!run.flat().contains("glibc"), "{}", run.shown());
 }

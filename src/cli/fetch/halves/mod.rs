@@ -203,6 +203,16 @@ impl Session<'_> {
             let request = Request { python: Some(exact), ..alone };
             let mut conflict = match session.solve(asked.host, &request, asked.preferences)? {
                 Answer::Solution(mut solution) => {
+                    let twice = installed_twice(&packages, &solution);
+                    if !twice.is_empty() {
+                        left_out.extend(twice.clone());
+                        excluded.extend(twice);
+                        *rounds += 1;
+                        if *rounds >= MAX_ROUNDS {
+                            return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+                        }
+                        continue;
+                    }
                     solution.packages.retain(|package| {
                         let is_of_stack = half.is_some() && STACK_PACKAGES.contains(&package.name.as_str());
                         !provided.contains_key(&package.name) && !is_of_stack
@@ -262,15 +272,13 @@ impl Session<'_> {
         }
     }
 
-    /// Packages that PyPI's half cannot take as they are: a version that is none of Python's, or that a constraint excludes.
+    /// Packages that PyPI's half cannot take as they are: a constraint excludes their version.
     fn unfit(&self, packages: &[CondaPackage], request: &Request) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         for package in packages.iter().filter(|package| is_python_package(package)) {
             let shown = format!("{} {}", package.name, package.version);
-            let Ok(version) = package.version.parse::<Version>() else {
-                out.insert(package.file.clone(), format!("{shown} has a version that Python does not read"));
-                continue;
-            };
+            // One that Python does not read takes part in PyPI's half only where that installs the package too.
+            let Ok(version) = package.version.parse::<Version>() else { continue };
             let Some(name) = pypi_name(&package.channel, &package.name) else { continue };
             let mut bounds = request.constraints.iter().chain(&request.overrides);
             let excludes = |user: &UserRequirement| {
@@ -470,6 +478,22 @@ fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPacka
             Some((pypi_name(&package.channel, &package.name)?, (package.version.parse().ok()?, package)))
         })
         .collect()
+}
+
+/// The packages of conda with a version that Python does not read, and that PyPI's half installs a second time: it could not know
+/// that they are there.
+fn installed_twice(packages: &[CondaPackage], solution: &Solution) -> BTreeMap<String, String> {
+    let is_unread =
+        |package: &&CondaPackage| is_python_package(package) && package.version.parse::<Version>().is_err();
+    let is_of_pypi = |package: &&CondaPackage| {
+        let name = pypi_name(&package.channel, &package.name);
+        name.is_some_and(|name| solution.packages.iter().any(|own| own.name == name))
+    };
+    let why = |package: &CondaPackage| {
+        format!("{} {} has a version that Python does not read", package.name, package.version)
+    };
+    let all = packages.iter().filter(is_unread).filter(is_of_pypi);
+    all.map(|package| (package.file.clone(), why(package))).collect()
 }
 
 /// Whether a reason is the Python that is tried for both halves, which nobody asked for.

@@ -192,7 +192,8 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, heading: &
             [] if unknown.cut => "no way out was found within the limit of the search".to_owned(),
             [] => "none of the changes that were tried makes it work".to_owned(),
             names => {
-                wrap(&format!("no way out is known without an answer of the index {}", names.join(", ")), 0)
+                let names = names.join(", ");
+                wrap(&format!("no way out is known; what the index {names} has, which did not answer, could not be tried"), 0)
             }
         });
         return;

@@ -89,6 +89,16 @@ pub(super) fn explain<'a>(
             _ => break,
         }
     }
+    // What removes all of them first: the search for changes may end at its limit.
+    let mut of_all = Vec::new();
+    if causes.len() > 1 {
+        let cores: Option<Vec<_>> = causes.iter().map(|cause| cause.core.clone()).collect();
+        let core = cores.map(|cores| cores.into_iter().flatten().collect());
+        let ways = relax::ways_out_of_all(inputs, tables, depth, core, limit);
+        of_all = ways.found;
+        needs.extend(ways.needs);
+        cut |= ways.cut;
+    }
     // To see what removes one cause, the others are out of the way: their packages in any version, or absent where they
     // cannot be had at all.
     let mut settled = free(inputs.request, &named);
@@ -104,15 +114,6 @@ pub(super) fn explain<'a>(
         let inputs = Inputs { request: &alone, ..*inputs };
         let ways = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone(), limit);
         cause.conflict.would_work_if = ways.found;
-        needs.extend(ways.needs);
-        cut |= ways.cut;
-    }
-    let mut of_all = Vec::new();
-    if causes.len() > 1 {
-        let cores: Option<Vec<_>> = causes.iter().map(|cause| cause.core.clone()).collect();
-        let core = cores.map(|cores| cores.into_iter().flatten().collect());
-        let ways = relax::ways_out_of_all(inputs, tables, depth, core, limit);
-        of_all = ways.found;
         needs.extend(ways.needs);
         cut |= ways.cut;
     }

@@ -36,7 +36,12 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
             Some(Choice::PinnedBy { package: (*from).to_owned(), series })
         });
         let request = &problem.asked.request;
-        let is_own = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == package.name;
+        // A line for another Python says nothing here.
+        let is_own = |user: &&UserRequirement| {
+            let marker = &user.requirement.marker;
+            user.requirement.name.as_ref() as &str == package.name
+                && problem.pythons.environments.iter().any(|environment| marker.evaluate(environment, &[]))
+        };
         // An override stands in the place of every requirement.
         let overridden: Vec<_> = request.overrides.iter().filter(is_own).collect();
         let pinned_by = pinned_by.filter(|_| overridden.is_empty());

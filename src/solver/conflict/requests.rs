@@ -29,7 +29,14 @@ impl Telling<'_, '_> {
             match &node {
                 Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
                     // All lines about it: the proof has them as one.
-                    let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == &**name;
+                    // A line for another Python has no part in it.
+                    let applies = |user: &&UserRequirement| {
+                        let marker = &user.requirement.marker;
+                        p.pythons.environments.iter().any(|environment| marker.evaluate(environment, &[]))
+                    };
+                    let of_name = |user: &&UserRequirement| {
+                        user.requirement.name.as_ref() as &str == &**name && applies(user)
+                    };
                     let users: Vec<&UserRequirement> =
                         p.asked.request.requirements.iter().filter(of_name).collect();
                     let says_nothing =

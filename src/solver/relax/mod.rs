@@ -122,13 +122,16 @@ impl<'i, 'a> Relaxer<'i, 'a> {
 }
 
 impl Relaxer<'_, '_> {
-    /// Tries each change by itself.
+    /// Tries each change by itself: the limits first, because one of them, such as a cutoff, is often what all causes share, and the
+    /// search may end before the last change is tried.
     fn single(&mut self) {
+        self.limits();
+        let of_limits = std::mem::take(&mut self.ways.found);
         self.driver();
         self.forward_compatibility();
         self.requirements();
         self.constraints();
-        self.limits();
+        self.ways.found.extend(of_limits);
         self.gpus();
         self.libc();
     }

@@ -25,7 +25,7 @@ pub use conda_env::{conda_environment, environment_name, same_environment};
 pub use conda_explicit::{EXPLICIT_MARK, conda_explicit};
 pub use dockerfile::dockerfile;
 pub use guard::guard;
-pub(crate) use own_entries::Entries;
+pub(crate) use own_entries::{Entries, in_its_form};
 pub use pixi::{PIXI_MARK, pixi};
 pub use pixi_lock::{PIXI_LOCK_MARK, Places, pixi_lock};
 pub use pixi_project::{Machine as PixiMachine, PixiError, with_machines};

@@ -13,6 +13,8 @@ pub(super) fn is_own(suffix: Option<&RawString>) -> bool {
 
 /// The entries of an array, with the text around them.
 pub(crate) struct Entries {
+    /// What stands behind the opening bracket: a comment.
+    start: String,
     entries: Vec<Entry>,
     /// What stands before the closing bracket.
     end: String,
@@ -40,21 +42,24 @@ impl Entries {
         let text = |raw: Option<&RawString>| raw.and_then(RawString::as_str).unwrap_or_default().to_owned();
         let mut entries: Vec<Entry> = Vec::new();
         let mut gap = String::new();
+        let mut start = String::new();
         for value in array.iter() {
             gap.push_str(&text(value.decor().prefix()));
             let (after, above) = split_line(&gap);
-            if let Some(last) = entries.last_mut() {
-                last.after = after;
+            match entries.last_mut() {
+                Some(last) => last.after = after,
+                None => start = after,
             }
             entries.push(Entry { above, value: value.clone(), after: String::new() });
             gap = text(value.decor().suffix());
         }
         gap.push_str(array.trailing().as_str().unwrap_or_default());
         let (after, end) = split_line(&gap);
-        if let Some(last) = entries.last_mut() {
-            last.after = after;
+        match entries.last_mut() {
+            Some(last) => last.after = after,
+            None => start = after,
         }
-        Entries { entries, end }
+        Entries { start, entries, end }
     }
 
     /// Takes out the entries that envlock wrote.
@@ -117,7 +122,7 @@ impl Entries {
     /// The array, one entry on each line.
     pub fn written(self) -> Array {
         let mut array = Array::new();
-        let mut before = String::new();
+        let mut before = self.start;
         // Indented as those that are there.
         let indents = self.entries.iter().filter_map(|entry| entry.above.rsplit_once('\n'));
         let indent = indents.map(|(_, indent)| indent.to_owned()).find(|indent| indent.trim().is_empty());
@@ -145,7 +150,7 @@ fn split_line(gap: &str) -> (String, String) {
 }
 
 /// Changes a text in the form that it has: with `\r\n` at the ends of lines, and with a byte order mark.
-pub(super) fn in_its_form<E>(text: &str, change: &dyn Fn(&str) -> Result<String, E>) -> Result<String, E> {
+pub(crate) fn in_its_form<E>(text: &str, change: &dyn Fn(&str) -> Result<String, E>) -> Result<String, E> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),

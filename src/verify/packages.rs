@@ -81,17 +81,21 @@ pub(super) fn duplicates(installed: &Installed) -> Vec<Finding> {
     several.map(|(name, versions)| findings::duplicate_package(name, &versions)).collect()
 }
 
-/// The extras and groups that an environment has beside what was asked for: one of their own packages is installed as locked.
+/// The extras and groups that an environment has beside what was asked for, so that none of their packages is removed: of a
+/// package of several the first, where none of them is there anyway. Its version may be that of an earlier lock.
 pub fn installed_parts(target: &Target, installed: &Installed) -> BTreeSet<Part> {
-    let is_installed = |package: &&ChosenPackage| {
-        let mut all = installed.distributions.iter();
-        all.any(|own| own.name == package.name && same_version(&package.version, &own.version))
-    };
-    let of_one = |package: &ChosenPackage| match package.groups.as_slice() {
-        [part] => Some(part.clone()),
-        _ => None,
-    };
-    target.packages.iter().filter(is_installed).filter_map(of_one).collect()
+    let is_installed =
+        |package: &&ChosenPackage| installed.distributions.iter().any(|own| own.name == package.name);
+    let mut of_parts: Vec<&ChosenPackage> =
+        target.packages.iter().filter(|package| !package.groups.is_empty()).filter(is_installed).collect();
+    of_parts.sort_by_key(|package| package.groups.len());
+    let mut out: BTreeSet<Part> = BTreeSet::new();
+    for package in of_parts {
+        if !package.groups.iter().any(|part| out.contains(part)) {
+            out.extend(package.groups.first().cloned());
+        }
+    }
+    out
 }
 
 /// Number of packages of a target that are installed with the locked version and variant; a matching Python counts as

@@ -300,16 +300,17 @@ fn files_of_services() {
         // Nor does the hook of another project.
         context.write(
             file,
-            &written.replace("- id: envlock", "- id: envlock-api").replacen(
+            &written.replace("envlock resolve", "envlock --project api resolve").replacen(
                 &written[..written.find('\n').unwrap()],
                 written.split(" (").next().unwrap(),
                 1,
             ),
         );
-        if format == "pre-commit" {
-            let refused = context.run(&["export", format, "-o", file]).expect(2);
-            assert!(refused.flat().contains("the hook of another project"), "{}", refused.shown());
-        }
+        let refused = context.run(&["export", format, "-o", file]).expect(2);
+        assert!(refused.flat().contains("is that of another project"), "{}", refused.shown());
+        // An empty file is nobody's.
+        context.write(file, "");
+        context.run(&["export", format, "-o", file]).expect(0);
         context.write(file, &written);
     }
     let devcontainer = context.run(&["export", "devcontainer"]).expect(0).stdout;

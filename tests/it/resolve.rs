@@ -724,13 +724,46 @@ fn add_and_remove_edit_and_resolve() {
         ),
         ("[\"idna\", \"filelock\"]", "add idna>=3", "[\"idna>=3\", \"filelock\"]"),
         ("[\"idna\", \"filelock\"]", "remove idna", "[\"filelock\"]"),
+        ("[ \"idna\", \"filelock\" ]", "add requests", "[ \"idna\", \"filelock\", \"requests\" ]"),
+        ("[ # heading\n    \"filelock\",\n]", "add idna", "[ # heading\n    \"filelock\",\n    \"idna\",\n]"),
+        (
+            "[\"idna<3; python_version < '3.5'\", \"idna>=3; python_version >= '3.5'\"]",
+            "add idna>=3.1;python_version>='3.5'",
+            "[\"idna<3; python_version < '3.5'\", \"idna>=3.1;python_version>='3.5'\"]",
+        ),
         ("[]", "add idna", "[\"idna\"]"),
     ] {
         context.write("envlock.toml", &list(before));
         context.run(&command.split(' ').collect::<Vec<_>>()).expect(0);
         assert_eq!(context.read("envlock.toml"), list(after), "{before}");
     }
+    // Which of several is meant is not guessed.
+    context.write(
+        "envlock.toml",
+        &list("[\"idna<3; python_version < '3.5'\", \"idna>=3; python_version >= '3.5'\"]"),
+    );
+    let run = context.run(&["add", "idna>=3.2"]).expect(2);
+    assert!(run.flat().contains("is required for several environments"), "{}", run.shown());
+    // Lines end as they did, and what is said of a package of the stack beside its bound stays.
+    let windows = "\u{feff}[project]\r\nname = \"demo\"\r\ndependencies = [\r\n  \"idna\",\r\n]\r\n[stack]\r\ntorch = \">=2.8\" # why\r\n";
+    context.write("envlock.toml", windows);
+    context.run(&[&["add", "torch>=2.9", "requests"], &H200[..]].concat()).expect(0);
+    let written = context.read("envlock.toml");
+    let expected = windows.replace("\"idna\",", "\"idna\",\r\n  \"requests\",").replace(">=2.8", ">=2.9");
+    assert_eq!(written, expected);
+    // A list that another file states is not begun here.
+    for text in [
+        "[project]\nname = \"x\"\nversion = \"1\"\ndynamic = [\"dependencies\"]\n[tool.envlock]\n",
+        "[tool.envlock]\n[tool.uv.workspace]\nmembers = []\n",
+    ] {
+        let other = TestContext::with_index(&server);
+        other.write("pyproject.toml", text);
+        let run = other.run(&["add", "idna", "--gpu", "none"]).expect(2);
+        assert!(run.flat().contains("then run `envlock resolve`"), "{}", run.shown());
+        assert_eq!(other.read("pyproject.toml"), text);
+    }
     // What cannot be solved is taken back.
+    context.write("envlock.toml", &list("[\"idna\"]"));
     let before = context.read("envlock.toml");
     context.run(&["add", "nosuchpackage"]).expect(1);
     assert_eq!(context.read("envlock.toml"), before);

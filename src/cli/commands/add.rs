@@ -8,19 +8,23 @@ use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::{files, manifest};
-use crate::export::Entries;
+use crate::export::{Entries, in_its_form};
 use crate::model::owner::Owner;
 use crate::model::request::{Origin, UserRequirement};
 
 pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
-    edit(global, args, printer, |document| {
+    edit(global, args, printer, &|document, name| {
         for text in &args.packages {
             let parsed = settings::requirement(text)?;
-            let name = parsed.requirement.name.to_string();
-            if let Some(specifier) = manifest::stack_specifier(&parsed) {
-                stack(document)[&name] = value(specifier);
-            } else {
-                put_into(dependencies(document)?, &name, &parsed.requirement.to_string());
+            let package = parsed.requirement.name.to_string();
+            let specifier = manifest::stack_specifier(&parsed);
+            // One that is in the list already stays there.
+            let is_listed = dependencies(document, name)?.is_some_and(|list| {
+                list.iter().any(|entry| requirement_of(entry).is_some_and(|own| is_named(&own, &package)))
+            });
+            match specifier.filter(|_| !is_listed) {
+                Some(specifier) => put_into_stack(stack(document), &package, &specifier),
+                None => put_into(list_of(document, name)?, &parsed, text.trim())?,
             }
         }
         Ok(())
@@ -28,15 +32,15 @@ pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Res
 }
 
 pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
-    edit(global, args, printer, |document| {
+    edit(global, args, printer, &|document, name| {
         for text in &args.packages {
             let parsed = settings::requirement(text)?;
-            let name = parsed.requirement.name.to_string();
+            let package = parsed.requirement.name.to_string();
             let in_stack =
-                stack(document).as_table_like_mut().is_some_and(|table| table.remove(&name).is_some());
-            let in_list = remove_from(dependencies(document)?, &name);
+                stack(document).as_table_like_mut().is_some_and(|table| table.remove(&package).is_some());
+            let in_list = dependencies(document, name)?.is_some_and(|list| remove_from(list, &package));
             if !in_stack && !in_list {
-                return Err(CliError::usage(format!("`{name}` is not in envlock.toml")));
+                return Err(CliError::usage(format!("`{package}` is not in the dependencies of {name}")));
             }
         }
         Ok(())
@@ -47,7 +51,7 @@ fn edit(
     global: &GlobalArgs,
     args: &AddArgs,
     printer: &Printer,
-    change: impl Fn(&mut DocumentMut) -> Result<(), CliError>,
+    change: &dyn Fn(&mut DocumentMut, &str) -> Result<(), CliError>,
 ) -> Result<u8, CliError> {
     let folder = files::project_folder(global.project.as_deref(), false)?;
     let name = files::manifest_in(&folder)
@@ -57,14 +61,18 @@ fn edit(
         return Err(CliError::usage("pixi holds the packages (`pixi.lock`)")
             .hint(format!("`pixi add {asked}`, or `pixi remove`, then `envlock resolve`")));
     }
+    // A link to a manifest stays one.
     let path = folder.join(name);
+    let path = fs_err::canonicalize(&path).unwrap_or(path);
     let before = files::read(&path)?.unwrap_or_default();
     manifest::parse(&before, name)?;
-    let mut document: DocumentMut = before
-        .parse()
-        .map_err(|e: toml_edit::TomlError| CliError::input(format!("{name}: {}", e.message())))?;
-    change(&mut document)?;
-    let after = document.to_string();
+    let after = in_its_form(&before, &|text| {
+        let mut document: DocumentMut = text
+            .parse()
+            .map_err(|e: toml_edit::TomlError| CliError::input(format!("{name}: {}", e.message())))?;
+        change(&mut document, name)?;
+        Ok::<_, CliError>(document.to_string())
+    })?;
     let mut project = Project::with_manifest(folder, name, &after)?;
     // What was typed is not in the file yet.
     if let Some(manifest) = &mut project.manifest {
@@ -95,22 +103,82 @@ fn stack(document: &mut DocumentMut) -> &mut Item {
     }
 }
 
-fn dependencies(document: &mut DocumentMut) -> Result<&mut Array, CliError> {
+/// The list of dependencies; `None` if there is none.
+///
+/// # Errors
+/// When it is something else than a list.
+fn dependencies<'d>(document: &'d mut DocumentMut, name: &str) -> Result<Option<&'d mut Array>, CliError> {
+    let project = document.get_mut("project").and_then(Item::as_table_like_mut);
+    let Some(item) = project.and_then(|project| project.get_mut("dependencies")) else { return Ok(None) };
+    item.as_array_mut()
+        .map(Some)
+        .ok_or_else(|| CliError::input(format!("{name}: `dependencies` is not an array")))
+}
+
+/// The list of dependencies, which is made where there is none.
+///
+/// # Errors
+/// When the manifest has them somewhere else: a build backend computes them, or the members of a workspace state them.
+fn list_of<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Array, CliError> {
+    let elsewhere = |what: &str, where_: &str| Err(CliError::usage(format!("{name}: {what}")).hint(where_));
+    if name == files::PYPROJECT {
+        let project = document.get("project").and_then(Item::as_table_like);
+        let Some(project) = project else {
+            return elsewhere(
+                "it has no `[project]`: the members of the workspace state the packages",
+                "add the package in the member's pyproject.toml, then run `envlock resolve`",
+            );
+        };
+        let dynamic = project.get("dynamic").and_then(Item::as_array);
+        if dynamic.is_some_and(|names| names.iter().any(|name| name.as_str() == Some("dependencies"))) {
+            return elsewhere(
+                "its `dependencies` are `dynamic`: the build backend reads them from another file",
+                "add the package there, then run `envlock resolve`",
+            );
+        }
+    }
     let project = document.entry("project").or_insert(toml_edit::table());
     let project = project
         .as_table_like_mut()
-        .ok_or_else(|| CliError::input("envlock.toml: `project` is not a table"))?;
+        .ok_or_else(|| CliError::input(format!("{name}: `project` is not a table")))?;
     project
         .entry("dependencies")
         .or_insert(Item::Value(Value::Array(Array::new())))
         .as_array_mut()
-        .ok_or_else(|| CliError::input("envlock.toml: `dependencies` is not an array"))
+        .ok_or_else(|| CliError::input(format!("{name}: `dependencies` is not an array")))
+}
+
+/// Sets the bound of a package of the stack; what else is said of it stays.
+fn put_into_stack(stack: &mut Item, package: &str, specifier: &str) {
+    if stack.is_none() {
+        *stack = toml_edit::table();
+    }
+    let item = &mut stack[package];
+    match item.as_value_mut() {
+        Some(Value::InlineTable(table)) => {
+            table.insert("version", Value::from(specifier));
+        }
+        Some(there) => {
+            let decor = there.decor().clone();
+            *there = Value::from(specifier);
+            *there.decor_mut() = decor;
+        }
+        None => *item = value(specifier),
+    }
+}
+
+/// The requirement that an entry is.
+fn requirement_of(entry: &Value) -> Option<UserRequirement> {
+    UserRequirement::parse(entry.as_str()?, Origin::CommandLine).ok()
+}
+
+fn is_named(user: &UserRequirement, package: &str) -> bool {
+    user.requirement.name.as_ref() as &str == package
 }
 
 /// Whether an entry is a requirement on a package.
 fn is_about(entry: &Value, name: &str) -> bool {
-    let parsed = entry.as_str().and_then(|text| UserRequirement::parse(text, Origin::CommandLine).ok());
-    parsed.is_some_and(|user| user.requirement.name.as_ref() as &str == name)
+    requirement_of(entry).is_some_and(|user| is_named(&user, name))
 }
 
 /// Whether an array has its entries on lines of their own.
@@ -119,25 +187,56 @@ fn has_lines(list: &Array) -> bool {
     texts.filter_map(|text| text.as_str()).any(|text| text.contains('\n'))
 }
 
-/// Puts a requirement in the place of one on the same package, or at the end.
-fn put_into(list: &mut Array, name: &str, text: &str) {
+/// Puts a requirement in the place of the one on the same package for the same environments, or at the end.
+///
+/// # Errors
+/// When it names no environment, and there are several requirements on the package that do.
+fn put_into(list: &mut Array, asked: &UserRequirement, text: &str) -> Result<(), CliError> {
+    let name: &str = asked.requirement.name.as_ref();
+    let there: Vec<UserRequirement> =
+        list.iter().filter_map(requirement_of).filter(|own| is_named(own, name)).collect();
+    let same = there.iter().find(|own| own.requirement.marker == asked.requirement.marker);
+    let replaced = match (same, there.as_slice()) {
+        (Some(same), _) => Some(same),
+        (None, [one]) if asked.requirement.marker.is_true() => Some(one),
+        (None, several) if several.len() > 1 && asked.requirement.marker.is_true() => {
+            let lines: Vec<String> = several.iter().map(|own| format!("`{}`", own.line())).collect();
+            return Err(CliError::usage(format!(
+                "`{name}` is required for several environments: {}",
+                lines.join(", ")
+            ))
+            .hint("name the one that is meant, with its marker, or edit the file"));
+        }
+        _ => None,
+    };
+    let is_it = |entry: &Value| {
+        let own = requirement_of(entry);
+        own.zip(replaced).is_some_and(|(own, replaced)| own.requirement == replaced.requirement)
+    };
     if has_lines(list) {
         let mut entries = Entries::of(list);
-        entries.set(|entry| is_about(entry, name), text);
-        return replace(list, entries);
+        entries.set(is_it, text);
+        replace(list, entries);
+        return Ok(());
     }
-    let there = list.iter().position(|entry| is_about(entry, name));
-    match there {
+    let at = list.iter().position(is_it);
+    match at {
         Some(at) => {
             list.replace(at, text);
-            let mut place = 0;
-            list.retain(|entry| {
-                place += 1;
-                place - 1 <= at || !is_about(entry, name)
-            });
         }
-        None => list.push(text),
+        None => {
+            // As the last one: without the space before its bracket.
+            let end = list.iter().last().and_then(|last| last.decor().suffix()?.as_str().map(str::to_owned));
+            if let Some(last) = list.iter_mut().last() {
+                last.decor_mut().set_suffix("");
+            }
+            list.push(text);
+            if let (Some(last), Some(end)) = (list.iter_mut().last(), end) {
+                last.decor_mut().set_suffix(end);
+            }
+        }
     }
+    Ok(())
 }
 
 /// Puts entries in place of those of an array, whose place and comments stay.

@@ -278,7 +278,9 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
     };
     files::refuse_foreign(path, mark, args.force)?;
     let formats = [ExportFormat::Github, ExportFormat::PreCommit, ExportFormat::Devcontainer];
-    // A pipe or a device has nothing to keep, and reading one may wait for ever.
+    // A link stays one. A pipe or a device has nothing to keep, and reading one may wait for ever.
+    let real = fs_err::canonicalize(path).ok().filter(|_| path.is_file());
+    let path = real.as_deref().unwrap_or(path);
     if !args.force
         && formats.contains(&args.format)
         && path.is_file()
@@ -290,13 +292,18 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
                 "leave out `-o` to see what would be written, and take over what you want; `--force` replaces the file",
             ));
         }
-        // What is not edited may be the hook of another project.
-        let id = |text: &str| text.lines().find(|line| line.trim().starts_with("- id: ")).map(str::to_owned);
-        if args.format == ExportFormat::PreCommit && id(&there) != id(text) {
-            return Err(CliError::files(format!(
-                "`{shown}` has the hook of another project of this repository"
-            ))
-            .hint("add this one below it: without `-o` it is printed; `--force` replaces the file"));
+        // What is not edited may be that of another project.
+        if let (Some(own), Some(other)) = (command_of(text), command_of(&there))
+            && own != other
+        {
+            let hint = match args.format {
+                ExportFormat::PreCommit => {
+                    "add this hook below it: without `-o` it is printed; `--force` replaces the file"
+                }
+                _ => "give this one a file of its own; `--force` replaces the file",
+            };
+            return Err(CliError::files(format!("`{shown}` is that of another project of this repository"))
+                .hint(hint));
         }
     }
     // `.github/workflows`, `.devcontainer`: a project without one gets it.
@@ -312,6 +319,13 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
         printer.hint("export it under another name (`-o requirements.lock.txt`), and keep the file that the build reads");
     }
     Ok(())
+}
+
+/// The command of an exported file that checks the lock, without its options: it names the project.
+fn command_of(text: &str) -> Option<&str> {
+    let line = text.lines().find(|line| line.contains(" resolve --locked"))?;
+    let command = line.trim_start().split_once(": ")?.1;
+    command.split(" resolve --locked").next()
 }
 
 /// The file beside an exported one that names it, and from which a build backend may read requirements.

@@ -29,6 +29,8 @@ struct RawPyproject {
 struct RawPep621 {
     name: Option<String>,
     requires_python: Option<Spanned<String>>,
+    /// No key of PEP 621, but one of envlock.toml.
+    python: Option<Spanned<toml::Value>>,
     #[serde(default)]
     dependencies: Vec<Spanned<String>>,
     #[serde(default)]
@@ -66,6 +68,14 @@ struct RawEnvlock {
     metadata: Vec<Spanned<RawMetadata>>,
 }
 
+/// Whether a text is the name of an extra (PEP 508) or of a dependency group.
+fn is_part_name(name: &str) -> bool {
+    let ends_well = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    name.chars().all(|c| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c))
+        && ends_well(name.chars().next())
+        && ends_well(name.chars().last())
+}
+
 /// Reads a pyproject.toml as if it were an envlock.toml.
 pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
     let raw: RawPyproject = toml::from_str(text)?;
@@ -76,6 +86,18 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
     let dynamic = project.dynamic.iter().filter(is_of_dependencies);
     let not_locked = dynamic.map(|key| NotLocked::Dynamic(key.clone())).collect();
     let mut parts: Lists<usize> = Lists::new();
+    if project.python.is_some() {
+        return Err(<toml::de::Error as serde::de::Error>::custom(
+            "`[project]` of a pyproject.toml has no `python`: `requires-python` says what the package runs on, and `python` under `[tool.envlock]` what is locked",
+        ));
+    }
+    let names = project.optional_dependencies.keys().chain(raw.dependency_groups.keys());
+    if let Some(name) = names.clone().find(|name| !is_part_name(name)) {
+        let shown = crate::model::text::clean(name, 60);
+        return Err(<toml::de::Error as serde::de::Error>::custom(format!(
+            "`{shown}` is not the name of an extra or group: letters, digits, `-`, `_` and `.`"
+        )));
+    }
     for (name, lines) in project.optional_dependencies {
         let entry = |line: Spanned<String>| {
             let start = line.span().start;

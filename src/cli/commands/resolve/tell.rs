@@ -335,11 +335,11 @@ fn why_python(
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
-        Some(asked) if preferences.installed.contains(&solution.python.minor) => {
+        Some(asked) if preferences.installed.contains(&solution.python.minor) && !has_builds => {
             format!("newest of {} that is installed here and has wheels for all packages", asked.text)
         }
         Some(asked) if has_builds => format!("newest of {} without further builds from source", asked.text),
-        None if preferences.installed.contains(&solution.python.minor) => {
+        None if preferences.installed.contains(&solution.python.minor) && !has_builds => {
             "newest that is installed here and has wheels for all packages".to_owned()
         }
         None if has_builds => "newest without further builds from source".to_owned(),

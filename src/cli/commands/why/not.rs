@@ -123,6 +123,35 @@ impl Subject<'_> {
             let outcome = Outcome::Conflict(Box::new(conflict));
             return Ok(NotAnswer { possible: false, outcome, spec: text, request });
         }
+        // An override stands in the place of what is asked, too.
+        if let (Answer::Solution(solution), Party::Package(name)) = (&answer, &party)
+            && let Some(user) =
+                request.overrides.iter().find(|own| own.requirement.name.as_ref() as &str == name)
+            && let Some(got) = solution.packages.iter().find(|own| own.name == *name)
+            && let Some(question) = request.requirements.iter().rfind(|own| own.origin == Origin::Question)
+            && question.specifiers().is_some_and(|bounds| !bounds.contains(&got.version))
+        {
+            let conflict = Conflict {
+                headline: String::new(),
+                target: "default".to_owned(),
+                reasons: vec![Reason {
+                    kind: ReasonKind::Asked {
+                        origin: user.origin.clone(),
+                        bounds_above: user.bounds_above(),
+                    },
+                    text: format!("you override it with `{}`", clean(&user.line(), 120)),
+                    parties: vec![party.clone()],
+                    source: user.origin.to_string(),
+                }],
+                would_work_if: Vec::new(),
+                also: Vec::new(),
+                resolves_all: Vec::new(),
+                silent: Vec::new(),
+                cut: false,
+            };
+            let outcome = Outcome::Conflict(Box::new(conflict));
+            return Ok(NotAnswer { possible: false, outcome, spec: text, request });
+        }
         match answer {
             Answer::Solution(solution) => {
                 let asked = match &party {

@@ -123,7 +123,7 @@ impl Subject<'_> {
         // What was the newest when it was locked, or was held by an earlier lock. Targets share a package, and its reason is
         // that of the first.
         let reason = match (&newer, &package.reason) {
-            (Newer::Fits(..), reason) if reason.is_newest() => Choice::Kept,
+            (Newer::Fits(..), reason) if reason.is_newest() => Choice::Said("locked".to_owned()),
             (_, Choice::NewestFor { package: other, .. }) if self.target.package(other).is_none() => {
                 Choice::Newest
             }
@@ -294,8 +294,11 @@ impl PackageAnswer {
                     list => format!(", with {}", list.join(", ")),
                 };
                 let alone = if self.alone { " on this target alone" } else { "" };
-                rows(p, "newer", [format!("{version} would fit{alone}{with}")]);
-                if others.is_empty() && !self.alone {
+                // Installers take one only where it is asked for.
+                let is_early = version.any_prerelease();
+                let early = if is_early { ", a pre-release," } else { "" };
+                rows(p, "newer", [format!("{version}{early} would fit{alone}{with}")]);
+                if others.is_empty() && !self.alone && !is_early {
                     p.hint(&format!("take it with `envlock resolve --upgrade={}`", self.name));
                 }
             }

@@ -1,4 +1,4 @@
-//! Ways out of a conflict about a stack from channels were solved for PyPI's half alone: here they are solved for both.
+//! Ways out of a conflict were solved for one of the halves: here they are solved for both.
 
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
@@ -60,6 +60,14 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
             let is_own =
                 |user: &&mut UserRequirement| user.requirement.name.as_ref() as &str == package.as_str();
             let mut is_changed = false;
+            if package == "python" && request.python.is_some() {
+                request.python = None;
+                is_changed = true;
+            }
+            for spec in request.conda.specs.iter_mut().filter(|spec| spec.name() == package) {
+                is_changed |= spec.text != *package;
+                spec.text.clone_from(package);
+            }
             for user in request.requirements.iter_mut().filter(is_own) {
                 if let Some(VersionOrUrl::VersionSpecifier(_)) = user.requirement.version_or_url.take() {
                     is_changed = true;
@@ -70,7 +78,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         Change::WithoutRequest(name) => {
             let before = request.requirements.len() + request.conda.specs.len();
             request.requirements.retain(|user| user.requirement.name.as_ref() as &str != name.as_str());
-            request.conda.specs.retain(|spec| spec.text != *name);
+            request.conda.specs.retain(|spec| spec.text != *name && spec.name() != name);
             // The stack that it asked for is still asked for.
             if let Party::Package(asked_for) = party
                 && asked_for == crate::registry::conda_builds::PYTORCH
@@ -108,6 +116,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
 /// The change with the releases that a solution has.
 fn of_solution(change: Change, solution: &Solution) -> Change {
     match change {
+        Change::Release { package, .. } if package == "python" => Change::Python(solution.python),
         Change::Release { package, .. } => match release_in(&package, solution) {
             Some(version) => Change::Release { package, version },
             None => Change::WithoutRequest(package),

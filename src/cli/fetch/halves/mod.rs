@@ -62,9 +62,7 @@ impl Session<'_> {
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
         Ok(match self.both(asked)? {
             Answer::Conflict(mut conflict) => {
-                if asked.request.conda.stack.is_some() {
-                    self.check_over_both(&mut conflict, asked);
-                }
+                self.check_over_both(&mut conflict, asked);
                 self.add_ways_between(&mut conflict, asked);
                 Answer::Conflict(conflict)
             }
@@ -249,9 +247,12 @@ impl Session<'_> {
                 named.iter().map(|(_, package)| comes_from_conda(package, of(package))).collect::<Vec<_>>();
             // Its only version is that of conda.
             let is_own = |party: &Party| provided.contains_key(party.as_str());
-            conflict
-                .reasons
-                .retain(|reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own));
+            let is_of_index =
+                |reason: &Reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own);
+            conflict.reasons.retain(is_of_index);
+            for other in &mut conflict.also {
+                other.reasons.retain(is_of_index);
+            }
             conflict.reasons.extend(reasons);
             // A bound that PyPI's releases would meet is not met by conda's one.
             for way in &mut conflict.would_work_if {

@@ -216,6 +216,25 @@ fn records_that_cannot_stand_in_a_lock_are_left_out() {
     assert!(!run.flat().contains("glibc"), "{}", run.shown());
 }
 
+/// A way out of a conflict of conda's half holds for PyPI's half, too.
+#[test]
+fn ways_out_of_condas_half_hold_for_both() {
+    let world = world();
+    // The records have no numpy below 2, and PyPI's half asks for that.
+    let run = world.resolve("\"numpy<2\"", "\"numpy <2\"", &[]).expect(1);
+    assert!(
+        !run.flat().contains("numpy 2.4.6 Python") && run.flat().contains("numpy from PyPI, not conda"),
+        "{}",
+        run.shown()
+    );
+    let run = world.resolve("\"tqdm>99\"", "\"numpy <2\"", &[]).expect(1);
+    assert!(run.flat().contains("none of the changes that were tried makes it work"), "{}", run.shown());
+    // A Python that both halves have, not the newest of the channel.
+    let run = world.resolve("\"only-13\"", "\"numpy\"", &["--python", "3.12"]).expect(1);
+    assert!(run.flat().contains("Python 3.13"), "{}", run.shown());
+    world.resolve("\"only-13\"", "\"numpy\"", &["--python", "3.13"]).expect(0);
+}
+
 #[test]
 fn exports_of_a_lock_with_conda_packages() {
     let world = world();

@@ -68,6 +68,10 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
                 is_changed |= spec.text != *package;
                 spec.text.clone_from(package);
             }
+            // The line of the half that is at fault, not that of the other one.
+            if is_changed {
+                return true;
+            }
             for user in request.requirements.iter_mut().filter(is_own) {
                 if let Some(VersionOrUrl::VersionSpecifier(_)) = user.requirement.version_or_url.take() {
                     is_changed = true;
@@ -79,6 +83,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
             let before = request.requirements.len() + request.conda.specs.len();
             request.requirements.retain(|user| user.requirement.name.as_ref() as &str != name.as_str());
             request.conda.specs.retain(|spec| spec.text != *name && spec.name() != name);
+            let is_changed = before != request.requirements.len() + request.conda.specs.len();
             // The stack that it asked for is still asked for.
             if let Party::Package(asked_for) = party
                 && asked_for == crate::registry::conda_builds::PYTORCH
@@ -86,7 +91,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
                 let torch = UserRequirement::parse("torch", Origin::Question);
                 request.requirements.extend(torch.ok());
             }
-            return before != request.requirements.len() + request.conda.specs.len();
+            return is_changed;
         }
         Change::WithoutConstraint(text) => {
             request.constraints.retain(|bound| clean(&bound.requirement.to_string(), 60) != *text);
@@ -116,7 +121,9 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
 /// The change with the releases that a solution has.
 fn of_solution(change: Change, solution: &Solution) -> Change {
     match change {
-        Change::Release { package, .. } if package == "python" => Change::Python(solution.python),
+        Change::Release { package, .. } | Change::Series { package, .. } if package == "python" => {
+            Change::Python(solution.python)
+        }
         Change::Release { package, .. } => match release_in(&package, solution) {
             Some(version) => Change::Release { package, version },
             None => Change::WithoutRequest(package),

@@ -115,6 +115,10 @@ pub fn github(
         "" => (String::new(), String::new()),
         words => (format!("-{words}"), format!(" of {words}")),
     };
+    let with_group = match parts {
+        "" => format!(", with the group that has their packages (`{envlock} export github --group NAME`)"),
+        _ => String::new(),
+    };
     // `run` starts the program where it is started itself.
     let tests_in = match project {
         Some(folder) => format!(
@@ -155,8 +159,8 @@ jobs:
 {tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: {envlock} sync{option} --smoke cpu
-      # The project's tests, with the group that has their packages (`{envlock} export github --group NAME`):
-      # - run: envlock run{of_target} -- python -m pytest
+      # The project's tests{with_group}:
+      # - run: envlock run{option} -- python -m pytest
 {tests_in}      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
         if: always()
       - run: {envlock} verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml

@@ -15,6 +15,7 @@ use super::problem::Problem;
 use super::rank::StackQuality;
 use super::release;
 use super::runtime;
+use super::tables::is_stack_package;
 use super::universe::DIRECT;
 use crate::compatibility::{CPU, Policy, required_driver, unknown_cuda_user, with_code_of};
 use crate::model::choice::Choice;
@@ -413,6 +414,27 @@ fn repaired_requirements(problem: &Problem<'_>, selected: &Selected) -> Vec<Note
     notes
 }
 
+/// Releases that their projects withdrew, and that are taken because a requirement names them.
+fn yanked(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
+    let of_package = |(node, ordinal): (&Node, &u32)| {
+        let Node::Package(name) = node else { return None };
+        let candidates = problem.candidates(name).ok()?;
+        let release = candidates.get(*ordinal as usize)?.release;
+        let text = format!(
+            "{name} {} is yanked: its project withdrew it, and it is taken because a requirement names it",
+            release.version
+        );
+        release.yanked.then_some(Note { text, source: None })
+    };
+    let is_listed = |(node, _): &(&Node, &u32)| match node {
+        Node::Package(name) => !is_stack_package(name),
+        _ => false,
+    };
+    let mut notes: Vec<Note> = selected.iter().filter(is_listed).filter_map(of_package).collect();
+    notes.sort_by(|a, b| a.text.cmp(&b.text));
+    notes
+}
+
 /// The notes of a solution.
 fn notes(
     problem: &Problem<'_>,
@@ -442,6 +464,7 @@ fn notes(
         say(format!("{} is ignored: its compute capability is unknown", gpu.label()), None);
     }
     notes.extend(repaired_requirements(problem, selected));
+    notes.extend(yanked(problem, selected));
     notes.extend(framework_notes(problem, selected, frameworks));
     let Some(stack) = stack else {
         return notes;

@@ -14,6 +14,7 @@ use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
+use crate::model::text::shell_word;
 use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
@@ -77,9 +78,10 @@ pub(super) fn beside(
     });
     let versions = versions(installed);
     let of = |(name, broken): (&str, Vec<(&str, String)>)| {
-        let by = broken.first().map_or(name, |(by, _)| *by);
+        let (by, line) = broken.first().map_or((name, name), |(by, line)| (*by, line.as_str()));
         let fix = Fix::advice(format!(
-            "what {by} requires is not what the lock has: change it there, or lock what it requires (`envlock add`)"
+            "`envlock resolve` if the manifest requires it, `envlock add {}` if it is to, with `--group` or `--extra` of `sync` if it is of one; else change what {by} requires",
+            shell_word(line)
         ));
         let found = findings::broken_requirement(&broken, (name, versions.get(name).copied()), fix);
         Finding { severity: Severity::Warning, ..found }
@@ -96,7 +98,9 @@ fn versions(installed: &Installed) -> BTreeMap<&str, &Version> {
 
 /// Anything fulfils a requirement whose version cannot be compared.
 fn is_unclear(installed: &Installed, name: &str) -> bool {
-    installed.visible.iter().any(|v| v.name == name && v.version.valid().is_none())
+    let own = installed.distributions.iter().map(|d| (&d.name, &d.version));
+    let mut all = own.chain(installed.visible.iter().map(|v| (&v.name, &v.version)));
+    all.any(|(own, version)| own == name && version.valid().is_none())
 }
 
 /// The requirements that are not met, by the package that does not meet them: one cause, one finding.

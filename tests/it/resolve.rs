@@ -311,7 +311,8 @@ fn numpy_2_is_kept_from_old_torch() {
 fn a_yanked_release_can_be_pinned() {
     let server = server();
     let context = TestContext::with_index(&server);
-    context.run(&resolve(&["idna==3.12"], &H200)).expect(0);
+    let run = context.run(&resolve(&["idna==3.12"], &H200)).expect(0);
+    assert!(run.flat().contains("idna 3.12 is yanked: its project withdrew it"), "{}", run.shown());
     assert!(context.read("envlock.lock").contains("version = \"3.12\""));
     // Whoever else asks for it without pinning takes it too.
     let context = TestContext::with_index(&server);

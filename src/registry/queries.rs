@@ -346,14 +346,14 @@ impl Registry {
         let frameworks = self.frameworks().iter().map(|row| row.package.as_str());
         let names = stack.chain(companions).chain(frameworks).chain(sources);
         let popular = POPULAR.lines().filter(|line| !line.starts_with('#'));
-        // Short names differ by one letter from many.
-        let most = if name.len() < 6 { 1 } else { 2 };
+        // Short names differ by one or two letters from many.
+        let most = if name.len() < 8 { 1 } else { 2 };
         let is_near_in_length = |known: &&str| known.len().abs_diff(name.len()) <= most;
         let near = names.chain(popular).filter(is_near_in_length);
         let near = near.map(|known| (strsim::damerau_levenshtein(known, name), known));
         // Of equals the first: what is downloaded most.
         let (distance, nearest) = near.min_by_key(|(distance, _)| *distance)?;
-        (distance > 0 && distance <= most && name.len() >= 4).then(|| nearest.to_owned())
+        (distance > 0 && distance <= most && name.len() >= 5).then(|| nearest.to_owned())
     }
 
     /// The limit on Python that a release should have stated.

@@ -109,6 +109,9 @@ fn a_slip_in_a_name_is_noticed() {
         ("requets", Some("requests")),
         ("pytorch-lightening", Some("pytorch-lightning")),
         ("nosuchthing", None),
+        // Too short, or too far, to be sure.
+        ("yaml", None),
+        ("opencv", None),
     ] {
         let run = context.run(&["resolve", typed, "--gpu", "none", "--dry-run"]).expect(1);
         let hint = meant.map(|meant| format!("did you mean `{meant}`?"));

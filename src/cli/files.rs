@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::args::GlobalArgs;
 use super::error::CliError;
 use crate::model::owner::Owner;
+use crate::model::text::clean;
 
 /// The manifest's name.
 pub(super) const MANIFEST: &str = "envlock.toml";
@@ -240,11 +241,16 @@ pub(super) fn is_device(path: &Path) -> bool {
 
 /// Refuses to replace a file that envlock did not write.
 pub(super) fn refuse_foreign(path: &Path, mark: &str, force: bool) -> Result<(), CliError> {
-    refuse_others(path, &|text| text.starts_with(mark), force)
+    // An editor may have put a byte order mark before it.
+    refuse_others(path, &|text| text.trim_start_matches('\u{feff}').starts_with(mark), force)
 }
 
 /// [`refuse_foreign`], for files that are not recognized by their first line.
 pub(super) fn refuse_others(path: &Path, is_own: &dyn Fn(&str) -> bool, force: bool) -> Result<(), CliError> {
+    if path.is_dir() {
+        let shown = clean(&path.display().to_string(), 200);
+        return Err(CliError::files(format!("`{shown}` is a folder")).hint("name a file in it"));
+    }
     if force || is_device(path) {
         return Ok(());
     }

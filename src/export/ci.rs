@@ -208,11 +208,16 @@ repos:
 }
 
 /// A `.devcontainer/devcontainer.json`: the locked environment on Python's own image, with the GPU where there is one.
-/// `name` is the project's.
+/// `name` is the project's. `parts`: the options of the extras and groups that are installed, ` --group dev`.
 ///
 /// # Errors
 /// When the target is not for Linux.
-pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> Result<String, ExportError> {
+pub fn devcontainer(
+    lock: &Lockfile,
+    target: &Target,
+    name: &str,
+    parts: &str,
+) -> Result<String, ExportError> {
     if target.platform.os != Os::Linux {
         return Err(ExportError::NotLinux(target.platform.to_string()));
     }
@@ -224,7 +229,7 @@ pub fn devcontainer(lock: &Lockfile, target: &Target, name: &str) -> Result<Stri
         "image": format!("mcr.microsoft.com/devcontainers/python:3.{}", target.python.minor),
         // From the machine that opens the container.
         "containerEnv": { "ENVLOCK_WHEEL": "${localEnv:ENVLOCK_WHEEL}" },
-        "postCreateCommand": format!("{INSTALL} && envlock sync{option}"),
+        "postCreateCommand": format!("{INSTALL} && envlock sync{option}{parts}"),
         "customizations": {
             "vscode": {
                 "settings": { "python.defaultInterpreterPath": "${containerWorkspaceFolder}/.venv/bin/python" },

@@ -486,10 +486,15 @@ fn notes(
             .unwrap_or_default();
         let why = match problem.has_cpu_build(&stack.version) {
             // It is kept, or another package asks for it.
-            true => format!(
-                "torch {} {} is a CUDA build{size}, although there is no GPU: `--variant cpu` asks for a CPU build",
-                stack.version, stack.variant
-            ),
+            true => {
+                // The option is about all targets.
+                let several = problem.asked.request.targets.len() > 1;
+                let how = if several { "" } else { ": `--variant cpu` asks for a CPU build" };
+                format!(
+                    "torch {} {} is a CUDA build{size}, although there is no GPU{how}",
+                    stack.version, stack.variant
+                )
+            }
             false => format!(
                 "the allowed indexes have no CPU build of torch {} for {}: this is a CUDA build{size}",
                 stack.version, problem.machine.platform

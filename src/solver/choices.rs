@@ -8,7 +8,7 @@ use petgraph::graphmap::DiGraphMap;
 use super::node::{Node, Selected};
 use super::problem::Problem;
 use crate::model::choice::Choice;
-use crate::model::request::UserRequirement;
+use crate::model::request::{Origin, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Edge};
 use crate::registry::COMPANIONS;
@@ -52,7 +52,9 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
         };
         let mut asked: Vec<_> = requested.iter().filter_map(|user| specifiers(&user.requirement)).collect();
         if !is_overridden {
+            // Those of envlock itself, such as one torch for all targets, are nobody's bounds.
             let constraints = request.constraints.iter().filter(is_own);
+            let constraints = constraints.filter(|user| user.origin != Origin::Question);
             asked.extend(constraints.filter_map(|user| specifiers(&user.requirement)));
         }
         let mut allowed: Vec<String> = asked.iter().map(ToString::to_string).collect();

@@ -173,7 +173,8 @@ fn rendered(
             export::pre_commit(folder.as_deref(), reads.as_deref())
         }
         ExportFormat::Devcontainer => {
-            export::devcontainer(lock, target, &lock::environment_name(project, lock, target))?
+            let name = lock::environment_name(project, lock, target);
+            export::devcontainer(lock, target, &name, &args.parts.options())?
         }
     })
 }
@@ -279,7 +280,8 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
     files::refuse_foreign(path, mark, args.force)?;
     let formats = [ExportFormat::Github, ExportFormat::PreCommit, ExportFormat::Devcontainer];
     // A link stays one. A pipe or a device has nothing to keep, and reading one may wait for ever.
-    let real = fs_err::canonicalize(path).ok().filter(|_| path.is_file());
+    let is_link = fs_err::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
+    let real = fs_err::canonicalize(path).ok().filter(|_| is_link && path.is_file());
     let path = real.as_deref().unwrap_or(path);
     if !args.force
         && formats.contains(&args.format)

@@ -332,7 +332,12 @@ impl Telling<'_, '_> {
             if let Some(party) = parent.party() {
                 let need = if p.versions(&parent, &set).len() == 1 { "needs" } else { "need" };
                 let text = format!("{} {need} a newer C library", p.name_versions(&parent, &set));
-                self.say(Order::Wheels, text, &[party, Party::Glibc], "wheel tags");
+                let is_of_stack = parent.package_name().is_some_and(is_stack_package);
+                let source = match is_of_stack && p.registry.has_stack_of_channels() {
+                    true => OF_CHANNEL,
+                    false => "wheel tags",
+                };
+                self.say(Order::Wheels, text, &[party, Party::Glibc], source);
             }
         }
         if let Some(libc) = &p.machine.libc {

@@ -236,12 +236,13 @@ pub(super) fn run_in(
         })
         .collect();
     let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets);
-    let (written, is_changed) = match (args.dry_run, owner) {
-        (true, _) => (Vec::new(), false),
+    let (written, changed) = match (args.dry_run, owner) {
+        (true, _) => (Vec::new(), Vec::new()),
         (false, None) => writing::write(project, &lock, &environments, manifest, args)?,
         (false, Some(_)) => {
             let owned = owned::Owned { global, project, args, registry: &registry, printer };
-            (owned.write(&lock, manifest)?, true)
+            let written = owned.write(&lock, manifest)?;
+            (written.clone(), written)
         }
     };
     if owner == Some(Owner::Uv) && !args.dry_run {
@@ -262,7 +263,7 @@ pub(super) fn run_in(
             preferences: &preferences,
             is_dry: args.dry_run,
             written: &written,
-            is_changed,
+            changed: &changed,
             python,
             owner,
             start,

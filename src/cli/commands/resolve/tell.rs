@@ -127,8 +127,8 @@ pub(super) struct Told<'a> {
     pub is_dry: bool,
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
-    /// Whether one of them is not as it was.
-    pub is_changed: bool,
+    /// Those of them that are not as they were.
+    pub changed: &'a [String],
     /// The tool that holds the packages.
     pub owner: Option<Owner>,
     /// The Python that uv takes, and why, where uv holds the packages.
@@ -179,9 +179,11 @@ impl Told<'_> {
         let files = match (self.written.is_empty(), self.is_dry) {
             (true, true) => "nothing (--dry-run)".to_owned(),
             (true, false) => "nothing: the files are current".to_owned(),
-            (false, _) => self.written.join(", "),
+            (false, _) if self.changed.is_empty() => self.written.join(", "),
+            (false, _) => self.changed.join(", "),
         };
-        let what = if self.written.is_empty() || self.is_changed { "wrote" } else { "unchanged" };
+        let is_as_before = !self.written.is_empty() && self.changed.is_empty();
+        let what = if is_as_before { "unchanged" } else { "wrote" };
         printer.out(&format!("{}{}", label(printer, what), wrap(&files, 15)));
         if self.owner.is_some() && !self.is_dry {
             printer.out(&format!("{}{}", label(printer, "next"), printer.command("envlock sync")));

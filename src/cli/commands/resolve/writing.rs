@@ -22,25 +22,30 @@ pub(in crate::cli::commands) struct NewManifest {
 
 /// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
 /// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if
-/// another version of envlock wrote it. Returns the names of the lock and its environment files, and whether one of all of
-/// them changed.
+/// another version of envlock wrote it. Returns the names of the lock and its environment files, and of those that changed.
 pub(super) fn write(
     project: &Project,
     lock: &Lockfile,
     environments: &[String],
     manifest: Option<NewManifest>,
     args: &SolveArgs,
-) -> Result<(Vec<String>, bool), CliError> {
+) -> Result<(Vec<String>, Vec<String>), CliError> {
     let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
     let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
     let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
     let mut texts = Vec::new();
     for (file, target) in environments.iter().zip(&lock.targets) {
         let name = lock::environment_name(project, lock, target);
-        texts.push((file.clone(), export::conda_environment(target, &name, &addresses, false)?));
+        let text = export::conda_environment(target, &name, &addresses, false)?;
+        // A name that the folder gives is not that of another clone.
+        let is_named = project.manifest.as_ref().is_some_and(|manifest| manifest.name.is_some());
+        let there = files::read(&project.folder.join(file)).ok().flatten();
+        let there = there.filter(|there| !is_named && export::same_environment(there, &text));
+        texts.push((file.clone(), there.unwrap_or(text)));
     }
     let lock_text = kept.unwrap_or_else(|| lockfile::render(lock));
-    let written = std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
+    let written: Vec<String> =
+        std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
     // The lock last: `--locked` compares manifest and environment files with it.
     texts.push((files::LOCK.to_owned(), lock_text));
     let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));
@@ -59,7 +64,9 @@ pub(super) fn write(
         .filter(|(path, text)| files::read(path).ok().flatten().as_deref() != Some(text.as_str()))
         .collect();
     write::write_all(&changed)?;
-    Ok((written, !changed.is_empty()))
+    let is_changed = |name: &&String| changed.iter().any(|(path, _)| *path == project.folder.join(name));
+    let changed = written.iter().filter(is_changed).cloned().collect();
+    Ok((written, changed))
 }
 
 /// Reports the environment files of removed targets. They are not deleted.

@@ -14,7 +14,7 @@ use crate::model::request::UserRequirement;
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::{minor_line, public};
-use crate::registry::{AbiBreak, Advisory};
+use crate::registry::{AbiBreak, Advisory, COMPANIONS};
 
 /// A step back of so many minor lines (x.y) is told. One of a major version always is.
 const MANY_LINES: usize = 10;
@@ -38,7 +38,20 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
         let newer = newer(problem, name, &public(&package.version));
         let Some(newest) = newer.iter().max() else { continue };
         let Some(distance) = distance(&package.version, newest, &newer) else { continue };
-        let cause = cause(problem, packages, name, newest, &newer);
+        // A companion without a bound follows torch, not the other way round.
+        let is_bound = |package: &ChosenPackage| {
+            let mut users = problem.user_requirements();
+            users.any(|user| {
+                user.requirement.name.as_ref() as &str == package.name
+                    && user.specifiers().is_some_and(|bounds| !bounds.is_empty())
+            })
+        };
+        let follows = |package: &&ChosenPackage| {
+            name == "torch" && COMPANIONS.contains(&package.name.as_str()) && !is_bound(package)
+        };
+        let others: Vec<ChosenPackage> =
+            packages.iter().filter(|package| !follows(package)).cloned().collect();
+        let cause = cause(problem, &others, name, newest, &newer);
         let (own, newest) = (dated(problem, name, &package.version), dated(problem, name, newest));
         let text = format!("{name} {own} is {distance} behind {newest}: {cause}");
         notes.push(Note { text, source: None });

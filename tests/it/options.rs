@@ -280,7 +280,7 @@ fn outdated_knows_what_other_packages_exclude() {
         let context = TestContext::with_index(&server);
         context.run(&[&["resolve"], requirements, &A100[..], &["--only-index", "pypi"]].concat()).expect(0);
         let run = context.run(&["outdated"]).expect(0);
-        let told = "2.15.0 cu132 runs on this machine (compatibility mode), but other packages exclude it: `envlock why --not torch==2.15.0`";
+        let told = "2.15.0 cu132 runs on this machine (compatibility mode), but the rest of the request excludes it: `envlock why --not torch==2.15.0`";
         assert!(run.flat().contains(told) && !run.flat().contains("fits the request"), "{}", run.shown());
     }
     let context = TestContext::with_index(&server);

@@ -13,7 +13,7 @@ use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, R
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
-use crate::model::request::{Origin, UserRequirement};
+use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
 use crate::model::text::shell_word;
 use crate::registry::Registry;
 
@@ -83,7 +83,11 @@ fn installed_by(command: &str) -> Option<Vec<String>> {
         return None;
     }
     let asked: Vec<String> = words[at + 1..].to_vec();
-    let is_one = |word: &String| UserRequirement::parse(word, Origin::Question).is_ok();
+    // What else a project states of its stack, such as the companions and the machine, decides with it.
+    let is_one = |word: &String| {
+        let parsed = UserRequirement::parse(word, Origin::Question).ok();
+        parsed.is_some_and(|user| !STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str)))
+    };
     (!asked.is_empty() && asked.iter().all(is_one)).then_some(asked)
 }
 

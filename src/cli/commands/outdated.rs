@@ -142,7 +142,9 @@ fn show_stacks(p: &Printer, found: &Newer<'_>, target: &Target, several: bool) {
         (Level::Full, true, false) | (Level::Stack, ..) => format!("fits the request and {machine}"),
         (Level::Full, true, true) => {
             let version = of_request.map(|stack| stack.version.to_string()).unwrap_or_default();
-            format!("runs on {machine}, but other packages exclude it: `envlock why --not torch=={version}`")
+            format!(
+                "runs on {machine}, but the rest of the request excludes it: `envlock why --not torch=={version}`"
+            )
         }
         (Level::Full, false, _) => format!("runs on {machine}; whether the packages admit it is not known"),
     };

@@ -293,7 +293,7 @@ impl PackageAnswer {
                     [] => String::new(),
                     list => format!(", with {}", list.join(", ")),
                 };
-                let alone = if self.alone { " on this target alone" } else { "" };
+                let alone = if self.alone { " on this target (the others were not tried)" } else { "" };
                 // Installers take one only where it is asked for.
                 let is_early = version.any_prerelease();
                 let early = if is_early { ", a pre-release," } else { "" };

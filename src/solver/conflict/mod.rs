@@ -272,12 +272,15 @@ impl Telling<'_, '_> {
             [one] => Some(one.clone()),
             several => Some(format!("{} together", several.join(" and "))),
         };
-        let of_index = match &p.asked.request.only_index {
+        let of_source = |name: &str| match &p.asked.request.only_index {
+            _ if name == "torch" && p.registry.has_stack_of_channels() => {
+                format!(" of {}", p.asked.request.conda.channels.join(", "))
+            }
             Some(limit) if self.involves_party(&Party::Index) => format!(" of the index {}", limit.value),
             _ => String::new(),
         };
         let asked = asked.filter(|(name, _)| self.rests_on_hardware_and(name));
-        let asked = asked.map(|(_, text)| format!("{text}{of_index}"));
+        let asked = asked.map(|(name, text)| format!("{text}{}", of_source(&name)));
         match (asked, driver, gpu) {
             (Some(asked), true, _) => {
                 let version =

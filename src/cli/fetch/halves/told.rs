@@ -21,8 +21,6 @@ pub(super) fn with_unknown(
     channels: &[String],
 ) -> Conflict {
     let channels = channels.join(", ");
-    // The solver knows the builds alone, not that they are all of the channels.
-    conflict.headline = conflict.headline.replacen(" runs on ", &format!(" of {channels} runs on "), 1);
     let mut left_out: Vec<String> = Vec::new();
     if records.is_unread(PYTORCH) {
         left_out.push(format!(

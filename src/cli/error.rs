@@ -1,5 +1,7 @@
 //! Errors of commands: a message, a hint and an exit code.
 
+use std::iter;
+
 use super::exit;
 use super::printer::Printer;
 
@@ -68,6 +70,8 @@ pub(super) struct CliError {
     pub code: Failure,
     /// What failed, with literals in backticks.
     pub message: String,
+    /// The line of a file that is at fault, shown below the message.
+    pub excerpt: Option<String>,
     /// The command or step that fixes it.
     pub hint: Option<String>,
     /// The exit code.
@@ -87,7 +91,13 @@ pub(super) struct Place {
 
 impl CliError {
     pub fn new(code: Failure, message: impl Into<String>) -> CliError {
-        CliError { code, message: message.into(), hint: None, exit: code.exit(), place: None }
+        CliError { code, message: message.into(), excerpt: None, hint: None, exit: code.exit(), place: None }
+    }
+
+    /// Shows the line of the file that is at fault.
+    pub fn showing(mut self, line: usize, text: &str) -> CliError {
+        self.excerpt = Some(format!("   |\n{line:>3}| {text}\n   |"));
+        self
     }
 
     /// The error with the file that is at fault.
@@ -96,9 +106,10 @@ impl CliError {
         self
     }
 
-    /// The message without the line of a file that it shows.
-    pub fn sentence(&self) -> &str {
-        self.message.split_once("\n   |").map_or(&self.message, |(sentence, _)| sentence)
+    /// The message with the line of a file that it shows.
+    pub fn full(&self) -> String {
+        let excerpt = self.excerpt.iter().map(|excerpt| format!("\n{excerpt}"));
+        iter::once(self.message.clone()).chain(excerpt).collect()
     }
 
     pub fn usage(message: impl Into<String>) -> CliError {
@@ -145,7 +156,7 @@ impl CliError {
     /// The error as JSON.
     pub fn document(&self) -> serde_json::Value {
         serde_json::json!({
-            "error": { "code": self.code.as_str(), "message": self.message, "hint": self.hint }
+            "error": { "code": self.code.as_str(), "message": self.full(), "hint": self.hint }
         })
     }
 
@@ -154,7 +165,7 @@ impl CliError {
         if printer.json {
             printer.json(&self.document());
         } else {
-            printer.error(&self.message, self.hint.as_deref());
+            printer.error(&self.full(), self.hint.as_deref());
         }
     }
 }

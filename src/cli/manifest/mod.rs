@@ -175,8 +175,9 @@ impl Source<'_> {
     fn error(&self, offset: usize, message: &str) -> CliError {
         let line = self.line(offset);
         let shown = without_logins(&clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100));
-        CliError::input(format!("{}:{line}: {message}\n   |\n{line:>3}| {shown}\n   |", self.name))
+        CliError::input(format!("{}:{line}: {message}", self.name))
             .at(self.name, Some(line))
+            .showing(line, &shown)
     }
 }
 

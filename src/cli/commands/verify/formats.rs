@@ -225,7 +225,7 @@ pub(super) fn of_error(
     let code = error.code.as_str();
     let hint =
         error.hint.iter().map(|hint| format!(". Hint: {}", printer.in_project(hint))).collect::<String>();
-    let message = clean(&format!("{}{hint}", error.sentence()), MAX_MESSAGE);
+    let message = clean(&format!("{}{hint}", error.message), MAX_MESSAGE);
     Some(match format {
         VerifyFormat::Line => {
             let word = if error.exit == exit::NOT_KNOWN { "unknown" } else { "cannot answer" };

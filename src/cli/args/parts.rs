@@ -2,6 +2,7 @@
 
 use clap::Args as ClapArgs;
 
+use crate::model::part::Part;
 use crate::model::text::shell_word;
 
 /// The extras and dependency groups of the lock that are installed.
@@ -35,6 +36,18 @@ impl PartArgs {
             all("--all-groups", self.all_groups),
         ]
         .concat()
+    }
+
+    /// The options that select these parts.
+    pub fn of(parts: impl IntoIterator<Item = Part>) -> PartArgs {
+        let mut out = PartArgs::default();
+        for part in parts {
+            match part {
+                Part::Extra(name) => out.extra.push(name),
+                Part::Group(name) => out.group.push(name),
+            }
+        }
+        out
     }
 
     /// Reads what [`Self::options`] wrote; words that it does not write are passed over.

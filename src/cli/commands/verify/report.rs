@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::Judged;
+use super::judge::Judged;
 use crate::cli::args::{SmokeChoice, VerifyArgs};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::inspect::{Chosen, Environment};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Judged;
+use super::judge::Judged;
 use crate::cli::args::SmokeChoice;
 use crate::cli::printer::Printer;
 use crate::model::smoke::{End, SmokeOutcome};

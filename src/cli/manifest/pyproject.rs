@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pep508_rs::ExtraName;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -68,14 +69,6 @@ struct RawEnvlock {
     metadata: Vec<Spanned<RawMetadata>>,
 }
 
-/// Whether a text is the name of an extra (PEP 508) or of a dependency group.
-fn is_part_name(name: &str) -> bool {
-    let ends_well = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    name.chars().all(|c| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c))
-        && ends_well(name.chars().next())
-        && ends_well(name.chars().last())
-}
-
 /// Reads a pyproject.toml as if it were an envlock.toml.
 pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
     let raw: RawPyproject = toml::from_str(text)?;
@@ -92,6 +85,8 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         ));
     }
     let names = project.optional_dependencies.keys().chain(raw.dependency_groups.keys());
+    // The names of groups have the same form (PEP 735).
+    let is_part_name = |name: &&String| name.parse::<ExtraName>().is_ok();
     if let Some(name) = names.clone().find(|name| !is_part_name(name)) {
         let shown = crate::model::text::clean(name, 60);
         return Err(<toml::de::Error as serde::de::Error>::custom(format!(

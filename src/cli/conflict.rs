@@ -193,7 +193,7 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, heading: &
             [] => "none of the changes that were tried makes it work".to_owned(),
             names => {
                 let names = names.join(", ");
-                wrap(&format!("no way out is known; what the index {names} has, which did not answer, could not be tried"), 0)
+                wrap(&format!("no way out is known: the index {names} did not answer, so its packages could not be tried"), 0)
             }
         });
         return;

@@ -44,11 +44,11 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
         };
         // An override stands in the place of every requirement.
         let overridden: Vec<_> = request.overrides.iter().filter(is_own).collect();
-        let pinned_by = pinned_by.filter(|_| overridden.is_empty());
         let is_overridden = !overridden.is_empty();
-        let requested: Vec<_> = match overridden.is_empty() {
-            true => request.requirements.iter().filter(is_own).collect(),
-            false => overridden,
+        let pinned_by = pinned_by.filter(|_| !is_overridden);
+        let requested: Vec<_> = match is_overridden {
+            true => overridden,
+            false => request.requirements.iter().filter(is_own).collect(),
         };
         let mut asked: Vec<_> = requested.iter().filter_map(|user| specifiers(&user.requirement)).collect();
         if !is_overridden {

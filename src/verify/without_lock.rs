@@ -80,7 +80,7 @@ pub(super) fn beside(
     let of = |(name, broken): (&str, Vec<(&str, String)>)| {
         let (by, line) = broken.first().map_or((name, name), |(by, line)| (*by, line.as_str()));
         let fix = Fix::advice(format!(
-            "`envlock resolve` if the manifest requires it, `envlock add {}` if it is to, with `--group` or `--extra` of `sync` if it is of one; else change what {by} requires",
+            "run `envlock resolve` if the manifest requires it, or `envlock add {}` if it should; `envlock sync --group NAME` or `--extra NAME` if it belongs to one; else change what {by} requires",
             shell_word(line)
         ));
         let found = findings::broken_requirement(&broken, (name, versions.get(name).copied()), fix);

@@ -307,7 +307,7 @@ fn files_of_services() {
             ),
         );
         let refused = context.run(&["export", format, "-o", file]).expect(2);
-        assert!(refused.flat().contains("is that of another project"), "{}", refused.shown());
+        assert!(refused.flat().contains("belongs to another project"), "{}", refused.shown());
         // An empty file is nobody's.
         context.write(file, "");
         context.run(&["export", format, "-o", file]).expect(0);

@@ -507,7 +507,7 @@ fn the_target_of_an_environment_is_kept() {
     let run = env.sync(&[]).expect(0);
     assert!(
         run.flat().contains(
-            "the target is `near`: none is for a machine like this one, and the environment has its packages"
+            "the target is `near`: none was locked for a machine like this one, and the environment has its packages"
         ),
         "{}",
         run.shown()
@@ -515,7 +515,9 @@ fn the_target_of_an_environment_is_kept() {
     std::fs::remove_dir_all(env.context.project().join(".venv")).unwrap();
     let run = env.sync(&["--dry-run"]);
     assert!(
-        run.flat().contains("the target is `far`: none is for a machine like this one, and it is the first"),
+        run.flat().contains(
+            "the target is `far`: none was locked for a machine like this one, and it is the first"
+        ),
         "{}",
         run.shown()
     );

@@ -132,8 +132,8 @@ fn list_of<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Arra
         let dynamic = project.get("dynamic").and_then(Item::as_array);
         if dynamic.is_some_and(|names| names.iter().any(|name| name.as_str() == Some("dependencies"))) {
             return elsewhere(
-                "its `dependencies` are `dynamic`: the build backend reads them from another file",
-                "add the package there, then run `envlock resolve`",
+                "its `dependencies` are `dynamic`: the build backend provides them",
+                "add the package where it reads them, then run `envlock resolve`",
             );
         }
     }

@@ -48,7 +48,7 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
         print_text(printer, &diagnosis);
         if let Some(command) = in_project(global, &diagnosis) {
             printer.hint(&format!(
-                "this project has a lock: `{command}`, then `envlock sync`; what pip changes beside the lock, the next `sync` takes back"
+                "this project has a lock: `{command}`, then `envlock sync`, which undoes what pip installs beside the lock"
             ));
         }
     }

@@ -304,7 +304,7 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
                 }
                 _ => "give this one a file of its own; `--force` replaces the file",
             };
-            return Err(CliError::files(format!("`{shown}` is that of another project of this repository"))
+            return Err(CliError::files(format!("`{shown}` belongs to another project of this repository"))
                 .hint(hint));
         }
     }

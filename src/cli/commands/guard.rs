@@ -15,7 +15,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> R
     let target = lock::target(&lock, args.target.as_deref())?;
     if lock.targets.len() > 1 && args.target.is_none() {
         printer.note(&format!(
-            "the guard is for the target `{}` alone: on the machines of another one it stops the program; `--target NAME` writes that one's",
+            "the guard is for the target `{}` alone: on the machines of another one it stops the program; `--target NAME` writes the guard of another",
             target.name
         ));
     }

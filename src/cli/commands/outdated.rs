@@ -121,7 +121,7 @@ fn show_stacks(p: &Printer, found: &Newer<'_>, target: &Target, several: bool) {
     let shown = [&newer.allowed, &newer.on_this_machine, &newer.with_newer_driver];
     let names = shown.iter().filter_map(|found| found.as_ref()?.stack.as_ref());
     let width = names.map(|stack| format!("{} {}", stack.version, stack.variant).len()).max().unwrap_or(0);
-    let say = |found: &Option<Solution>, why: &str| {
+    let say = |found: &Option<Solution>, why: &str, limit: Option<&str>| {
         let Some(stack) = found.as_ref().and_then(|s| s.stack.as_ref()) else { return };
         let mode = match stack.driver_mode {
             Some(DriverMode::Compatibility) => " (compatibility mode)",
@@ -129,30 +129,34 @@ fn show_stacks(p: &Printer, found: &Newer<'_>, target: &Target, several: bool) {
         };
         let name = format!("{} {}", stack.version, stack.variant);
         let space = " ".repeat(width.saturating_sub(name.len()));
-        let (why, rest) =
-            why.split_once(", ").map_or((why, String::new()), |(why, rest)| (why, format!(", {rest}")));
-        let why = wrap(&format!("{why}{mode}{rest}"), 15 + width + 2);
+        let limit = limit.map(|limit| format!(", {limit}")).unwrap_or_default();
+        let why = wrap(&format!("{why}{mode}{limit}"), 15 + width + 2);
         p.out(&format!("{}{}{space}  {why}", label(p, ""), p.paint(GOOD, &name)));
     };
     let machine = if several { "this target alone" } else { "this machine" };
     let of_request = newer.allowed.as_ref().and_then(|found| found.stack.as_ref());
     let is_held = of_request.zip(found.torch.as_ref()).is_some_and(|(newest, whole)| newest.version > *whole);
     // The registry alone says what the stack can be; the packages beside it may want another.
-    let why = match (target.level, found.torch.is_some(), is_held) {
-        (Level::Full, true, false) | (Level::Stack, ..) => format!("fits the request and {machine}"),
+    let runs = format!("runs on {machine}");
+    let (why, limit) = match (target.level, found.torch.is_some(), is_held) {
+        (Level::Full, true, false) | (Level::Stack, ..) => (format!("fits the request and {machine}"), None),
         (Level::Full, true, true) => {
             let version = of_request.map(|stack| stack.version.to_string()).unwrap_or_default();
-            format!(
-                "runs on {machine}, but the rest of the request excludes it: `envlock why --not torch=={version}`"
+            (
+                runs,
+                Some(format!(
+                    "but the rest of the request excludes it: `envlock why --not torch=={version}`"
+                )),
             )
         }
-        (Level::Full, false, _) => format!("runs on {machine}; whether the packages admit it is not known"),
+        (Level::Full, false, _) => (runs, Some("but whether the packages admit it is not known".to_owned())),
     };
-    say(&newer.allowed, &why);
-    say(&newer.on_this_machine, "would run here, but the request limits torch, CUDA or the index");
+    say(&newer.allowed, &why, limit.as_deref());
+    let limits = "but the request limits torch, CUDA or the index";
+    say(&newer.on_this_machine, "would run here", Some(limits));
     let driver = newer.with_newer_driver.as_ref().and_then(|s| driver_for_gpus(s, &target.host));
     let driver = driver.map_or_else(|| "unknown".to_owned(), |v| v.to_string());
-    say(&newer.with_newer_driver, &format!("would run with driver >= {driver}"));
+    say(&newer.with_newer_driver, &format!("would run with driver >= {driver}"), None);
     if newer.is_empty() {
         p.out(&format!("{}no newer build runs on this machine with any driver", label(p, "")));
     }

@@ -37,9 +37,9 @@ impl Choice<'_> {
             Why::Asked => None,
             Why::Machine => Some("the one for a machine like this one"),
             Why::Environment => {
-                Some("none is for a machine like this one, and the environment has its packages")
+                Some("none was locked for a machine like this one, and the environment has its packages")
             }
-            Why::First => Some("none is for a machine like this one, and it is the first"),
+            Why::First => Some("none was locked for a machine like this one, and it is the first"),
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Why conda packages cannot be installed together: which of the requests are at fault, which facts of the records stand
 //! against them, and the changes that were solved and work.
 
+mod dispute;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{VirtualPackage, opened};
@@ -42,9 +46,22 @@ pub struct Asked<'a> {
 /// # Errors
 /// Those of a solve.
 pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Result<Explained, CondaError> {
-    let explainer = Explainer { records, question, asked };
+    let explainer = Explainer { records, question, asked, depth: 0 };
     let core = explainer.core()?;
     let mut reasons = explainer.facts(&core)?;
+    let is_told_by_request = core.len() > 1 && core.iter().all(|i| asked.origins[*i].is_some());
+    if reasons.is_empty() && !is_told_by_request {
+        let text = format!(
+            "no choice among the records of {} meets all that they require of each other",
+            asked.channels.join(", ")
+        );
+        reasons.push(Reason {
+            kind: ReasonKind::Fact,
+            text,
+            parties: Vec::new(),
+            source: OF_CHANNEL.to_owned(),
+        });
+    }
     for i in &core {
         if let Some(origin) = &asked.origins[*i] {
             let spec = &question.specs[*i];
@@ -70,10 +87,13 @@ pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Res
     Ok(Explained { conflict, core })
 }
 
+#[derive(Clone, Copy)]
 struct Explainer<'e> {
     records: &'e Records,
     question: &'e Question,
     asked: &'e Asked<'e>,
+    /// How many packages lead to the question: none to that of the request.
+    depth: usize,
 }
 
 impl Explainer<'_> {
@@ -138,18 +158,11 @@ impl Explainer<'_> {
             out.extend(self.excluded(core)?);
         }
         if out.is_empty() {
-            out.extend(self.between(core)?);
-        }
-        if out.is_empty() {
-            out.push(Reason {
-                kind: ReasonKind::Fact,
-                text: format!(
-                    "no choice among the records of {} meets all that they require of each other",
-                    self.asked.channels.join(", ")
-                ),
-                parties: Vec::new(),
-                source: OF_CHANNEL.to_owned(),
-            });
+            match (self.between(core)?, core) {
+                (Some(found), _) => return Ok(found),
+                (None, [one]) => out.extend(self.within(&self.question.specs[*one])?),
+                (None, _) => {}
+            }
         }
         Ok(out)
     }
@@ -282,65 +295,6 @@ impl Explainer<'_> {
             parties: vec![Party::package(name)],
             source: OF_CHANNEL.to_owned(),
         }))
-    }
-
-    /// What two specs need of the same package.
-    fn between(&self, core: &[usize]) -> Result<Vec<Reason>, CondaError> {
-        let mut alone: Vec<(usize, Vec<CondaPackage>)> = Vec::new();
-        for i in core {
-            if let Some(packages) = self.solve(self.specs(&[*i]), &self.question.machine)? {
-                alone.push((*i, packages));
-            }
-        }
-        for (at, (first, of_first)) in alone.iter().enumerate() {
-            for (second, of_second) in &alone[at + 1..] {
-                let found = self.disputed((*first, of_first), (*second, of_second))?;
-                if !found.is_empty() {
-                    return Ok(found);
-                }
-            }
-        }
-        Ok(Vec::new())
-    }
-
-    /// A package of which one answer excludes the release of the other, and the chains that lead to it.
-    fn disputed(
-        &self,
-        (first, of_first): (usize, &[CondaPackage]),
-        (second, of_second): (usize, &[CondaPackage]),
-    ) -> Result<Vec<Reason>, CondaError> {
-        let other = |name: &str| of_second.iter().find(|package| package.name == name);
-        // Python decides which builds of the others there are.
-        let mut python_first: Vec<&CondaPackage> = of_first.iter().collect();
-        python_first.sort_by_key(|package| package.name != "python");
-        for own in python_first {
-            let Some(theirs) = other(&own.name) else { continue };
-            if own.version == theirs.version && own.build == theirs.build {
-                continue;
-            }
-            let pin = |package: &CondaPackage| format!("{} =={}", package.name, package.version);
-            let excludes = |which: usize, pinned: &CondaPackage| -> Result<bool, CondaError> {
-                let mut specs = self.specs(&[which]);
-                specs.push(pin(pinned));
-                Ok(self.solve(specs, &self.question.machine)?.is_none())
-            };
-            if !excludes(first, theirs)? || !excludes(second, own)? {
-                continue;
-            }
-            let chains = [(first, of_first), (second, of_second)]
-                .map(|(which, answer)| chain(name_of_spec(&self.question.specs[which]), &own.name, answer));
-            return Ok(chains
-                .into_iter()
-                .flatten()
-                .map(|text| Reason {
-                    kind: ReasonKind::Fact,
-                    text,
-                    parties: vec![Party::package(own.name.as_str())],
-                    source: OF_CHANNEL.to_owned(),
-                })
-                .collect());
-        }
-        Ok(Vec::new())
     }
 
     /// The changes that were solved and work.

@@ -1,0 +1,262 @@
+//! Specs that hold alone and not together: a package of which each part needs releases that the other does not admit.
+//!
+//! What is told is proved: without the records that a requirement admits, the part that has it has no answer. The solver
+//! decides, so that it holds for every release of the packages between, not only for those of one answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Explainer, chain};
+use crate::conda::solve::{CondaError, Question, Solved};
+use crate::model::conda::name_of_spec;
+use crate::model::conflict::{Party, Reason, ReasonKind};
+use crate::model::source::CondaPackage;
+use crate::model::text::clean;
+use crate::registry::conda_builds::OF_CHANNEL;
+
+/// Maximum number of packages that are looked at for a dispute: each costs solves.
+const MAX_NAMES: usize = 24;
+/// Maximum number of series of a package of which each is tried.
+const MAX_SERIES: usize = 30;
+/// How deep the requirements of a package that cannot be installed are followed.
+const MAX_DEPTH: usize = 3;
+
+/// One part of a core, and an answer for it alone.
+struct Part {
+    specs: Vec<String>,
+    answer: Vec<CondaPackage>,
+}
+
+/// What a part requires of one package.
+struct Need {
+    /// The files of the records that it admits.
+    admits: BTreeSet<String>,
+    /// How it comes about; `None` if it is one of the part's own specs.
+    text: Option<String>,
+}
+
+impl Explainer<'_> {
+    /// What the parts of a core need of one package, of which they cannot have the same release. `None` if no package
+    /// alone is in dispute.
+    pub(super) fn between(&self, core: &[usize]) -> Result<Option<Vec<Reason>>, CondaError> {
+        let divisions = if core.len() == 2 { 1 } else { core.len() };
+        for at in (0..divisions).filter(|_| core.len() > 1) {
+            let rest: Vec<usize> = core.iter().copied().filter(|i| *i != core[at]).collect();
+            let (Some(one), Some(other)) = (self.part(&[core[at]])?, self.part(&rest)?) else { continue };
+            let names = disputable(&one, &other);
+            // Python decides which builds of the others there are.
+            for name in names.iter().filter(|name| *name == "python") {
+                if let Some(found) = self.by_requirements(name, [&one, &other])? {
+                    return Ok(Some(found));
+                }
+                if let Some(found) = self.by_series(name, [&one, &other])? {
+                    return Ok(Some(found));
+                }
+            }
+            for name in names.iter().filter(|name| *name != "python") {
+                if let Some(found) = self.by_requirements(name, [&one, &other])? {
+                    return Ok(Some(found));
+                }
+            }
+            for name in names.iter().filter(|name| *name != "python") {
+                if let Some(found) = self.by_series(name, [&one, &other])? {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Of a spec that does not hold alone: what the newest of its releases needs that does not hold together.
+    pub(super) fn within(&self, spec: &str) -> Result<Vec<Reason>, CondaError> {
+        if self.depth >= MAX_DEPTH {
+            return Ok(Vec::new());
+        }
+        let admitted: BTreeSet<String> =
+            self.records.matching(spec)?.into_iter().map(|package| package.file).collect();
+        let is_open = |package: &CondaPackage| {
+            admitted.contains(&package.file) && !self.question.excluded.contains_key(&package.file)
+        };
+        let releases = self.records.of(&name_of_spec(spec).to_lowercase());
+        let releases: Vec<CondaPackage> = releases.into_iter().filter(is_open).collect();
+        let Some(newest) = releases.last() else { return Ok(Vec::new()) };
+        let needs = newest.depends.iter().filter(|need| !name_of_spec(need).starts_with("__"));
+        let question = Question { specs: needs.cloned().collect(), ..self.question.clone() };
+        let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
+        let all: Vec<usize> = (0..question.specs.len()).collect();
+        if own.solve(own.specs(&all), &question.machine)?.is_some() {
+            // Its requirements hold together, and it does not hold with them: by what it constrains.
+            return Ok(Vec::new());
+        }
+        let core = own.core()?;
+        let which = match releases.iter().all(|release| release.version == newest.version) {
+            true => "",
+            false => ", the newest,",
+        };
+        let mut out = own.facts(&core)?;
+        for i in &core {
+            let need = &question.specs[*i];
+            let text = format!("{} {}{which} needs {}", newest.name, newest.version, clean(need, 60));
+            out.push(self.fact(text, name_of_spec(need)));
+        }
+        Ok(out)
+    }
+
+    fn part(&self, which: &[usize]) -> Result<Option<Part>, CondaError> {
+        let specs = self.specs(which);
+        let answer = self.solve(specs.clone(), &self.question.machine)?;
+        Ok(answer.map(|answer| Part { specs, answer }))
+    }
+
+    /// Two requirements of a package that no record meets both of, if each part has no answer without its own.
+    fn by_requirements(&self, name: &str, parts: [&Part; 2]) -> Result<Option<Vec<Reason>>, CondaError> {
+        let [ours, theirs] = [self.needs(parts[0], name)?, self.needs(parts[1], name)?];
+        for own in &ours {
+            for other in theirs.iter().filter(|other| other.admits.is_disjoint(&own.admits)) {
+                if self.cannot_without(parts[0], &own.admits)?
+                    && self.cannot_without(parts[1], &other.admits)?
+                {
+                    let texts = [own, other].into_iter().filter_map(|need| need.text.clone());
+                    return Ok(Some(texts.map(|text| self.fact(text, name)).collect()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The requirements of a package in a part, with the way to each.
+    fn needs(&self, part: &Part, name: &str) -> Result<Vec<Need>, CondaError> {
+        let admits = |spec: &str| -> Result<BTreeSet<String>, CondaError> {
+            Ok(self.records.matching(spec)?.into_iter().map(|package| package.file).collect())
+        };
+        let mut out = Vec::new();
+        for spec in part.specs.iter().filter(|spec| name_of_spec(spec) == name) {
+            out.push(Need { admits: admits(spec)?, text: None });
+        }
+        for package in &part.answer {
+            let to =
+                || part.specs.iter().find_map(|spec| chain(name_of_spec(spec), &package.name, &part.answer));
+            let told = |verb: &str, spec: &str| {
+                let own = format!("{} {} {verb} {}", package.name, package.version, clean(spec, 60));
+                // The package that is asked for stands first.
+                let is_asked = part.specs.iter().any(|spec| name_of_spec(spec) == package.name);
+                match to().filter(|_| !is_asked) {
+                    Some(before) => format!("{before}, {own}"),
+                    None => own,
+                }
+            };
+            for (verb, specs) in [("needs", &package.depends), ("admits only", &package.constrains)] {
+                for spec in specs.iter().filter(|spec| name_of_spec(spec) == name) {
+                    out.push(Need { admits: admits(spec)?, text: Some(told(verb, spec)) });
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether a part has no answer without some files.
+    fn cannot_without(&self, part: &Part, files: &BTreeSet<String>) -> Result<bool, CondaError> {
+        let mut excluded = self.question.excluded.clone();
+        excluded.extend(files.iter().map(|file| (file.clone(), String::new())));
+        let question = Question { specs: part.specs.clone(), excluded, ..self.question.clone() };
+        Ok(self.records.solve(&question)? == Solved::Impossible)
+    }
+
+    /// The series of a package that each part can be installed with, if they have none in common.
+    fn by_series(&self, name: &str, parts: [&Part; 2]) -> Result<Option<Vec<Reason>>, CondaError> {
+        let mut all: Vec<(String, BTreeSet<String>)> = Vec::new();
+        for record in self.records.of(name) {
+            let series = series(&record.version);
+            match all.last_mut().filter(|(last, _)| *last == series) {
+                Some((_, files)) => _ = files.insert(record.file),
+                None => all.push((series, BTreeSet::from([record.file]))),
+            }
+        }
+        if all.len() > MAX_SERIES {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for part in parts {
+            let files: BTreeSet<String> = all.iter().flat_map(|(_, files)| files.iter().cloned()).collect();
+            if !self.cannot_without(part, &files)? {
+                return Ok(None);
+            }
+            let mut fits = Vec::new();
+            for (_, own) in &all {
+                fits.push(!self.cannot_without(part, &files.difference(own).cloned().collect())?);
+            }
+            found.push(fits);
+        }
+        if found[0].iter().zip(&found[1]).any(|(a, b)| *a && *b) {
+            return Ok(None);
+        }
+        let names: Vec<&str> = all.iter().map(|(series, _)| series.as_str()).collect();
+        let told = parts.into_iter().zip(&found).filter_map(|(part, fits)| {
+            // What is asked for by name stands in the request.
+            if part.specs.iter().any(|spec| name_of_spec(spec) == name) {
+                return None;
+            }
+            let specs: Vec<String> = part.specs.iter().map(|spec| clean(spec, 60)).collect();
+            let text =
+                format!("{} can only be installed with {name} {}", specs.join(" with "), runs(&names, fits));
+            Some(self.fact(text, name))
+        });
+        Ok(Some(told.collect()))
+    }
+
+    fn fact(&self, text: String, name: &str) -> Reason {
+        Reason {
+            kind: ReasonKind::Fact,
+            text,
+            parties: vec![Party::package(name)],
+            source: OF_CHANNEL.to_owned(),
+        }
+    }
+}
+
+/// The packages that both parts install, in unlike releases or builds.
+fn disputable(one: &Part, other: &Part) -> Vec<String> {
+    let theirs: BTreeMap<&str, &str> =
+        other.answer.iter().map(|package| (package.name.as_str(), package.file.as_str())).collect();
+    let is_unlike = |own: &&CondaPackage| theirs.get(own.name.as_str()).is_some_and(|file| *file != own.file);
+    let names = one.answer.iter().filter(is_unlike).map(|own| own.name.clone());
+    names.take(MAX_NAMES).collect()
+}
+
+/// `3.13` of `3.13.9`.
+fn series(version: &str) -> String {
+    version.split('.').take(2).collect::<Vec<_>>().join(".")
+}
+
+/// `3.9 to 3.11, 3.13`: those of a list that fit, in its order.
+fn runs(names: &[&str], fits: &[bool]) -> String {
+    let mut out: Vec<String> = Vec::new();
+    let mut at = 0;
+    while at < names.len() {
+        let length = fits[at..].iter().take_while(|fits| **fits).count();
+        match length {
+            0 => {}
+            1 => out.push(names[at].to_owned()),
+            _ => out.push(format!("{} to {}", names[at], names[at + length - 1])),
+        }
+        at += length.max(1);
+    }
+    out.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_told_as_runs() {
+        let names = ["3.9", "3.10", "3.11", "3.12"];
+        for (fits, expected) in [
+            ([true, true, false, true], "3.9 to 3.10, 3.12"),
+            ([false, false, true, true], "3.11 to 3.12"),
+            ([false; 4], ""),
+            ([true; 4], "3.9 to 3.12"),
+        ] {
+            assert_eq!(runs(&names, &fits), expected);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Contradictions of generated channels, and what is told of them.
+
+use super::*;
+use crate::conda::repodata::Repodata;
+
+/// A record: name, version, build, what it depends on, what it constrains.
+type Row<'r> = (&'r str, &'r str, &'r str, &'r [&'r str], &'r [&'r str]);
+
+fn channel(rows: &[Row<'_>]) -> Records {
+    let mut packages = serde_json::Map::new();
+    for (name, version, build, depends, constrains) in rows {
+        let record = serde_json::json!({
+            "name": name, "version": version, "build": build, "build_number": 0, "subdir": "linux-64", "size": 1,
+            "depends": depends, "constrains": constrains, "sha256": "0".repeat(64), "md5": "0".repeat(32),
+        });
+        packages.insert(format!("{name}-{version}-{build}.conda"), record);
+    }
+    let text = serde_json::json!({"packages": {}, "packages.conda": packages}).to_string();
+    let names: Vec<String> = rows.iter().map(|row| row.0.to_owned()).collect();
+    let repodata = Repodata::parse("conda-forge", "linux-64", text.into()).unwrap();
+    Records::reachable(&[repodata], names).unwrap()
+}
+
+/// The texts of the facts about specs that a person asked for.
+fn told(records: &Records, specs: &[&str]) -> Vec<String> {
+    let question =
+        Question { specs: specs.iter().map(|spec| (*spec).to_owned()).collect(), ..Question::default() };
+    let asked = Asked {
+        origins: &vec![Some(Origin::Option("test")); specs.len()],
+        drivers: &[],
+        driver: "the driver",
+        target: "default",
+        channels: &["conda-forge".to_owned()],
+    };
+    let explained = explain(records, &question, &asked).unwrap();
+    let reasons = explained.conflict.reasons.into_iter();
+    let facts = reasons.filter(|reason| !matches!(reason.kind, ReasonKind::Asked { .. }));
+    facts.map(|reason| reason.text).collect()
+}
+
+#[test]
+fn what_is_told_excludes_each_other() {
+    let python: &[&str] = &["python"];
+    let rows: &[Row<'_>] = &[
+        ("python", "3.12.4", "0_cpython", &[], &["python_abi 3.12.* *_cp312"]),
+        ("python", "3.13.1", "0_cp313", &["python_abi 3.13.* *_cp313"], &[]),
+        ("python", "3.14.0", "0_cp314", &["python_abi 3.14.* *_cp314"], &[]),
+        ("python_abi", "3.12", "8_cp312", &[], &["python 3.12.* *_cpython"]),
+        ("python_abi", "3.13", "8_cp313", &[], &["python 3.13.* *_cp313"]),
+        ("python_abi", "3.14", "8_cp314", &[], &["python 3.14.* *_cp314"]),
+        // Recipes of the newer kind name Python without a bound, and the ABI decides.
+        ("only-14", "2.0", "py314", &["python", "python_abi 3.14.* *_cp314"], &[]),
+        ("but-13", "1.0", "py312", &["python", "python_abi 3.12.* *_cp312"], &[]),
+        ("but-13", "1.0", "py314", &["python", "python_abi 3.14.* *_cp314"], &[]),
+        ("classic", "1.0", "py312", &["python >=3.12,<3.13.0a0", "python_abi 3.12.* *_cp312"], &[]),
+        ("blas", "3.9", "mkl", &[], &[]),
+        ("blas", "3.9", "openblas", &[], &[]),
+        ("fast", "1.0", "0", &["blas * mkl"], &[]),
+        ("free", "1.0", "0", &["tool"], &[]),
+        ("tool", "1.0", "0", &["blas * openblas"], &[]),
+        // The newest of one names a bound, the older ones others: no one of them is needed by all.
+        ("wide", "2.0", "0", &["lib 3"], &[]),
+        ("wide", "1.0", "0", &["lib 1"], &[]),
+        ("lib", "1", "0", &[], &[]),
+        ("lib", "2", "0", &[], &[]),
+        ("lib", "3", "0", &[], &[]),
+        ("middle", "1.0", "0", &["lib 2"], &[]),
+        ("torn", "1.0", "0", &["fast", "free"], &[]),
+        ("torn", "0.9", "0", &["fast", "tool"], &[]),
+        ("missing-part", "1.0", "0", &["nowhere >=3"], &[]),
+        ("plain", "1.0", "0", python, &[]),
+        // Three that hold by twos.
+        ("x", "1", "0", &["p <3"], &[]),
+        ("y", "1", "0", &["p >1"], &[]),
+        ("z", "1", "0", &["p !=2"], &[]),
+        ("p", "1", "0", &[], &[]),
+        ("p", "2", "0", &[], &[]),
+        ("p", "3", "0", &[], &[]),
+    ];
+    let records = channel(rows);
+    for (specs, expected) in [
+        (
+            &["python 3.13.*", "only-14"][..],
+            &[
+                "only-14 2.0 needs python_abi 3.14.* *_cp314, python_abi 3.14 admits only python 3.14.* *_cp314",
+            ][..],
+        ),
+        (&["python 3.13.*", "but-13"], &["but-13 can only be installed with python 3.12, 3.14"]),
+        (&["python 3.14.*", "classic"], &["classic 1.0 needs python >=3.12,<3.13.0a0"]),
+        (
+            &["fast", "free"],
+            &["fast 1.0 needs blas * mkl", "free 1.0 needs tool, tool 1.0 needs blas * openblas"],
+        ),
+        (
+            &["wide", "middle"],
+            &["wide can only be installed with lib 1, 3", "middle can only be installed with lib 2"],
+        ),
+        (&["wide", "lib 2"], &["wide can only be installed with lib 1, 3"]),
+        (
+            &["torn"],
+            &[
+                "fast 1.0 needs blas * mkl",
+                "free 1.0 needs tool, tool 1.0 needs blas * openblas",
+                "torn 1.0, the newest, needs fast",
+                "torn 1.0, the newest, needs free",
+            ],
+        ),
+        (&["missing-part"], &["no package `nowhere` in conda-forge", "missing-part 1.0 needs nowhere >=3"]),
+        (
+            &["x", "y", "z"],
+            &["x can only be installed with p 1 to 2", "y with z can only be installed with p 3"],
+        ),
+        // Two that a person asked for of one package need no more words.
+        (&["p 1", "p 2"], &[]),
+    ] {
+        assert_eq!(told(&records, specs), expected, "{specs:?}");
+    }
+}

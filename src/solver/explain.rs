@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep440_rs::Version;
 
 use super::node::Node;
-use super::problem::Problem;
+use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package};
 use crate::compatibility::{Policy, required_driver};
+use crate::model::platform::Libc;
 use crate::model::version::{DottedVersion, cuda_short};
+use crate::model::wheel::Python;
 
 /// A list as `first to last`, or all members if there are at most two.
 pub(super) fn span<T: ToString>(items: &[T]) -> String {
@@ -19,6 +21,9 @@ pub(super) fn span<T: ToString>(items: &[T]) -> String {
         [first, .., last] => format!("{} to {}", first.to_string(), last.to_string()),
     }
 }
+
+/// The releases of glibc are 2.0 to below this one.
+const MAX_GLIBC: u32 = 100;
 
 /// The maximum number of runs of versions in a message.
 const MAX_RUNS: usize = 3;
@@ -121,6 +126,37 @@ impl Problem<'_> {
         versions.sort();
         versions.dedup();
         versions
+    }
+
+    /// Whether the releases of a node come from a conda channel: those of the stack, where it is taken from there.
+    pub fn is_of_channels(&self, node: &Node) -> bool {
+        let is_of_stack = matches!(node, Node::Build(name) | Node::Package(name) if is_stack_package(name));
+        is_of_stack && self.registry.has_stack_of_channels()
+    }
+
+    /// The oldest glibc that one of a node's candidates runs on; `None` where that is not known, or another C library is
+    /// needed.
+    pub fn glibc_floor(&self, node: &Node, set: &Set) -> Option<DottedVersion> {
+        let members = self.members(node, set);
+        let Node::Package(name) = node else {
+            let Node::Build(name) = node else { return None };
+            let builds = members.iter().map(|i| &self.stack[name.as_ref()].builds[*i as usize]);
+            return builds.filter_map(|build| build.torch?.glibc.clone()).min();
+        };
+        // A wheel for musl may do as well on a machine that has it.
+        if is_stack_package(name) || !matches!(self.machine.libc, Some(Libc::Glibc(_))) {
+            return None;
+        }
+        let candidates = self.candidates(name).unwrap_or_default();
+        let runs = |libc: &Libc| {
+            let is_usable = |candidate: &Candidate<'_>, python: &Python| {
+                candidate.page.has_usable(candidate.release, *python, self.machine.platform, Some(libc))
+            };
+            let mut own = members.iter().map(|i| &candidates[*i as usize]);
+            own.any(|candidate| self.pythons.series.iter().any(|python| is_usable(candidate, python)))
+        };
+        let releases = (0..MAX_GLIBC).filter_map(|minor| format!("2.{minor}").parse::<DottedVersion>().ok());
+        releases.into_iter().find(|release| runs(&Libc::Glibc(release.clone())))
     }
 
     /// `torch 2.6.0 to 2.15.0`.

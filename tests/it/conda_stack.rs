@@ -26,7 +26,7 @@ fn manifest(world: &World, dependencies: &str, stack: &str, conda: &str) {
 fn resolve(world: &World, host: &[&str]) -> Run {
     // What an earlier lock holds would be kept.
     let _ = std::fs::remove_file(world.context.project().join("envlock.lock"));
-    world.context.run(&[&["resolve", "--only-index", "pypi", "--force"], host].concat())
+    world.context.run(&[&["resolve", "--only-index", "pypi,conda-forge", "--force"], host].concat())
 }
 
 /// What a lock says of the stack: version, variant, cuDNN.
@@ -135,6 +135,27 @@ fn a_driver_that_is_too_old_is_at_fault() {
     assert!(!run.flat().contains("envlock plan"), "it is about PyPI's builds: {}", run.shown());
 }
 
+/// The glibc that is needed is that of both halves together, and the channel's records state it.
+#[test]
+fn a_glibc_that_is_too_old_is_at_fault() {
+    let world = shipped();
+    manifest(&world, "", "torch = \"*\"", "");
+    let run = world
+        .context
+        .run(&["resolve", "--gpu", "H100", "--driver", "580.65.06", "--glibc", "2.12"])
+        .expect(1);
+    for expected in [
+        "need glibc >= 2.17 [the records of the channel]",
+        "the machine has glibc 2.12",
+        "glibc >= 2.28 torch 2.9.1 cu129",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    assert!(!run.flat().contains("wheel tags"), "{}", run.shown());
+    let fits = &["resolve", "--gpu", "H100", "--driver", "580.65.06", "--glibc", "2.28"];
+    world.context.run(fits).expect(0);
+}
+
 /// A way out holds for both halves: numpy is the one that conda installs, not the newest of PyPI.
 #[test]
 fn ways_out_are_solved_over_both_halves() {
@@ -233,10 +254,10 @@ fn the_source_of_a_target() {
         format!("[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n[stack]\ntorch = \"*\"\n{targets}");
     // Without a source of its own, the last one takes PyPI's, which has no torch here.
     context.write("envlock.toml", &text);
-    let run = context.run(&["resolve", "--only-index", "pypi"]).expect(1);
+    let run = context.run(&["resolve", "--only-index", "pypi,conda-forge"]).expect(1);
     assert!(run.flat().contains("plain"), "{}", run.shown());
     context.write("envlock.toml", text.split("[target.plain]").next().unwrap());
-    context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    context.run(&["resolve", "--only-index", "pypi,conda-forge"]).expect(0);
     let lock: toml::Table = context.read("envlock.lock").parse().unwrap();
     let stack = |i: usize, key: &str| {
         lock["target"][i]["stack"].get(key).and_then(toml::Value::as_str).map(str::to_owned)
@@ -365,7 +386,7 @@ fn torch_of_a_channel_is_installed_and_verified() {
     context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
     let manifest = "[project]\nname = \"x\"\ndependencies = [\"trainer\"]\n[stack]\ntorch = \"*\"\nsource = \"conda-forge\"\n";
     context.write("envlock.toml", manifest);
-    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi,conda-forge"]).expect(0);
     context.run(&["resolve", "--locked"]).expect(0);
     let prefix = &installed(&context, &python);
     let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);

@@ -7,6 +7,7 @@ use pep440_rs::Version;
 
 use super::{Order, Telling};
 use crate::model::conflict::Party;
+use crate::model::only::Only;
 use crate::model::version::{cuda_short, public};
 use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
@@ -52,8 +53,8 @@ impl Telling<'_, '_> {
             shown.dedup();
             let shown: Vec<Version> = shown.iter().map(|v| table.versions[*v as usize].clone()).collect();
             let place = match (&p.asked.request.only_index, by_index) {
-                (Some(only), true) if only.value == "pypi" => " on PyPI".to_owned(),
-                (Some(only), true) => format!(" on the index {}", only.value),
+                (Some(only), true) if only.value == Only::pypi() => " on PyPI".to_owned(),
+                (Some(only), true) => format!(" on {}", only.value.in_words()),
                 _ => String::new(),
             };
             let verb = if shown.len() == 1 { "is" } else { "are" };
@@ -331,12 +332,12 @@ impl Telling<'_, '_> {
         for (parent, set) in parents {
             if let Some(party) = parent.party() {
                 let need = if p.versions(&parent, &set).len() == 1 { "needs" } else { "need" };
-                let text = format!("{} {need} a newer C library", p.name_versions(&parent, &set));
-                let is_of_stack = parent.package_name().is_some_and(is_stack_package);
-                let source = match is_of_stack && p.registry.has_stack_of_channels() {
-                    true => OF_CHANNEL,
-                    false => "wheel tags",
+                let named = p.name_versions(&parent, &set);
+                let text = match p.glibc_floor(&parent, &set) {
+                    Some(floor) => format!("{named} {need} glibc >= {floor}"),
+                    None => format!("{named} {need} a newer C library"),
                 };
+                let source = if p.is_of_channels(&parent) { OF_CHANNEL } else { "wheel tags" };
                 self.say(Order::Wheels, text, &[party, Party::Glibc], source);
             }
         }
@@ -493,8 +494,7 @@ impl Telling<'_, '_> {
             let series: Vec<String> =
                 all.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
             let has = if versions.len() == 1 { "has" } else { "have" };
-            let of_channel = is_of_stack && p.registry.has_stack_of_channels();
-            let (file, source) = match of_channel {
+            let (file, source) = match p.is_of_channels(&parent) {
                 true => ("build", OF_CHANNEL),
                 false => ("wheel", "wheel tags"),
             };

@@ -7,7 +7,6 @@ use super::{Asked, Session};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::host::{Driver, FoundBy, Host};
 use crate::model::level::Level;
-use crate::model::platform::Libc;
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
@@ -103,7 +102,8 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         Change::Variant(_) | Change::OtherVariant(_) => request.variant = None,
         Change::AllowCompatibilityMode => request.native_driver_only = None,
         Change::Python(_) => request.python = None,
-        Change::Glibc(version) => host.system.libc = Some(Libc::Glibc(version.clone())),
+        // Both halves together may need a newer one: what the answer needs is told.
+        Change::Glibc(_) => host.system.libc = None,
         Change::Together(changes) => return changes.iter().all(|one| apply(one, party, changed)),
         Change::WithoutLimit { .. }
         | Change::CudaCompat { .. }
@@ -140,6 +140,7 @@ fn of_solution(change: Change, solution: &Solution) -> Change {
             Change::Variant(solution.stack.as_ref().map_or(name, |stack| stack.variant.clone()))
         }
         Change::Python(_) => Change::Python(solution.python),
+        Change::Glibc(floor) => Change::Glibc(solution.envelope.glibc.clone().unwrap_or(floor)),
         Change::Together(changes) => {
             Change::Together(changes.into_iter().map(|one| of_solution(one, solution)).collect())
         }

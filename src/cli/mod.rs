@@ -19,6 +19,7 @@ mod kept;
 mod learning;
 mod lock;
 mod manifest;
+mod only;
 mod owner;
 mod parts;
 mod prebuilt;

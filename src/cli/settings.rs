@@ -8,6 +8,7 @@ use super::clock;
 use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
+use super::only;
 use super::uv_tables;
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
@@ -185,8 +186,8 @@ pub(super) fn request(
             .unwrap_or_else(|| Err(String::new()))
             .map_err(|why| CliError::usage(format!("`--cuda`: {why}")))?;
     }
-    if let Some(value) = &solve.only_index {
-        request.only_index = Some(Limit { value: value.clone(), origin: Origin::Option("--only-index") });
+    if let Some(text) = &solve.only_index {
+        request.only_index = Some(only::parse(text)?);
     }
     request.folder = Some(absolute(&project.folder));
     if solve.no_sources {
@@ -219,15 +220,7 @@ pub(super) fn request(
         manifest::BUILT_IN.contains(&name)
             || project.manifest.iter().flat_map(|m| &m.indexes).any(|(n, _)| n == name)
     };
-    if let Some(only) = &request.only_index
-        && !known(only.value.split('/').next().unwrap_or(""))
-    {
-        return Err(CliError::usage(format!(
-            "no index is called `{}`",
-            crate::model::text::clean(&only.value, 40)
-        ))
-        .hint("use `pypi` or `pytorch`, or define the index in envlock.toml"));
-    }
+    only::check(&request, known)?;
     Ok(request)
 }
 

@@ -446,12 +446,8 @@ impl Checked<'_> {
         let Some(index) = package.source.index() else {
             return Some(format!("the index `{expected}`"));
         };
-        let family = index.split('/').next().unwrap_or(index);
-        if let Some(only) = &self.request.only_index
-            && only.value != index
-            && only.value != family
-        {
-            return Some(format!("the index `{}`", only.value));
+        if let Some(only) = self.request.only_index.as_ref().filter(|only| !only.value.admits(index)) {
+            return Some(only.value.in_words());
         }
         let variant = self.target.stack.as_ref().map(|stack| format!("pytorch/{}", stack.variant));
         let is_of_stack = STACK_PACKAGES.contains(&package.name.as_str()) || package.name == TRITON;

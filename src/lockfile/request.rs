@@ -300,7 +300,7 @@ mod tests {
             limits(&["9", ">=9.1,<9.11", "!=9.10.2"], None),
             limits(&[">=2.27"], None),
             limits(&["cu126", "cpu"], Some("--variant")),
-            limits(&["pypi", "pytorch/cu126"], Some("--only-index")),
+            limits(&["pypi", "pytorch/cu126", "pypi,conda-forge"], Some("--only-index")),
             prop::option::of(origins()),
         );
         let lists = (
@@ -348,7 +348,9 @@ mod tests {
             let lines = request_lines(&request);
             let read = read_request(&lines).unwrap();
             prop_assert_eq!(request_lines(&read), lines);
-            let value = |l: &Option<Limit<String>>| l.as_ref().map(|l| (l.value.clone(), l.origin.is_option()));
+            fn value<T: Clone>(limit: &Option<Limit<T>>) -> Option<(T, bool)> {
+                limit.as_ref().map(|l| (l.value.clone(), l.origin.is_option()))
+            }
             prop_assert_eq!(value(&read.variant), value(&request.variant));
             prop_assert_eq!(value(&read.only_index), value(&request.only_index));
             prop_assert_eq!(read.cuda.map(|l| l.value), request.cuda.map(|l| l.value));

@@ -27,6 +27,7 @@ pub mod machine_state;
 pub mod marker;
 pub mod metadata;
 pub mod native;
+pub mod only;
 pub mod owner;
 pub mod part;
 pub mod patches;

@@ -11,6 +11,7 @@ use super::direct::Direct;
 use super::image_digest::ImageDigest;
 use super::index_owner::IndexOwner;
 pub use super::limit::{Limit, Origin};
+use super::only::Only;
 use super::part::Part;
 use super::requirement::parse_requirement;
 use super::text::{clean, without_logins};
@@ -39,8 +40,8 @@ pub struct Request {
     pub variant: Option<Limit<String>>,
     /// If set, minor-version compatibility is not allowed.
     pub native_driver_only: Option<Limit<()>>,
-    /// The only allowed index.
-    pub only_index: Option<Limit<String>>,
+    /// The only allowed indexes and channels.
+    pub only_index: Option<Limit<Only>>,
     /// Whether all targets must have the same torch version: `true`, never for the others' sake: `false`; if near, without.
     pub same_torch: Option<bool>,
     /// The machines in the manifest, one canonical line each.
@@ -389,6 +390,16 @@ impl Request {
             out.conda.stack = own.clone();
         }
         out
+    }
+
+    /// What is left for PyPI's half of a request with conda packages. The channels are only named, by messages.
+    pub fn of_indexes(&self) -> Request {
+        let only_index = self.only_index.as_ref().and_then(|limit| {
+            let value = limit.value.without(&self.conda.channels)?;
+            Some(Limit { value, origin: limit.origin.clone() })
+        });
+        let conda = CondaRequest { channels: self.conda.channels.clone(), ..CondaRequest::default() };
+        Request { conda, only_index, ..self.clone() }
     }
 
     /// Whether any target takes the stack from conda channels.

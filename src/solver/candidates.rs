@@ -21,9 +21,8 @@ use crate::model::wheel::Python;
 impl<'a> Problem<'a> {
     /// Whether `--only-index` allows an index.
     pub fn index_allowed(&self, index: &str) -> bool {
-        let family = index.split('/').next().unwrap_or(index);
         let only = self.asked.request.only_index.as_ref();
-        index == DIRECT || only.is_none_or(|only| only.value == index || only.value == family)
+        index == DIRECT || only.is_none_or(|only| only.value.admits(index))
     }
 
     /// Whether the page of an ordinary package is known.

@@ -398,7 +398,10 @@ mod tests {
             .map(|host| Member { name: "t", host, python: None, preferences: Preferences::default() })
             .collect();
         let requirement = UserRequirement::new("torch".parse().unwrap(), Origin::Question);
-        let only = crate::model::request::Limit { value: "pypi".to_owned(), origin: Origin::Question };
+        let only = crate::model::request::Limit {
+            value: crate::model::only::Only::pypi(),
+            origin: Origin::Question,
+        };
         let request = Request {
             requirements: vec![requirement],
             same_torch: same.then_some(same),

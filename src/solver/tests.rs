@@ -53,7 +53,8 @@ pub(super) fn ask(requirements: &[&str]) -> Request {
 }
 
 fn only(index: &str, mut request: Request) -> Request {
-    request.only_index = Some(Limit { value: index.to_owned(), origin: Origin::Option("--only-index") });
+    request.only_index =
+        Some(Limit { value: index.parse().unwrap(), origin: Origin::Option("--only-index") });
     request
 }
 

@@ -85,7 +85,7 @@ impl World {
 
     fn resolve(&self, dependencies: &str, conda: &str, more: &[&str]) -> Run {
         self.manifest(dependencies, conda);
-        let base = ["resolve", "--gpu", "none", "--glibc", "2.35", "--only-index", "pypi"];
+        let base = ["resolve", "--gpu", "none", "--glibc", "2.35", "--only-index", "pypi,conda-forge"];
         self.context.run(&[&base[..], more].concat())
     }
 
@@ -132,7 +132,7 @@ fn both_halves_agree() {
     let text = "[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\nconstraints = [\"numpy<2.3.5\"]\n[conda]\ndependencies = [\"numpy\"]\n";
     context.write("envlock.toml", text);
     context
-        .run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35", "--only-index", "pypi"])
+        .run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35", "--only-index", "pypi,conda-forge"])
         .expect(0);
     assert!(world.conda().contains(&"numpy 2.3.4".to_owned()), "{:?}", world.conda());
     let before = context.read("envlock.lock");
@@ -142,7 +142,7 @@ fn both_halves_agree() {
     world.resolve("\"old-frame\"", "\"numpy\"", &["--force"]).expect(0);
     assert!(world.conda().contains(&"numpy 2.3.4".to_owned()), "{:?}", world.conda());
     context.write("before.lock", &before);
-    context.run(&["resolve", "--force", "--gpu", "none", "--only-index", "pypi", "--upgrade"]);
+    context.run(&["resolve", "--force", "--gpu", "none", "--only-index", "pypi,conda-forge", "--upgrade"]);
     world.resolve("\"tqdm\"", "\"numpy\"", &["--force", "--upgrade"]).expect(0);
     let diff = context.run(&["diff", "before.lock", "envlock.lock"]).expect(0);
     assert!(diff.stdout.contains("conda's numpy"), "{}", diff.shown());
@@ -211,7 +211,8 @@ fn records_that_cannot_stand_in_a_lock_are_left_out() {
         Shape { json: true, metadata: true, ..Shape::default() },
     );
     context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", index.address));
-    let run = context.run(&["resolve", "--gpu", "none", "--force", "--only-index", "pypi"]).expect(1);
+    let run =
+        context.run(&["resolve", "--gpu", "none", "--force", "--only-index", "pypi,conda-forge"]).expect(1);
     assert!(run.flat().contains("odd 1.5_1 has a version that Python does not read"), "{}", run.shown());
     assert!(!run.flat().contains("glibc"), "{}", run.shown());
 }
@@ -321,11 +322,58 @@ fn conflicts_of_the_halves_name_who_is_at_fault() {
             false if machine[0] == "--glibc" => [&["--gpu", "none"], *machine].concat(),
             false => machine.to_vec(),
         };
-        let run = world.context.run(&[&["resolve", "--only-index", "pypi"], &machine[..]].concat()).expect(1);
+        let run = world
+            .context
+            .run(&[&["resolve", "--only-index", "pypi,conda-forge"], &machine[..]].concat())
+            .expect(1);
         for text in *expected {
             assert!(run.flat().contains(text), "{text}: {}", run.shown());
         }
         assert!(!world.context.exists("envlock.lock"));
+    }
+}
+
+/// `--only-index` opens no channel that it does not name.
+#[test]
+fn channels_are_opened_by_name() {
+    let index = IndexServer::start(vec![("pypi", wheel("tqdm", "4.0"))], Shape::default());
+    let mut context = TestContext::with_index(&index);
+    // Nothing answers there: a channel that is opened is seen.
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", "http://127.0.0.1:9");
+    let conda = "[conda]\ndependencies = [\"numpy\"]\n";
+    let stack = "[stack]\ntorch = \"*\"\nsource = \"conda-forge\"\n";
+    let resolve = "[resolve]\nonly-index = ";
+    for (tables, options, code, expected) in [
+        (
+            conda.to_owned(),
+            &["--only-index", "pypi"][..],
+            2,
+            "hint: `--only-index pypi,conda-forge` admits it",
+        ),
+        (
+            stack.to_owned(),
+            &["--only-index", "pypi"],
+            2,
+            "opens no channel conda-forge, and torch comes from there",
+        ),
+        (conda.to_owned(), &["--only-index", "conda-forge"], 2, "`--only-index pypi,conda-forge` has it too"),
+        (conda.to_owned(), &["--only-index", "pypi,bioconda"], 2, "no index is called `bioconda`"),
+        (conda.to_owned(), &["--only-index", "pypi,"], 2, "`pypi,` names no index"),
+        (
+            format!("{conda}{resolve}\"pypi\"\n"),
+            &[],
+            2,
+            "hint: `only-index = [\"pypi\", \"conda-forge\"]` in envlock.toml admits it",
+        ),
+        (format!("{conda}{resolve}[3]\n"), &[], 2, "`only-index` is a name or a list of names"),
+        (format!("{conda}{resolve}[\"pypi\", \"conda-forge\"]\n"), &[], 3, "the channel `conda-forge`"),
+        // Nothing is asked of a channel: its name does no harm.
+        (String::new(), &["--only-index", "pypi,conda-forge"], 0, "tqdm"),
+    ] {
+        context
+            .write("envlock.toml", &format!("[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n{tables}"));
+        let run = context.run(&[&["resolve", "--gpu", "none"], options].concat()).expect(code);
+        assert!(run.flat().contains(expected), "{tables}: {}", run.shown());
     }
 }
 
@@ -492,7 +540,7 @@ fn sync_makes_both_halves() {
     let manifest =
         "[project]\nname = \"x\"\ndependencies = [\"beta\"]\n[conda]\ndependencies = [\"tool\", \"alpha\"]\n";
     context.write("envlock.toml", manifest);
-    let run = context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    let run = context.run(&["resolve", "--gpu", "none", "--only-index", "pypi,conda-forge"]).expect(0);
     assert!(run.flat().contains("next envlock export conda-explicit -o"), "{}", run.shown());
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/channel.py");
     let log = context.dir.path().join("client.log");
@@ -589,7 +637,7 @@ fn both_halves_are_installed_and_verified() {
     let manifest =
         "[project]\nname = \"x\"\ndependencies = [\"beta\"]\n[conda]\ndependencies = [\"tool\", \"alpha\"]\n";
     context.write("envlock.toml", manifest);
-    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi,conda-forge"]).expect(0);
     let prefix = &installed(&context, &python);
     let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);
     let run = verify(0);
@@ -658,7 +706,7 @@ fn generated(records: &[(&str, &str, &[&str])]) -> (tempfile::TempDir, Channels)
     (folder, channels)
 }
 
-/// What solvers that fix conda's half first are known to fail at (prefix-dev/pixi#2559, #3467, #2772): a package of conda
+/// What solvers that fix conda's half first are known to fail at (prefix-dev/pixi#2559, #3467, #2772, #5545): a package of conda
 /// that a package of PyPI, or the request, excludes is taken in another release; one that both halves need is taken once.
 #[test]
 fn conda_steps_back_for_pypi() {
@@ -675,12 +723,20 @@ fn conda_steps_back_for_pypi() {
         ("pyhmmer", "0.1.4", python),
         ("pyhmmer", "0.10.15", python),
         ("bakta", "1.10.3", &["python", "pyhmmer >=0.10.15"]),
+        // Two records that nothing of conda bounds, both newer than PyPI's half admits.
+        ("fsspec", "2025.12.0", python),
+        ("fsspec", "2026.1.0", python),
+        ("websockets", "15.0.1", python),
+        ("websockets", "16.0", python),
+        ("learner", "2.9.1", &["python", "fsspec"]),
+        ("cctbx", "2026.1", &["python", "websockets >=10"]),
     ]);
     let all = vec![
         ("pypi", wheel("package-x", "1.2.3").needs("numpy>=1.24.3,<2")),
         ("pypi", wheel("lovis4u", "0.0.13").needs("pyhmmer")),
         ("pypi", wheel("pyhmmer", "0.1.4")),
         ("pypi", wheel("packaging", "23.2")),
+        ("pypi", wheel("lamindb", "2.1.0").needs("fsspec<2026").needs("websockets<16")),
         ("pypi", wheel("only-12", "1.0").tags("cp312-cp312-manylinux_2_17_x86_64").needs("packaging>=99")),
     ];
     let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
@@ -690,6 +746,8 @@ fn conda_steps_back_for_pypi() {
         ("package-x", "numpy", ("numpy", "1.26.4")),
         ("packaging<24.0", "xarray==2024.7.0", ("packaging", "23.2")),
         ("lovis4u", "bakta", ("pyhmmer", "0.10.15")),
+        ("lamindb", "learner\", \"cctbx", ("fsspec", "2025.12.0")),
+        ("lamindb", "learner\", \"cctbx", ("websockets", "15.0.1")),
     ] {
         let manifest = format!(
             "[project]\nname = \"x\"\ndependencies = [\"{pypi}\"]\n[conda]\ndependencies = [\"{conda}\"]\n"

@@ -162,10 +162,8 @@ impl Question<'_> {
     }
 
     fn index_allowed(&self, index: &str) -> bool {
-        self.request
-            .only_index
-            .as_ref()
-            .is_none_or(|only| only.value == index || index.split('/').next() == Some(only.value.as_str()))
+        let Some(only) = &self.request.only_index else { return true };
+        only.value.names().any(|name| name == index || index.split('/').next() == Some(name))
     }
 
     /// Whether machine and request leave a torch build; Python apart.

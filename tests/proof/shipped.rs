@@ -31,7 +31,7 @@ pub fn drivers(registry: &Registry) -> Vec<Driver> {
 }
 
 fn request(only: Option<&str>) -> Request {
-    let only_index = only.map(|name| Limit { value: name.to_owned(), origin: "proof".into() });
+    let only_index = only.map(|name| Limit { value: name.parse().unwrap(), origin: "proof".into() });
     Request { requirements: vec![requirement("torch")], only_index, ..Request::default() }
 }
 

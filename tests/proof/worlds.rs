@@ -313,7 +313,7 @@ pub fn request(random: &mut Random) -> Request {
         request.variant = Some(Limit { value, origin: "proof".into() });
     }
     if random.one_in(5) {
-        let value = random.pick(&["pypi", "pytorch"]).to_owned();
+        let value = random.pick(&["pypi", "pytorch", "pypi,conda-forge"]).parse().unwrap();
         request.only_index = Some(Limit { value, origin: "proof".into() });
     }
     if random.one_in(6) {

@@ -299,7 +299,7 @@ pub(super) struct SolveArgs {
     /// CUDA version: `12.6` for any 12.6, `13`, `>=12.4`
     #[arg(long, value_name = "SPEC", help_heading = "Solve")]
     pub cuda: Option<String>,
-    /// Use only this index
+    /// Use only these indexes and channels: `pypi`, `pypi,conda-forge`
     #[arg(long, value_name = "NAME", help_heading = "Solve")]
     pub only_index: Option<String>,
     /// URL of the index `pypi`

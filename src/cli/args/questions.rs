@@ -35,7 +35,7 @@ pub(in crate::cli) struct PlanArgs {
     /// CUDA variant, such as `cu126` or `cpu`
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     pub variant: Option<String>,
-    /// Use only builds of this index
+    /// Use only builds of these indexes
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     pub only_index: Option<String>,
 }

@@ -2,11 +2,12 @@
 
 use crate::cli::error::CliError;
 use crate::index::IndexError;
+use crate::model::only::Only;
 use crate::model::request::Request;
 use crate::model::text::shell_word;
 
 /// The hint of a command that could not read the pytorch index: the command that works without it.
-fn without_pytorch(arguments: &[String]) -> String {
+fn without_pytorch(arguments: &[String], channels: &[String]) -> String {
     let solves = |word: &String| ["resolve", "add", "remove"].contains(&word.as_str());
     let command = match arguments.iter().any(solves) {
         true => {
@@ -24,7 +25,7 @@ fn without_pytorch(arguments: &[String]) -> String {
         // `why` and `outdated` ask about the lock.
         false => "resolve".to_owned(),
     };
-    format!("without the pytorch index: `envlock {command} --only-index pypi`")
+    format!("without the pytorch index: `envlock {command} --only-index {}`", Only::pypi().with(channels))
 }
 
 /// A failure of the index as the user sees it. `request`: that of a command which could solve it with fewer indexes.
@@ -34,8 +35,8 @@ pub(in crate::cli) fn index_error(error: &IndexError, request: Option<&Request>)
         IndexError::Offline { .. } => "run once without `--offline`".to_owned(),
         IndexError::Limit(_) => "name versions in the request, or lock fewer packages at once".to_owned(),
         IndexError::NoAddress(_) => "name the index in envlock.toml, or pass `--index-url`".to_owned(),
-        _ if pytorch && request.is_some_and(|request| request.only_index.is_none()) => {
-            without_pytorch(&std::env::args().skip(1).collect::<Vec<_>>())
+        _ if let Some(request) = request.filter(|request| pytorch && request.only_index.is_none()) => {
+            without_pytorch(&std::env::args().skip(1).collect::<Vec<_>>(), &request.conda.channels)
         }
         _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
     };
@@ -64,7 +65,7 @@ mod tests {
             ("why --not torch", "resolve --only-index pypi"),
         ] {
             let words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
-            assert_eq!(without_pytorch(&words), format!("without the pytorch index: `envlock {told}`"));
+            assert_eq!(without_pytorch(&words, &[]), format!("without the pytorch index: `envlock {told}`"));
         }
     }
 }

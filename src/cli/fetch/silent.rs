@@ -6,6 +6,7 @@ use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::level::Level;
+use crate::model::only::Only;
 use crate::model::request::{Limit, Origin, Request, STACK_PACKAGES};
 use crate::model::solution::Answer;
 
@@ -33,7 +34,7 @@ impl Session<'_> {
         if request.only_index.is_some() || !request.owners.is_empty() {
             return None;
         }
-        let pypi = Limit { value: "pypi".to_owned(), origin: Origin::Question };
+        let pypi = Limit { value: Only::pypi(), origin: Origin::Question };
         let alone = Request { only_index: Some(pypi), ..request.clone() };
         match self.solve(asked.host, &alone, asked.preferences) {
             Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Some(conflict),

@@ -16,6 +16,7 @@ use super::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
+use crate::model::only::{InvalidOnly, Only};
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
 use crate::model::text::{clean, conflict_marker, normalized_name, without_logins};
@@ -97,6 +98,18 @@ struct RawManifest {
     conflicting: BTreeSet<Part>,
 }
 
+/// Reads `only-index`: a name, or a list of names.
+fn only_index(value: &toml::Value) -> Result<Only, String> {
+    let name = |value: &toml::Value| value.as_str().map(str::to_owned);
+    let names = match value {
+        toml::Value::Array(all) => all.iter().map(name).collect::<Option<Vec<_>>>(),
+        one => name(one).map(|name| vec![name]),
+    };
+    let names =
+        names.ok_or("`only-index` is a name or a list of names, such as `[\"pypi\", \"conda-forge\"]`")?;
+    names.join(",").parse().map_err(|error: InvalidOnly| error.to_string())
+}
+
 /// `[resolve]`: how to solve.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -105,8 +118,8 @@ struct RawResolve {
     sources: Option<bool>,
     #[serde(default)]
     overrides: Vec<Spanned<String>>,
-    /// The index that alone is used.
-    only_index: Option<String>,
+    /// The indexes and channels that alone are used.
+    only_index: Option<Spanned<toml::Value>>,
     /// Until when files are candidates.
     exclude_newer: Option<Spanned<String>>,
     /// By package; `false`: at any time.
@@ -247,8 +260,8 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             manifest.request.no_sources = Some(Limit { value: (), origin: name.into() });
         }
         if let Some(value) = &resolve.only_index {
-            let limit = Limit { value: value.trim().to_owned(), origin: name.into() };
-            manifest.request.only_index = Some(limit);
+            let value = only_index(value.as_ref()).map_err(|why| source.error(value.span().start, &why))?;
+            manifest.request.only_index = Some(Limit { value, origin: name.into() });
         }
         for item in &resolve.overrides {
             let parsed = bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;

@@ -276,7 +276,7 @@ impl Telling<'_, '_> {
             _ if name == "torch" && p.registry.has_stack_of_channels() => {
                 format!(" of {}", p.asked.request.conda.channels.join(", "))
             }
-            Some(limit) if self.involves_party(&Party::Index) => format!(" of the index {}", limit.value),
+            Some(limit) if self.involves_party(&Party::Index) => format!(" of {}", limit.value.in_words()),
             _ => String::new(),
         };
         let asked = asked.filter(|(name, _)| self.rests_on_hardware_and(name));

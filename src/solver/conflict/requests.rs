@@ -107,7 +107,7 @@ impl Telling<'_, '_> {
                 }
                 Node::StackIndex => {
                     if let Some(limit) = &p.asked.request.only_index {
-                        let text = format!("only the index {} may be used", limit.value);
+                        let text = format!("only {} may be used", limit.value.in_words());
                         self.asked(Order::Index, text, Party::Index, &limit.origin, true);
                     }
                 }

@@ -3,6 +3,7 @@
 use pep508_rs::VersionOrUrl;
 
 use crate::model::conflict::{Change, Party};
+use crate::model::only::Only;
 use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::Solution;
 use crate::model::text::clean;
@@ -23,8 +24,8 @@ enum What {
     Version(String, Option<VersionOrUrl>),
     AnyPython,
     OtherVariant(String),
-    /// More indexes than this one.
-    MoreThan(String),
+    /// More indexes than these.
+    MoreThan(Only),
 }
 
 impl Edit {
@@ -159,12 +160,11 @@ pub(super) fn other_version(name: &str, asked: Option<&VersionOrUrl>, solution: 
 }
 
 /// The names of the indexes that a solution uses, apart from an allowed one.
-fn indexes_beside(allowed: &str, solution: &Solution) -> String {
+fn indexes_beside(allowed: &Only, solution: &Solution) -> String {
     let family = |index: &str| index.split('/').next().unwrap_or(index).to_owned();
     let of_packages = solution.packages.iter().filter_map(|p| p.source.index()).map(family);
     let of_stack = solution.stack.iter().map(|stack| family(&stack.index));
-    let mut names: Vec<String> =
-        of_packages.chain(of_stack).filter(|name| *name != family(allowed)).collect();
+    let mut names: Vec<String> = of_packages.chain(of_stack).filter(|name| !allowed.admits(name)).collect();
     names.sort();
     names.dedup();
     names.join(" and ")

@@ -12,7 +12,7 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
-use crate::cli::{files, host, report, settings, write};
+use crate::cli::{files, host, only, report, settings, write};
 use crate::containers::{self, NameError, Verdict};
 use crate::explorer;
 use crate::model::evidence::Evidence;
@@ -181,11 +181,9 @@ fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
         request.python = Some(settings::python(text)?);
         settings::check_python(request.python.as_ref(), registry)?;
     }
-    let limit = |value: &Option<String>, option: &'static str| {
-        value.clone().map(|value| Limit { value, origin: Origin::Option(option) })
-    };
-    request.variant = limit(&args.variant, "--variant");
-    request.only_index = limit(&args.only_index, "--only-index");
+    let variant = args.variant.clone();
+    request.variant = variant.map(|value| Limit { value, origin: Origin::Option("--variant") });
+    request.only_index = args.only_index.as_deref().map(only::parse).transpose()?;
     Ok(request)
 }
 

@@ -134,7 +134,7 @@ fn fails_because_of_driver(
 }
 
 fn allows_pypi(request: &Request) -> bool {
-    request.only_index.as_ref().is_none_or(|only| only.value == "pypi")
+    request.only_index.as_ref().is_none_or(|only| only.value.admits("pypi"))
 }
 
 struct Learner<'a> {

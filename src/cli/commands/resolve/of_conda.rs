@@ -14,8 +14,9 @@ use crate::model::conda::CONDA_FORGE;
 use crate::model::conflict::{Change, Conflict, Party};
 use crate::model::host::Host;
 use crate::model::level::Level;
+use crate::model::only::Only;
 use crate::model::owner::Owner;
-use crate::model::request::{Origin, Request};
+use crate::model::request::{Limit, Origin, Request};
 use crate::model::solution::Solution;
 use crate::model::version::cuda_short;
 use crate::registry::conda_builds::PYTORCH;
@@ -53,8 +54,8 @@ pub(super) fn offer(
             "conda-forge's pytorch {version} for CUDA {cuda} runs on these GPUs: `source = \"{CONDA_FORGE}\"` under `{table}` takes torch from there"
         )
     };
-    // With one index, no channel is opened either.
-    if task.client.is_none() || request.only_index.is_some() {
+    let is_closed = |only: &Limit<Only>| !only.value.has_channel(CONDA_FORGE);
+    if task.client.is_none() || request.only_index.as_ref().is_some_and(is_closed) {
         return Some(of_registry());
     }
     let solution = match solve(task, project, machine, registry) {

@@ -125,8 +125,7 @@ impl Session<'_> {
             Some(python) => Some(python),
             None if asked.request.requirements.is_empty() => None,
             None => {
-                let alone =
-                    Request { conda: crate::model::conda::CondaRequest::default(), ..asked.request.clone() };
+                let alone = asked.request.of_indexes();
                 match self.solve(asked.host, &alone, asked.preferences)? {
                     Answer::Solution(solution) => Some(solution.python),
                     // It has no answer with conda's packages either, and says better why.
@@ -194,9 +193,7 @@ impl Session<'_> {
             };
             let alone = match half {
                 Some(_) => stack::of_pypi(asked.request),
-                None => {
-                    Request { conda: crate::model::conda::CondaRequest::default(), ..asked.request.clone() }
-                }
+                None => asked.request.of_indexes(),
             };
             let request = Request { python: Some(exact), ..alone };
             let mut conflict = match session.solve(asked.host, &request, asked.preferences)? {

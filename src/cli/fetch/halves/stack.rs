@@ -11,7 +11,7 @@ use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters, tell
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
 use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
-use crate::model::conda::{CUDNN, CondaRequest, NCCL};
+use crate::model::conda::{CUDNN, NCCL};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
@@ -397,14 +397,7 @@ fn specs_of(choice: &StackChoice, companions: &BTreeMap<String, Version>) -> Vec
     std::iter::once(torch).chain(companions.iter().map(of)).collect()
 }
 
-/// The request for PyPI's half: cuDNN and NCCL are packages of conda, and no other index has the stack. The channels are
-/// only named, by conflicts.
+/// The request for PyPI's half: cuDNN and NCCL are packages of conda.
 pub(super) fn of_pypi(request: &Request) -> Request {
-    Request {
-        conda: CondaRequest { channels: request.conda.channels.clone(), ..CondaRequest::default() },
-        cudnn: None,
-        nccl: None,
-        only_index: request.only_index.clone().filter(|limit| limit.value == "pypi"),
-        ..request.clone()
-    }
+    Request { cudnn: None, nccl: None, ..request.of_indexes() }
 }

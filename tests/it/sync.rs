@@ -585,6 +585,58 @@ fn uv_installs_extras_and_groups_on_demand() {
     extras_and_groups_are_installed_on_demand(true);
 }
 
+/// The scripts of action.yml after the one that installs envlock.
+fn scripts_of_the_action() -> Vec<String> {
+    let text = include_str!("../../action.yml");
+    let scripts = text.split("      run: |\n").skip(1);
+    let is_of_script = |line: &&str| line.starts_with("        ");
+    scripts.map(|script| script.lines().take_while(is_of_script).collect::<Vec<_>>().join("\n")).collect()
+}
+
+/// The action as a runner executes it: each step by bash, with its inputs as variables.
+#[test]
+fn the_action_installs_and_verifies_the_parts_that_it_names() {
+    let Some(env) = Synced::new(false) else { return };
+    let (context, series) = (&env.context, &env.series);
+    context.write(
+        "api/pyproject.toml",
+        &format!(
+            "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \"=={series}.*\"\ndependencies = [\"alpha\"]\n\
+             [project.optional-dependencies]\nmore = [\"beta\"]\n[dependency-groups]\ndev = [\"gamma\"]\n[tool.envlock]\n"
+        ),
+    );
+    context.run(&["--project", "api", "resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    let program = context.dir.path().join("bin/envlock");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_envlock"), program).unwrap();
+    let step = |script: &str, extras: &str, code: i32| {
+        let mut bash = context.command_of("/bin/bash");
+        bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script]);
+        for (name, value) in [
+            ("PROJECT", "api"),
+            ("REQUIREMENTS", ""),
+            ("TARGET", ""),
+            ("EXTRAS", extras),
+            ("PARTS", "dev"),
+            ("SMOKE", "off"),
+        ] {
+            bash.env(name, value);
+        }
+        context.finish(bash.output().unwrap()).expect(code)
+    };
+    let scripts = scripts_of_the_action();
+    let [locked, sync, verify] = scripts.as_slice() else { panic!("{scripts:?}") };
+    step(locked, "", 0);
+    let run = step(sync, "more", 0);
+    assert!(run.stdout.contains("3 of 3 as locked"), "{}", run.shown());
+    step(verify, "more", 0);
+    let run = step(sync, "nope", 2);
+    assert!(run.flat().contains("nope"), "{}", run.shown());
+    let site = context.project().join(format!("api/.venv/lib/python{series}/site-packages"));
+    std::fs::remove_dir_all(site.join("gamma-1.0.dist-info")).unwrap();
+    let run = step(verify, "", 1);
+    assert!(run.stdout.contains("::error") && run.stdout.contains("gamma 1.0"), "{}", run.shown());
+}
+
 /// What is only shown runs nothing of an environment that was found.
 #[test]
 fn a_dry_run_does_not_run_the_python_that_it_found() {

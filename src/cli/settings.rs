@@ -79,6 +79,17 @@ impl Project {
         files::manifest_in(&self.folder).unwrap_or(files::MANIFEST)
     }
 
+    /// Where the request is stated: `pyproject.toml`, `requirements.txt`; `the request` if it is only on the command line.
+    pub fn stated_in(&self) -> String {
+        let names = self.reads.iter().filter_map(|path| path.file_name());
+        let names: Vec<String> = names.map(|name| clean(&name.to_string_lossy(), 60)).collect();
+        match (&self.manifest, names.as_slice()) {
+            (Some(_), _) => self.manifest_name().to_owned(),
+            (None, []) => "the request".to_owned(),
+            (None, names) => names.join(" and "),
+        }
+    }
+
     /// The normalized name of the package that the project itself is, if its pyproject.toml describes one.
     pub fn package(&self) -> Option<String> {
         #[derive(serde::Deserialize)]

@@ -1,4 +1,4 @@
-//! What a lock requires of the machine and of CUDA (`why driver`, `gpu`, `cuda`, `cudnn`, `glibc`, `python`): facts from the lock
+//! What a lock requires of the machine and of CUDA (`why driver`, `gpu`, `cuda`, `cudnn`, `nccl`, `glibc`, `python`): facts from the lock
 //! and the registry, each with its source.
 
 use std::borrow::Cow;
@@ -9,14 +9,20 @@ use serde::Serialize;
 use super::{Target, needed_by};
 use crate::compatibility::{Policy, cuda_runtime, required_driver};
 use crate::model::capability::Via;
+use crate::model::conda::{CUDNN, NCCL, name_of_spec};
 use crate::model::host::Host;
 use crate::model::solution::{ChosenPackage, Coverage};
+use crate::model::source::CondaPackage;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::WheelName;
-use crate::registry::Registry;
+use crate::registry::conda_builds::CondaBuildOf;
+use crate::registry::{Build, Registry};
 
 /// The parts that a lock can require something of: the subjects of `why` that are not packages.
-pub const MACHINE_PARTS: [&str; 6] = ["driver", "gpu", "cuda", "cudnn", "glibc", "python"];
+pub const MACHINE_PARTS: [&str; 7] = ["driver", "gpu", "cuda", "cudnn", "nccl", "glibc", "python"];
+
+/// conda's names of the CUDA runtime: from CUDA 12 on, and before.
+const CUDA_RUNTIME: [&str; 2] = ["cuda-cudart", "cudatoolkit"];
 
 /// At most this many packages with the same requirement are listed.
 const NAMED: usize = 4;
@@ -102,6 +108,7 @@ struct User<'t> {
     name: String,
     cuda: Cow<'t, semver::Version>,
     cudnn: Option<&'t DottedVersion>,
+    nccl: Option<&'t DottedVersion>,
     native: Option<&'t DottedVersion>,
     from_system: bool,
     /// It is the CUDA runtime itself.
@@ -114,6 +121,7 @@ fn users<'t>(target: &'t Target, registry: &Registry) -> Vec<User<'t>> {
             name: format!("{} {}+{}", stack.framework, stack.version, stack.variant),
             cuda: Cow::Borrowed(stack.cuda.as_ref()?),
             cudnn: stack.cudnn.as_ref(),
+            nccl: stack.nccl.as_ref(),
             native: stack.native_driver.as_ref(),
             from_system: false,
             is_runtime: false,
@@ -123,6 +131,7 @@ fn users<'t>(target: &'t Target, registry: &Registry) -> Vec<User<'t>> {
         name: format!("{} {}", framework.package, framework.version),
         cuda: Cow::Borrowed(&framework.cuda),
         cudnn: framework.cudnn.as_ref(),
+        nccl: None,
         native: framework.native_driver.as_ref(),
         from_system: framework.cuda_from_system,
         is_runtime: false,
@@ -136,6 +145,7 @@ fn users<'t>(target: &'t Target, registry: &Registry) -> Vec<User<'t>> {
             name,
             cuda: Cow::Owned(cuda),
             cudnn: None,
+            nccl: None,
             native: None,
             from_system: false,
             is_runtime: true,
@@ -152,6 +162,7 @@ pub fn machine_need(name: &str, target: &Target, host: &Host, registry: &Registr
         "gpu" => asked.gpu(),
         "cuda" => asked.cuda(),
         "cudnn" => asked.cudnn(),
+        "nccl" => asked.library("NCCL", "nvidia-nccl-cu", &[NCCL], |user| user.nccl.map(ToString::to_string)),
         "glibc" => asked.glibc(),
         "python" => Some(asked.python()),
         _ => None,
@@ -295,6 +306,10 @@ impl Asked<'_> {
         for package in self.packages(|name| name.starts_with("nvidia-cuda-runtime")) {
             out.push(plain(NeedKind::ProvidedBy, format!("{} {}", package.name, package.version)));
         }
+        for record in CUDA_RUNTIME.iter().filter_map(|name| self.conda(name)) {
+            let text = format!("{} {} of {}", record.name, record.version, record.channel);
+            out.push(plain(NeedKind::ProvidedBy, text));
+        }
         for user in &self.users {
             let os = self.target.platform.os;
             if let Some(driver) = required_driver(self.registry, &user.cuda, os, Policy::Minor) {
@@ -309,12 +324,21 @@ impl Asked<'_> {
         Some((format!("CUDA {}", versions.join(" and ")), out))
     }
 
-    fn cudnn(&self) -> Told {
-        let packages: Vec<&ChosenPackage> =
-            self.packages(|name| name.starts_with("nvidia-cudnn-cu")).collect();
+    /// `shown`: cuDNN. `wheels`: what the names of PyPI's packages of it begin with. `of_conda`: its names in channels.
+    fn library(
+        &self,
+        shown: &str,
+        wheels: &str,
+        of_conda: &[&str],
+        built_with: impl Fn(&User<'_>) -> Option<String>,
+    ) -> Told {
+        let packages: Vec<&ChosenPackage> = self.packages(|name| name.starts_with(wheels)).collect();
+        let mut records = of_conda.iter().filter_map(|name| self.conda(name));
+        let record = records.next();
         let locked = packages.first().map(|package| package.version.to_string());
-        let of_users = || self.users.iter().find_map(|user| user.cudnn).map(ToString::to_string);
-        let version = locked.or_else(of_users)?;
+        let version = locked
+            .or_else(|| record.map(|record| record.version.clone()))
+            .or_else(|| self.users.iter().find_map(&built_with))?;
         let mut out = Vec::new();
         for package in &packages {
             for (from, edge) in needed_by(self.target, &package.name) {
@@ -322,16 +346,39 @@ impl Asked<'_> {
                 out.push(plain(NeedKind::RequiredBy, format!("{from} {of} requires {}", edge.requirement)));
             }
         }
-        for user in &self.users {
-            let Some(cudnn) = user.cudnn.filter(|cudnn| cudnn.as_str() != version) else { continue };
-            let text = format!("{} was built with {cudnn}", user.name);
-            out.push(plain(
-                if packages.is_empty() { NeedKind::RequiredBy } else { NeedKind::BuiltWith },
-                text,
-            ));
+        if let Some(record) = record {
+            let specs =
+                self.target.conda.iter().flat_map(|from| from.depends.iter().map(move |spec| (from, spec)));
+            for (from, spec) in specs.filter(|(_, spec)| name_of_spec(spec) == record.name).take(NAMED) {
+                out.push(plain(
+                    NeedKind::RequiredBy,
+                    format!("{} {} requires {spec}", from.name, from.version),
+                ));
+            }
+            let text = format!("{} {} of {}", record.name, record.version, record.channel);
+            out.push(plain(NeedKind::ProvidedBy, text));
         }
+        let is_brought = !packages.is_empty() || record.is_some();
+        for user in &self.users {
+            let Some(built) = built_with(user).filter(|built| !is_brought || *built != version) else {
+                continue;
+            };
+            let kind = if is_brought { NeedKind::BuiltWith } else { NeedKind::RequiredBy };
+            out.push(plain(kind, format!("{} was built with {built}", user.name)));
+        }
+        Some((format!("{shown} {version}"), out))
+    }
+
+    fn cudnn(&self) -> Told {
+        let built_with = |user: &User<'_>| user.cudnn.map(ToString::to_string);
+        let (needs, mut out) = self.library("cuDNN", "nvidia-cudnn-cu", &CUDNN, built_with)?;
         out.extend(self.cudnn_floor());
-        Some((format!("cuDNN {version}"), out))
+        Some((needs, out))
+    }
+
+    /// The locked package of conda with a name.
+    fn conda(&self, name: &str) -> Option<&CondaPackage> {
+        self.target.conda.iter().find(|package| package.name == name)
     }
 
     fn glibc(&self) -> Told {
@@ -343,6 +390,8 @@ impl Asked<'_> {
         });
         let names: Vec<String> = asking.map(|p| format!("{} {}", p.name, p.version)).collect();
         let mut out = Vec::new();
+        let records = with_floor(&self.target.conda, floor);
+        out.extend(records.into_iter().take(NAMED).map(|text| plain(NeedKind::RequiredBy, text)));
         if !names.is_empty() {
             let more = names.len().saturating_sub(NAMED);
             let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
@@ -350,7 +399,7 @@ impl Asked<'_> {
             let [major, minor] = [floor.as_str().split('.').next(), floor.as_str().split('.').nth(1)];
             let tag = format!("manylinux_{}_{}", major.unwrap_or_default(), minor.unwrap_or_default());
             out.push(plain(NeedKind::RequiredBy, format!("the wheels of {shown}{tail}, tagged {tag}")));
-        } else if let Some(build) = self.torch_build() {
+        } else if let Some(build) = self.torch_build().filter(|_| self.target.conda.is_empty()) {
             out.push(plain(
                 NeedKind::RequiredBy,
                 format!("the wheel of torch {}+{}", build.version, build.variant),
@@ -394,9 +443,16 @@ impl Asked<'_> {
         Some(self.sourced(NeedKind::Supports, text, &floor.source))
     }
 
-    fn torch_build(&self) -> Option<&crate::registry::Build> {
-        let stack = self.target.stack.as_ref()?;
-        self.registry.build(&stack.version, &stack.variant, self.target.platform)
+    /// The build of torch: of a channel or of an index, whichever it is locked from.
+    fn torch_build(&self) -> Option<Cow<'_, Build>> {
+        let (stack, platform) = (self.target.stack.as_ref()?, self.target.platform);
+        let Some(record) = self.target.pytorch_of_conda() else {
+            return self.registry.build(&stack.version, &stack.variant, platform).map(Cow::Borrowed);
+        };
+        match self.registry.build_of_conda(record, platform) {
+            CondaBuildOf::Known(build) => Some(Cow::Owned(*build)),
+            CondaBuildOf::UnknownCode | CondaBuildOf::Other => None,
+        }
     }
 
     fn packages<'s>(&'s self, wanted: impl Fn(&str) -> bool + 's) -> impl Iterator<Item = &'s ChosenPackage> {
@@ -407,6 +463,19 @@ impl Asked<'_> {
         let source = Some(self.registry.source_text(ids)).filter(|text| !text.is_empty());
         Because { kind, text, source }
     }
+}
+
+/// The requirements of conda packages on at least this glibc: `libcublas 12.9.1 requires __glibc >=2.28,<3.0.a0`.
+fn with_floor(packages: &[CondaPackage], floor: &DottedVersion) -> Vec<String> {
+    let floor = format!(">={floor}");
+    let states = |spec: &&String| {
+        name_of_spec(spec) == "__glibc" && spec.split([' ', ',']).any(|bound| bound == floor)
+    };
+    let of = |package: &CondaPackage| {
+        let spec = package.depends.iter().find(states)?;
+        Some(format!("{} {} requires {spec}", package.name, package.version))
+    };
+    packages.iter().filter_map(of).collect()
 }
 
 fn plain(kind: NeedKind, text: String) -> Because {

@@ -27,8 +27,9 @@ pub fn has_conda_packages(text: &str) -> bool {
 /// The key of the checksum line. The checksum covers everything after this line.
 pub(super) const CHECKSUM_KEY: &str = "checksum = ";
 
-/// The file's text: header, checksum, then everything the checksum covers.
-pub fn render(lock: &Lockfile) -> String {
+/// The file's text: header, checksum, then everything the checksum covers. `stated_in`: what is changed to change the lock, for
+/// the header: `envlock.toml`.
+pub fn render(lock: &Lockfile, stated_in: &str) -> String {
     let mut body = String::new();
     let _ = writeln!(
         body,
@@ -64,7 +65,7 @@ pub fn render(lock: &Lockfile) -> String {
         "{}. Change {} and run\n# `envlock resolve`; an edit by hand is noticed.\n",
         super::MARK,
         match lock.packages_in.as_ref().map(|held| held.owner) {
-            None => "envlock.toml",
+            None => stated_in,
             Some(Owner::Uv) => "pyproject.toml",
             Some(Owner::Pixi) => "pixi.toml",
         }
@@ -89,7 +90,7 @@ pub fn same_answer(a: &Lockfile, b: &Lockfile) -> bool {
             }
             target.host.system.found_by = "".into();
         }
-        render(&lock)
+        render(&lock, "envlock.toml")
     };
     plain(a) == plain(b)
 }

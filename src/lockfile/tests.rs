@@ -22,6 +22,10 @@ fn request(requirements: &[&str]) -> Request {
     }
 }
 
+fn text_of(lock: &Lockfile) -> String {
+    render(lock, "envlock.toml")
+}
+
 fn sample() -> Lockfile {
     let platform = Platform::LINUX_X86_64;
     let mut host = Host::open(platform, "nvml");
@@ -213,21 +217,21 @@ fn sources_and_conda_packages_are_written_and_read_back() {
     let lock = with_sources();
     assert_eq!(lock.targets[0].format(), FORMAT_WITH_SOURCES);
     assert_eq!(sample().targets[0].format(), FORMAT);
-    let text = render(&lock);
+    let text = text_of(&lock);
     assert_eq!(parse(&text).unwrap(), lock);
-    assert_eq!(render(&parse(&text).unwrap()), text);
+    assert_eq!(text_of(&parse(&text).unwrap()), text);
     insta::assert_snapshot!("lock_with_sources", text[text.find("[[package]]").unwrap()..].to_owned());
     // A second target that has the same of all is written with it.
     let mut two = lock.clone();
     two.targets.push(Target { name: "other".into(), ..two.targets[0].clone() });
-    let text = render(&two);
+    let text = text_of(&two);
     assert_eq!(text.matches("[[conda-package]]").count(), 1);
     assert_eq!(parse(&text).unwrap(), two);
 }
 
 #[test]
 fn sources_in_a_lock_of_an_older_format_are_refused() {
-    let text = render(&Lockfile { format: FORMAT_WITH_FRAMEWORKS, ..with_sources() });
+    let text = text_of(&Lockfile { format: FORMAT_WITH_FRAMEWORKS, ..with_sources() });
     let error = parse(&text).unwrap_err().to_string();
     assert!(error.contains("`a-sdist` has keys of format 2.0.0"), "{error}");
 }
@@ -243,7 +247,7 @@ fn forged(text: &str, from: &str, to: &str) -> Result<Lockfile, LockError> {
 
 #[test]
 fn forged_texts_are_refused() {
-    let text = render(&sample());
+    let text = text_of(&sample());
     assert!(forged(&text, "size = 5", "size = 6").is_ok());
     for (from, to) in [
         ("name = \"numpy\"", "name = \"good==1.0\\n--index-url http://evil.example/\\nx\""),
@@ -284,7 +288,7 @@ fn forged_texts_are_refused() {
 
 #[test]
 fn hostile_sources_are_refused() {
-    let text = render(&with_sources());
+    let text = text_of(&with_sources());
     assert!(forged(&text, "size = 10300000", "size = 10300001").is_ok());
     for (from, to) in [
         ("https://example.org/b-1.0", "https://user:pw@example.org/b-1.0"),
@@ -343,19 +347,19 @@ fn hostile_sources_are_refused() {
 #[test]
 fn text_and_back_and_the_same_text() {
     let lock = sample();
-    let text = render(&lock);
+    let text = text_of(&lock);
     let back = parse(&text).unwrap();
     assert_eq!(back, lock);
-    assert_eq!(render(&back), text);
+    assert_eq!(text_of(&back), text);
     let mut shuffled = lock;
     shuffled.targets[0].packages.reverse();
-    assert_eq!(render(&shuffled), text);
+    assert_eq!(text_of(&shuffled), text);
     assert!(!text.contains('\u{1b}'));
 }
 
 #[test]
 fn accidents_are_noticed() {
-    let text = render(&sample());
+    let text = text_of(&sample());
     assert_eq!(parse(&text.replace("2.3.5", "2.3.6")), Err(LockError::Edited));
     assert!(matches!(parse(&text[..text.len() / 2]), Err(LockError::Edited | LockError::Malformed(_))));
     let newer = text.replace("format = \"1.0.0\"", "format = \"3.0.0\"");
@@ -614,7 +618,7 @@ fn what_a_lock_says_in_words_has_no_control_characters() {
     let mut lock = sample();
     lock.targets[0].packages[0].reason = Choice::Said("a\u{1b}[31mEVIL\u{7}\nerror: fake\u{202e}".into());
     lock.targets[0].host.system.found_by = "\u{1b}]0;x\u{7}".into();
-    let back = parse(&render(&lock)).unwrap();
+    let back = parse(&text_of(&lock)).unwrap();
     let said = format!("{} {}", back.targets[0].packages[0].reason, back.targets[0].host.system.found_by);
     assert!(!said.contains(|c: char| c.is_control() || c == '\u{202e}'), "{said:?}");
 }
@@ -629,7 +633,7 @@ fn what_targets_share_stands_once() {
     other.packages[0].version = "2.3.6".parse().unwrap();
     other.packages[0].files[0].name = "numpy-2.3.6-cp312-cp312-linux_x86_64.whl".into();
     lock.targets.push(other);
-    let text = render(&lock);
+    let text = text_of(&lock);
     assert_eq!(text.matches("name = \"torch\"").count(), 1);
     assert_eq!(text.matches("targets = [\"default\"]").count(), 1);
     assert_eq!(text.matches("targets = [\"laptop\"]").count(), 1);
@@ -640,7 +644,7 @@ fn what_targets_share_stands_once() {
         Choice::Newest,
         "the first reason stands for all"
     );
-    assert_eq!(render(&back), text);
+    assert_eq!(text_of(&back), text);
     let lost = text.replace("targets = [\"laptop\"]", "targets = [\"moon\"]");
     let body = lost.split_once("checksum = ").and_then(|(_, rest)| rest.split_once('\n')).unwrap().1;
     let stated = text.lines().find(|l| l.starts_with("checksum")).unwrap();
@@ -656,7 +660,7 @@ fn a_lock_whose_packages_another_tool_holds_has_the_stack_only() {
     assert_eq!(lock.targets[0].level, Level::Stack);
     let packages: Vec<&str> = lock.targets[0].packages.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(packages, ["torch"]);
-    let text = render(&lock);
+    let text = text_of(&lock);
     assert!(text.contains(&format!("packages-in = {{ file = \"uv.lock\", sha256 = \"{}\" }}", held.sha256)));
     assert_eq!(parse(&text).unwrap(), lock);
     // Another text of that lock is another answer.

@@ -154,6 +154,16 @@ fn a_glibc_that_is_too_old_is_at_fault() {
     assert!(!run.flat().contains("wheel tags"), "{}", run.shown());
     let fits = &["resolve", "--gpu", "H100", "--driver", "580.65.06", "--glibc", "2.28"];
     world.context.run(fits).expect(0);
+    // What the lock has is conda's, and no wheel of PyPI.
+    for (part, expected) in [
+        ("glibc", "requires __glibc >=2.28,<3.0.a0"),
+        ("cudnn", "provided by libcudnn 9.13.1.26 of conda-forge"),
+        ("nccl", "libtorch 2.9.1 requires nccl >=2.28"),
+        ("cuda", "provided by cuda-cudart 12.9.79 of conda-forge"),
+    ] {
+        let run = world.context.run(&["why", part]).expect(0);
+        assert!(run.flat().contains(expected) && !run.stdout.contains("wheel of"), "{}", run.shown());
+    }
 }
 
 /// A way out holds for both halves: numpy is the one that conda installs, not the newest of PyPI.

@@ -58,6 +58,8 @@ fn labels(lock: &str) -> Vec<String> {
 #[test]
 fn packages_are_counted_to_the_parts_that_need_them() {
     let (_server, context) = locked(PYPROJECT);
+    let header = context.read("envlock.lock");
+    assert!(header.contains("Change pyproject.toml and run"), "{header}");
     let lock = context.read("envlock.lock");
     assert_eq!(
         labels(&lock),

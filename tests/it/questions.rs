@@ -35,7 +35,7 @@ fn why_says_who_needs_a_package_and_what_holds_it_back() {
 #[test]
 fn why_speaks_of_the_machine_too() {
     let (_server, context) = locked();
-    for party in ["driver", "gpu", "cuda", "cudnn", "glibc"] {
+    for party in ["driver", "gpu", "cuda", "cudnn", "nccl", "glibc"] {
         insta::assert_snapshot!(format!("why_{party}"), context.run(&["why", party]).expect(0).shown());
     }
     let json = context.run(&["why", "driver", "--json"]).expect(0).json()["targets"][0].clone();

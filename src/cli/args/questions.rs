@@ -42,7 +42,7 @@ pub(in crate::cli) struct PlanArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct WhyArgs {
-    /// A locked package, or `driver`, `gpu`, `cuda`, `cudnn`, `glibc`, `python`
+    /// A locked package, or `driver`, `gpu`, `cuda`, `cudnn`, `nccl`, `glibc`, `python`
     #[arg(value_name = "PKG", required_unless_present = "not", conflicts_with = "not")]
     pub package: Option<String>,
     /// Prove that a requirement cannot be met, such as `torch==2.15.0`

@@ -399,7 +399,7 @@ pub(super) fn write_lock(project: &Project, lock: &Lockfile) -> Result<bool, Cli
     let is_same =
         there.is_some_and(|text| lockfile::parse(&text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
     if !is_same {
-        write::replace(&project.lock_path(), &lockfile::render(lock))?;
+        write::replace(&project.lock_path(), &lockfile::render(lock, &project.stated_in()))?;
     }
     Ok(!is_same)
 }

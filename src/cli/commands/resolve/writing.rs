@@ -43,7 +43,7 @@ pub(super) fn write(
         let there = there.filter(|there| !is_named && export::same_environment(there, &text));
         texts.push((file.clone(), there.unwrap_or(text)));
     }
-    let lock_text = kept.unwrap_or_else(|| lockfile::render(lock));
+    let lock_text = kept.unwrap_or_else(|| lockfile::render(lock, &project.stated_in()));
     let written: Vec<String> =
         std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
     // The lock last: `--locked` compares manifest and environment files with it.

@@ -17,7 +17,7 @@ use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
 use crate::compatibility::with_machine_specs;
-use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
+use crate::conda::{self, Explained, Question, Records, Repodata, Solved, virtual_packages};
 use crate::model::conda::{is_python_package, specs_of};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::metadata::CoreMetadata;
@@ -392,7 +392,18 @@ impl Session<'_> {
             target: "default",
             channels: &asked.request.conda.channels,
         };
-        let mut conflict = conda::explain(records, &question, &told).map_err(unsolved)?.conflict;
+        let Explained { mut conflict, core } = conda::explain(records, &question, &told).map_err(unsolved)?;
+        if asked.request.python.is_none() && core.contains(&(question.specs.len() - 1)) {
+            let minors = || pythons.iter().map(|python| python.minor);
+            let ends = minors().min().zip(minors().max());
+            let series = ends.map_or(String::new(), |(first, last)| format!(" 3.{first} to 3.{last}"));
+            conflict.reasons.push(Reason {
+                kind: ReasonKind::Fact,
+                text: format!("envlock solves for Python{series}"),
+                parties: vec![Party::Python],
+                source: String::new(),
+            });
+        }
         if let Some(half) = half {
             conflict.reasons.push(half.stack.reason());
         }

@@ -41,6 +41,12 @@ fn seal(rest: &str) -> String {
 /// service: a URL or a path.
 const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?set this variable of the repository to the address of a wheel of envlock}\"";
 
+/// Where `sync` puts an environment with conda packages.
+const CONDA_PREFIX: &str = ".envlock/env";
+
+/// The action that puts a client of conda on PATH.
+const SETUP_MICROMAMBA: &str = "mamba-org/setup-micromamba@v3";
+
 /// A target that a runner without a GPU can install: the named one, else one for a machine without a GPU, else the first.
 pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option<&'l Target> {
     named.or_else(|| lock.targets.iter().find(|target| target.host.has_no_gpu())).or(lock.targets.first())
@@ -99,7 +105,12 @@ pub fn github(
             "      - uses: prefix-dev/setup-pixi@v0.10.2\n        with:\n          run-install: false\n"
         }
     };
-    let prefix = if owner == Some(Owner::Pixi) { ".pixi/envs/default" } else { ".venv" };
+    let is_of_conda = !target.conda.is_empty();
+    let prefix = match owner {
+        Some(Owner::Pixi) => ".pixi/envs/default",
+        _ if is_of_conda => CONDA_PREFIX,
+        _ => ".venv",
+    };
     let prefix = match project {
         Some(folder) => shell_word(&format!("{}/{prefix}", folder.trim_end_matches('/'))),
         None => prefix.to_owned(),
@@ -108,6 +119,11 @@ pub fn github(
         // As setup-python reads ranges.
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
         None => format!("3.{}", target.python.minor),
+    };
+    // conda's half has the Python; the client is put on PATH.
+    let python = match is_of_conda {
+        true => format!("{SETUP_MICROMAMBA}\n        with:\n          init-shell: none"),
+        false => format!("actions/setup-python@v5\n        with:\n          python-version: \"{python}\""),
     };
     let words = words_of(project.unwrap_or_default());
     // Of several projects in a repository each has a file and checks of its own.
@@ -153,9 +169,7 @@ jobs:
     timeout-minutes: 60
     steps:
       - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "{python}"
+      - uses: {python}
 {tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
       - run: {envlock} sync{option} --smoke cpu
@@ -207,11 +221,14 @@ repos:
     ))
 }
 
-/// A `.devcontainer/devcontainer.json`: the locked environment on Python's own image, with the GPU where there is one.
+/// The image with conda, for x86-64. Source: devcontainers/images, src/miniconda/README.md.
+const MINICONDA: &str = "mcr.microsoft.com/devcontainers/miniconda:3";
+
+/// A `.devcontainer/devcontainer.json`: the locked environment on Python's own image or one with conda, with the GPU where there is one.
 /// `name` is the project's. `parts`: the options of the extras and groups that are installed, ` --group dev`.
 ///
 /// # Errors
-/// When the target is not for Linux.
+/// When the target is not for Linux, or has conda packages for a processor that the image with conda is not made for.
 pub fn devcontainer(
     lock: &Lockfile,
     target: &Target,
@@ -221,18 +238,24 @@ pub fn devcontainer(
     if target.platform.os != Os::Linux {
         return Err(ExportError::NotLinux(target.platform.to_string()));
     }
+    let python = format!("mcr.microsoft.com/devcontainers/python:3.{}", target.python.minor);
+    let (image, prefix) = match target.conda.first() {
+        None => (python.as_str(), ".venv"),
+        Some(_) if target.platform.arch == Arch::X86_64 => (MINICONDA, CONDA_PREFIX),
+        Some(package) => return Err(ExportError::Conda(package.name.clone())),
+    };
     let option = option(lock, target);
     let uses_gpu = target.envelope.driver.is_some() && !target.host.has_no_gpu();
     let mut document = json!({
         "name": name,
-        // The wheels contain CUDA and cuDNN, so the image needs none.
-        "image": format!("mcr.microsoft.com/devcontainers/python:3.{}", target.python.minor),
+        // The packages contain CUDA and cuDNN, so the image needs none.
+        "image": image,
         // From the machine that opens the container.
         "containerEnv": { "ENVLOCK_WHEEL": "${localEnv:ENVLOCK_WHEEL}" },
         "postCreateCommand": format!("{INSTALL} && envlock sync{option}{parts}"),
         "customizations": {
             "vscode": {
-                "settings": { "python.defaultInterpreterPath": "${containerWorkspaceFolder}/.venv/bin/python" },
+                "settings": { "python.defaultInterpreterPath": format!("${{containerWorkspaceFolder}}/{prefix}/bin/python") },
             },
         },
     });

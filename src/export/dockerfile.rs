@@ -1,18 +1,27 @@
-//! A Dockerfile: the locked environment on a base image without CUDA, because the wheels contain CUDA.
+//! A Dockerfile: the locked environment on a base image without CUDA, because the packages contain CUDA.
 
 use std::fmt::Write as _;
 
-use super::{ExportError, build_constraints, in_two_steps, installable, pip_constrains_builds, without_hash};
+use super::{
+    ExportError, beside_conda, build_constraints, in_two_steps, installable, pip_constrains_builds,
+    without_hash,
+};
 use crate::lockfile::Target;
 use crate::model::platform::Os;
 use crate::model::version::cuda_short;
 
-/// A Dockerfile of a target. `base` is the base image; the default is the official image of the locked Python.
+/// The image of a client of conda, whose tags are versions of it. Source: mamba-org/micromamba-docker, docs/tags.rst.
+const MICROMAMBA: &str = "mambaorg/micromamba:2";
+
+/// A Dockerfile of a target. `base` is the base image; the default is the official image of the locked Python, and for a lock
+/// with conda packages one that has a client.
 ///
 /// # Errors
 /// See [`ExportError`]; also if a framework needs CUDA from the base image and `base` is `None`.
 pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportError> {
-    let (first, built) = in_two_steps(&installable(target)?);
+    let is_of_conda = !target.conda.is_empty();
+    let (first, built) =
+        in_two_steps(&if is_of_conda { beside_conda(target)? } else { installable(target)? });
     if let Some(package) = without_hash(&first).first() {
         return Err(ExportError::Unsupported { package: (*package).to_owned(), from: "git or a folder" });
     }
@@ -30,8 +39,6 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
     if target.platform.os != Os::Linux {
         return Err(ExportError::NotLinux(target.platform.to_string()));
     }
-    let uses_gpu = target.envelope.driver.is_some() && !target.host.has_no_gpu();
-    let option = if target.name == "default" { String::new() } else { format!(" --target {}", target.name) };
     let from_system = target.frameworks.iter().find(|x| x.cuda_from_system);
     if let (Some(framework), None) = (from_system, base) {
         let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();
@@ -40,29 +47,61 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
             needs: format!("CUDA {}{cudnn}", cuda_short(&framework.cuda)),
         });
     }
+    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
+    match is_of_conda {
+        true => of_conda(target, base, &mut out),
+        false => of_wheels(target, base, from_system.is_some(), &mut out)?,
+    }
+    Ok(out)
+}
+
+/// The packages of conda and of PyPI, by `sync`: it drives the image's client of conda and the environment's pip.
+fn of_conda(target: &Target, base: Option<&str>, out: &mut String) {
+    let option = option(target);
+    let _ = writeln!(out, "# Build context: envlock and envlock.lock.");
+    match base {
+        Some(base) => {
+            let _ = writeln!(out, "# The base image needs conda, mamba or micromamba.\nFROM {base}");
+        }
+        None => {
+            let _ = writeln!(out, "FROM {MICROMAMBA}");
+        }
+    }
+    // The image's own user may write neither to /usr/local nor to /opt.
+    out.push_str("USER root\n");
+    gpu_variables(target, out);
+    let _ = write!(
+        out,
+        "\nWORKDIR /app\nCOPY envlock /usr/local/bin/envlock\nCOPY envlock.lock ./\n\
+         # Installs by hash, and checks files and libraries; this needs no GPU.\n\
+         RUN envlock sync --prefix /opt/env --smoke off{option}\n\
+         ENV CONDA_PREFIX=/opt/env \\\n    PATH=\"/opt/env/bin:$PATH\"\n"
+    );
+    entry(target, out);
+}
+
+/// The packages of PyPI, by pip.
+fn of_wheels(
+    target: &Target,
+    base: Option<&str>,
+    has_system_cuda: bool,
+    out: &mut String,
+) -> Result<(), ExportError> {
+    let option = option(target);
     let constrains = pip_constrains_builds(target) && build_constraints(target)?.is_some();
     // The images of a series are those of its newest patch release.
     let patch = target.patches.below.map(|below| format!(".{}", below.saturating_sub(1))).unwrap_or_default();
     let own_base = format!("python:{}{patch}-slim", target.python);
     let more = if constrains { ", the same for build-constraints.txt" } else { "" };
-    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
     let _ = writeln!(
         out,
         "# Build context: envlock, and `envlock export requirements.txt{option} -o requirements.txt`{more}."
     );
-    if from_system.is_none() && base.is_none() {
+    if !has_system_cuda && base.is_none() {
         out.push_str("# The wheels contain CUDA and cuDNN, so the base image needs none.\n");
     }
     let _ = writeln!(out, "FROM {}", base.unwrap_or(&own_base));
-    if let Some(driver) = target.envelope.driver.as_ref().filter(|_| uses_gpu) {
-        // `cuda>=` would reject nodes that run it by minor-version compatibility.
-        out.push_str("\n# Checked by the NVIDIA container toolkit when the container starts.\n");
-        let _ = writeln!(
-            out,
-            "ENV NVIDIA_VISIBLE_DEVICES=all \\\n    NVIDIA_DRIVER_CAPABILITIES=compute,utility \\\n    \
-             NVIDIA_REQUIRE_CUDA=\"driver>={driver}\""
-        );
-    }
+    gpu_variables(target, out);
     out.push_str(
         "\nWORKDIR /app\nCOPY envlock /usr/local/bin/envlock\nCOPY requirements.txt envlock.lock ./\n",
     );
@@ -91,7 +130,34 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
         "\n# Checks files and libraries; this needs no GPU.\n\
          RUN envlock verify --smoke off{option}\n"
     );
-    let gpu = if uses_gpu { ", \"--require-gpu\"" } else { "" };
+    entry(target, out);
+    Ok(())
+}
+
+/// ` --target NAME`, where the target has a name of its own.
+fn option(target: &Target) -> String {
+    if target.name == "default" { String::new() } else { format!(" --target {}", target.name) }
+}
+
+fn uses_gpu(target: &Target) -> bool {
+    target.envelope.driver.is_some() && !target.host.has_no_gpu()
+}
+
+/// What the NVIDIA container toolkit reads.
+fn gpu_variables(target: &Target, out: &mut String) {
+    let Some(driver) = target.envelope.driver.as_ref().filter(|_| uses_gpu(target)) else { return };
+    // `cuda>=` would reject nodes that run it by minor-version compatibility.
+    out.push_str("\n# Checked by the NVIDIA container toolkit when the container starts.\n");
+    let _ = writeln!(
+        out,
+        "ENV NVIDIA_VISIBLE_DEVICES=all \\\n    NVIDIA_DRIVER_CAPABILITIES=compute,utility \\\n    \
+         NVIDIA_REQUIRE_CUDA=\"driver>={driver}\""
+    );
+}
+
+/// The program that checks the machine before the command.
+fn entry(target: &Target, out: &mut String) {
+    let gpu = if uses_gpu(target) { ", \"--require-gpu\"" } else { "" };
     let named =
         if target.name == "default" { String::new() } else { format!(", \"--target\", \"{}\"", target.name) };
     let _ = write!(
@@ -99,7 +165,6 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
         "\n# Checks driver and GPU against the lock before the command starts.\n\
          ENTRYPOINT [\"envlock\", \"run\"{gpu}{named}, \"--\"]\nCMD [\"python\"]\n"
     );
-    Ok(out)
 }
 
 /// Whether a text is an image name, so that it cannot inject other lines into the file. A digest must be SHA-256.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
+use dockerfile_parser::{Dockerfile, Instruction};
+
 use super::context::{IndexServer, Run, Shape, TestContext, skipped};
 use super::wheels::{Wheel, wheel};
 
@@ -253,13 +255,32 @@ fn exports_of_a_lock_with_conda_packages() {
     assert!(address.ends_with("/conda-forge/linux-64/numpy-2.4.6-py314h2b28147_0.conda"), "{line}");
     assert_eq!(digest.len(), 64);
     assert!(explicit.contains("\n@EXPLICIT\n"), "{explicit}");
-    for format in ["requirements.txt", "pylock.toml", "Dockerfile", "uv"] {
+    for format in ["requirements.txt", "pylock.toml", "uv"] {
         let run = context.run(&["export", format]).expect(2);
         assert!(
             run.flat().contains("from a conda channel, which this format cannot express"),
             "{}",
             run.shown()
         );
+    }
+    // What installs by `sync` needs a client of conda, and no Python of its own.
+    context.run(&["export", "github", "-o", "envlock.yml"]).expect(0);
+    let workflow = context.read("envlock.yml");
+    assert!(workflow.contains("setup-micromamba@") && !workflow.contains("setup-python"), "{workflow}");
+    assert!(workflow.contains("verify --prefix .envlock/env --smoke off --format github"), "{workflow}");
+    let container = context.run(&["export", "devcontainer"]).expect(0).stdout;
+    assert!(
+        container.contains("/.envlock/env/bin/python") && container.contains("/miniconda:"),
+        "{container}"
+    );
+    match std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") {
+        Some(program) => {
+            let file = context.project().join("envlock.yml");
+            let arguments = ["--builtin-schema", "vendor.github-workflows"];
+            let done = Command::new(program).args(arguments).arg(file).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+        }
+        None => skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)"),
     }
     let run = context.run(&["sync"]).expect(2);
     assert!(run.flat().contains("neither conda, mamba nor micromamba was found"), "{}", run.shown());
@@ -621,6 +642,31 @@ fn sync_makes_both_halves() {
     context.write("elsewhere/file", "x");
     let run = context.run(&["sync", "--prefix", "elsewhere"]).expect(2);
     assert!(run.flat().contains("`elsewhere` is no conda environment"), "{}", run.shown());
+    in_a_container(&context);
+}
+
+/// What the Dockerfile of a lock does, in a folder with what it copies: the layer is built, and its program started.
+#[cfg(unix)]
+fn in_a_container(context: &TestContext) {
+    let file = context.run(&["export", "Dockerfile"]).expect(0).stdout;
+    let parsed = Dockerfile::parse(&file).unwrap();
+    let shell = |one: &Instruction| Some(one.as_run()?.as_shell()?.to_string());
+    let layers: Vec<String> = parsed.instructions.iter().filter_map(shell).collect();
+    let entry = parsed.instructions.iter().find_map(|one| Some(one.as_entrypoint()?.as_exec()?.as_str_vec()));
+    let ([layer], Some(entry)) = (layers.as_slice(), entry) else { panic!("{file}") };
+    let folder = context.dir.path().join("app");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(context.project().join("envlock.lock"), folder.join("envlock.lock")).unwrap();
+    let prefix = context.dir.path().join("opt-env").display().to_string();
+    let done = |words: Vec<&str>| {
+        assert_eq!(words[0], "envlock");
+        let mut command = context.command();
+        command.args(&words[1..]).current_dir(&folder).env("CONDA_PREFIX", &prefix);
+        context.finish(command.output().unwrap()).expect(0)
+    };
+    done(layer.replace("/opt/env", &prefix).split_whitespace().collect());
+    let run = done([entry, vec!["python", "-c", "import alpha, beta; print('both')"]].concat());
+    assert!(run.stdout.contains("both"), "{}", run.shown());
 }
 
 /// The explicit file by a real client, PyPI's half by `sync`, then `verify`: clean, until something is changed.

@@ -155,9 +155,6 @@ fn rendered(
             export::pixi(target, &name, cuda.as_deref(), &addresses())?
         }
         ExportFormat::Uv => uv(args, project, target, &addresses(), printer)?,
-        ExportFormat::Github | ExportFormat::Devcontainer if !target.conda.is_empty() => {
-            return Err(export::ExportError::Conda(target.conda[0].name.clone()).into());
-        }
         ExportFormat::Github => {
             let named = args.target.is_some().then_some(target);
             let folder = files::in_repository(&project.folder);

@@ -135,6 +135,30 @@ fn a_driver_that_is_too_old_is_at_fault() {
     assert!(!run.flat().contains("envlock plan"), "it is about PyPI's builds: {}", run.shown());
 }
 
+/// Every cause is told with what removes it, whichever half it is of, and what removes all of them.
+#[test]
+fn causes_of_both_halves() {
+    let world = shipped();
+    let conda = "dependencies = [\"numpy<2\", \"libjpeg-turbo>99\"]";
+    manifest(&world, "\"tqdm>99\"", "torch = \"*\"", conda);
+    let run = resolve(&world, &["--gpu", "A100", "--driver", "470.129.06"]).expect(1);
+    for expected in [
+        "no torch of conda-forge runs on driver 470.129.06",
+        "rest out of the way: driver >= 525.60.13 torch 2.9.1 cu129",
+        "conda-forge has libjpeg-turbo 3.1.0 to 3.1.4.1",
+        "rest out of the way: libjpeg-turbo 3.1.4.1",
+        "conda-forge has numpy 2.3.4 to 2.4.6",
+        "you require tqdm>99",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    assert!(run.flat().contains("each removes every cause"), "{}", run.shown());
+    assert!(!run.stdout.contains("is the build that was chosen"), "{}", run.shown());
+    // What the last line says is true.
+    manifest(&world, "\"tqdm\"", "torch = \"*\"", "dependencies = [\"numpy\", \"libjpeg-turbo\"]");
+    resolve(&world, &["--gpu", "A100", "--driver", "525.60.13"]).expect(0);
+}
+
 /// The glibc that is needed is that of both halves together, and the channel's records state it.
 #[test]
 fn a_glibc_that_is_too_old_is_at_fault() {
@@ -177,10 +201,17 @@ fn ways_out_are_solved_over_both_halves() {
     assert!(!run.flat().contains("numpy 2.3.5"), "{}", run.shown());
     manifest(&world, "\"numpy==2.4.6\"", "torch = \"*\"", "dependencies = [\"matplotlib-base\"]");
     resolve(&world, without_gpu).expect(0);
-    // PyPI's half alone has an answer for this machine, and conda's half has none.
+    // PyPI's half alone has an answer for this machine without the bound, and conda's half has none: its builds are for
+    // other Pythons.
     manifest(&world, "\"numpy<1\"", "torch = \"*\"", "dependencies = [\"matplotlib-base\"]");
     let run = resolve(&world, V100).expect(1);
-    assert!(run.flat().contains("none of the changes that were tried makes it work"), "{}", run.shown());
+    for expected in [
+        "matplotlib-base 3.10.9 needs python >=3.14,<3.15.0a0",
+        "pytorch 2.9.1 needs python >=3.13,<3.14.0a0",
+        "each of them solved: numpy 2.3.5 and without matplotlib-base torch 2.9.1 cu129",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
     // torch has no part in a conflict about something else.
     manifest(&world, "\"tqdm>99\"", "", "");
     let run = resolve(&world, without_gpu).expect(1);

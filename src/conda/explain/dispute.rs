@@ -30,8 +30,8 @@ struct Part {
 struct Need {
     /// The files of the records that it admits.
     admits: BTreeSet<String>,
-    /// How it comes about; `None` if it is one of the part's own specs.
-    text: Option<String>,
+    /// How it comes about, one requirement after the other; empty if it is one of the part's own specs.
+    steps: Vec<String>,
 }
 
 impl Explainer<'_> {
@@ -115,8 +115,8 @@ impl Explainer<'_> {
                 if self.cannot_without(parts[0], &own.admits)?
                     && self.cannot_without(parts[1], &other.admits)?
                 {
-                    let texts = [own, other].into_iter().filter_map(|need| need.text.clone());
-                    return Ok(Some(texts.map(|text| self.fact(text, name)).collect()));
+                    let told = [own, other].into_iter().filter(|need| !need.steps.is_empty());
+                    return Ok(Some(told.map(|need| self.fact(need.steps.join(", "), name)).collect()));
                 }
             }
         }
@@ -130,26 +130,24 @@ impl Explainer<'_> {
         };
         let mut out = Vec::new();
         for spec in part.specs.iter().filter(|spec| name_of_spec(spec) == name) {
-            out.push(Need { admits: admits(spec)?, text: None });
+            out.push(Need { admits: admits(spec)?, steps: Vec::new() });
         }
         for package in &part.answer {
-            let to =
-                || part.specs.iter().find_map(|spec| chain(name_of_spec(spec), &package.name, &part.answer));
-            let told = |verb: &str, spec: &str| {
-                let own = format!("{} {} {verb} {}", package.name, package.version, clean(spec, 60));
-                // The package that is asked for stands first.
-                let is_asked = part.specs.iter().any(|spec| name_of_spec(spec) == package.name);
-                match to().filter(|_| !is_asked) {
-                    Some(before) => format!("{before}, {own}"),
-                    None => own,
-                }
-            };
+            // What is asked for by name comes about by itself.
+            let is_asked = part.specs.iter().any(|spec| name_of_spec(spec) == package.name);
+            let way = |spec: &String| chain(name_of_spec(spec), &package.name, &part.answer);
+            let ways = part.specs.iter().filter(|_| !is_asked).filter_map(way);
+            let before = ways.min_by_key(Vec::len).unwrap_or_default();
             for (verb, specs) in [("needs", &package.depends), ("admits only", &package.constrains)] {
                 for spec in specs.iter().filter(|spec| name_of_spec(spec) == name) {
-                    out.push(Need { admits: admits(spec)?, text: Some(told(verb, spec)) });
+                    let own = format!("{} {} {verb} {}", package.name, package.version, clean(spec, 60));
+                    let steps: Vec<String> = before.iter().cloned().chain([own]).collect();
+                    out.push(Need { admits: admits(spec)?, steps });
                 }
             }
         }
+        // The shortest explanation first.
+        out.sort_by_key(|need| need.steps.len());
         Ok(out)
     }
 

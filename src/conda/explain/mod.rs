@@ -288,7 +288,8 @@ impl Explainer<'_> {
             return Ok(None);
         };
         let chains = core.iter().filter_map(|i| chain(name_of_spec(&self.question.specs[*i]), name, &answer));
-        let chain = chains.into_iter().next().unwrap_or_else(|| format!("it needs {name}"));
+        let chain = chains.into_iter().next();
+        let chain = chain.map_or_else(|| format!("it needs {name}"), |steps| steps.join(", "));
         Ok(Some(Reason {
             kind: ReasonKind::Fact,
             text: format!("{chain}, and conda's {name} is not installed beside the stack of PyPI"),
@@ -373,8 +374,9 @@ fn way(change: Change, party: Party, answer: &[CondaPackage]) -> WayOut {
     }
 }
 
-/// The requirements that lead from one package of an answer to another: `ffmpeg 7.1.1 needs x264 >=1!164`.
-fn chain(from: &str, to: &str, answer: &[CondaPackage]) -> Option<String> {
+/// The requirements that lead from one package of an answer to another: `ffmpeg 7.1.1 needs x264 >=1!164`. None if they are
+/// the same.
+fn chain(from: &str, to: &str, answer: &[CondaPackage]) -> Option<Vec<String>> {
     let of = |name: &str| answer.iter().find(|package| package.name == name);
     let mut before: BTreeMap<&str, (&CondaPackage, &str)> = BTreeMap::new();
     let mut seen: BTreeSet<&str> = BTreeSet::from([from]);
@@ -396,5 +398,5 @@ fn chain(from: &str, to: &str, answer: &[CondaPackage]) -> Option<String> {
         at = package.name.as_str();
     }
     steps.reverse();
-    (!steps.is_empty()).then(|| steps.join(", "))
+    (!steps.is_empty()).then_some(steps)
 }

@@ -30,6 +30,27 @@ impl Session<'_> {
         *ways = checked;
     }
 
+    /// Several changes together, if both halves have an answer with them.
+    pub(super) fn all_over_both(&mut self, ways: &[WayOut], asked: &Asked<'_>) -> Option<WayOut> {
+        let mut changed = (asked.host.clone(), asked.request.clone());
+        if !ways.iter().all(|way| apply(&way.change, &way.party, &mut changed)) {
+            return None;
+        }
+        let (host, request) = changed;
+        let preferences = asked.preferences;
+        let answer = self.both(&Asked { host: &host, request: &request, preferences });
+        let Ok(Answer::Solution(solution)) = answer else { return None };
+        let mut changes: Vec<Change> = Vec::new();
+        for way in ways {
+            let change = of_solution(way.change.clone(), &solution);
+            if !changes.contains(&change) {
+                changes.push(change);
+            }
+        }
+        let change = Change::Together(changes);
+        Some(solution.reached_by(change, ways.first()?.party.clone(), Level::Full))
+    }
+
     fn over_both(&mut self, way: WayOut, asked: &Asked<'_>) -> Option<WayOut> {
         let mut changed = (asked.host.clone(), asked.request.clone());
         if !apply(&way.change, &way.party, &mut changed) {

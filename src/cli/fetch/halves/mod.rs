@@ -1,6 +1,7 @@
 //! Requests with conda packages: conda's half is solved first, and PyPI's on top of it, with what conda installs as fixed
 //! packages. Python is chosen over both.
 
+mod causes;
 mod checked;
 mod stack;
 mod told;
@@ -61,11 +62,7 @@ impl Session<'_> {
     /// When a channel does not answer or is not there, and those of PyPI's half.
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
         Ok(match self.both(asked)? {
-            Answer::Conflict(mut conflict) => {
-                self.check_over_both(&mut conflict, asked);
-                self.add_ways_between(&mut conflict, asked);
-                Answer::Conflict(conflict)
-            }
+            Answer::Conflict(conflict) => Answer::Conflict(self.every_cause(conflict, asked)?),
             answer => answer,
         })
     }
@@ -404,9 +401,11 @@ impl Session<'_> {
                 source: String::new(),
             });
         }
-        if let Some(half) = half {
-            conflict.reasons.push(half.stack.reason());
-        }
+        // Where the build of the stack has a part in it.
+        let asked_for = asked.request.conda.specs.len();
+        let is_of_half =
+            |half: &&Half| core.iter().any(|i| (asked_for..asked_for + half.specs.len()).contains(i));
+        conflict.reasons.extend(half.filter(is_of_half).map(|half| half.stack.reason()));
         Ok(conflict)
     }
 }

@@ -13,7 +13,8 @@ use super::pythons::{Outcome, attempt};
 use super::relax;
 use super::search::{self, Found};
 use super::tables::{Tables, is_stack_package};
-use crate::model::conflict::Conflict;
+use crate::model::conflict::{Conflict, Party};
+use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Need};
@@ -89,12 +90,17 @@ pub(super) fn explain<'a>(
             _ => break,
         }
     }
+    let mut facts: Vec<BTreeSet<Party>> = Vec::new();
+    if let [_] = causes.as_slice() {
+        (causes, facts) = of_machine(inputs, tables, depth, causes, limit);
+    }
+    let of_all_facts: BTreeSet<Party> = facts.iter().flatten().cloned().collect();
     // What removes all of them first: the search for changes may end at its limit.
     let mut of_all = Vec::new();
     if causes.len() > 1 {
         let cores: Option<Vec<_>> = causes.iter().map(|cause| cause.core.clone()).collect();
         let core = cores.map(|cores| cores.into_iter().flatten().collect());
-        let ways = relax::ways_out_of_all(inputs, tables, depth, core, limit);
+        let ways = relax::ways_out_of_all(inputs, tables, depth, (core, &of_all_facts), limit);
         of_all = ways.found;
         needs.extend(ways.needs);
         cut |= ways.cut;
@@ -107,11 +113,13 @@ pub(super) fn explain<'a>(
     {
         settled = without(inputs.request, &named);
     }
-    for cause in &mut causes {
+    for (i, cause) in causes.iter_mut().enumerate() {
         let own = cause.core.clone().unwrap_or_default();
         let others = named.iter().filter(|name| !own.contains(*name)).cloned().collect();
         let alone = mixed(inputs.request, &settled, &others);
-        let inputs = Inputs { request: &alone, ..*inputs };
+        let of_others = facts.iter().enumerate().filter(|(k, _)| *k != i).flat_map(|(_, facts)| facts);
+        let (host, alone) = without_facts(&Inputs { request: &alone, ..*inputs }, of_others);
+        let inputs = Inputs { host: &host, request: &alone, ..*inputs };
         let ways = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone(), limit);
         cause.conflict.would_work_if = ways.found;
         needs.extend(ways.needs);
@@ -127,6 +135,61 @@ pub(super) fn explain<'a>(
     needs.sort();
     needs.dedup();
     Ok((first, needs))
+}
+
+/// The causes why one package is excluded, by facts of the machine: without those that the causes so far rest on, another proof
+/// is one of its own. The second value has the facts of each.
+fn of_machine<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    depth: Depth,
+    mut causes: Vec<Cause>,
+    limit: u64,
+) -> (Vec<Cause>, Vec<BTreeSet<Party>>) {
+    let mut known: BTreeSet<Party> = BTreeSet::new();
+    while causes.len() < MAX && inputs.memory.steps() < limit {
+        let Some(own) = causes.last().map(|cause| replaceable(&cause.conflict)) else { break };
+        if own.is_empty() || !own.is_disjoint(&known) {
+            break;
+        }
+        known.extend(own);
+        let (host, request) = without_facts(inputs, known.iter());
+        let rest = Inputs { host: &host, request: &request, ..*inputs };
+        let Outcome::Impossible = attempt(&rest, tables, depth) else { break };
+        let Ok(next) = cause(&rest, tables, depth) else { break };
+        causes.push(next);
+    }
+    // One whose own facts exclude nothing by themselves goes with the others. The last proof needs none of theirs.
+    let last = causes.len() - 1;
+    let is_own = |i: usize| {
+        let own = replaceable(&causes[i].conflict);
+        let parties =
+            causes.iter().flat_map(|cause| &cause.conflict.reasons).flat_map(|reason| &reason.parties);
+        let (host, request) = without_facts(inputs, parties.filter(|party| !own.contains(party)));
+        let alone = Inputs { host: &host, request: &request, ..*inputs };
+        i == last || matches!(attempt(&alone, tables, depth), Outcome::Impossible)
+    };
+    let kept: Vec<bool> = (0..causes.len()).map(is_own).collect();
+    let causes: Vec<Cause> =
+        causes.into_iter().zip(kept).filter_map(|(cause, is_kept)| is_kept.then_some(cause)).collect();
+    let facts = match causes.as_slice() {
+        [_] => Vec::new(),
+        several => several.iter().map(|cause| replaceable(&cause.conflict)).collect(),
+    };
+    (causes, facts)
+}
+
+/// The facts of the machine that a conflict rests on and that can be otherwise.
+fn replaceable(conflict: &Conflict) -> BTreeSet<Party> {
+    let parties = conflict.reasons.iter().flat_map(|reason| &reason.parties);
+    parties.filter(|party| relax::REPLACEABLE.contains(party)).cloned().collect()
+}
+
+/// Machine and request without some facts.
+fn without_facts<'p>(inputs: &Inputs<'_>, facts: impl Iterator<Item = &'p Party>) -> (Host, Request) {
+    let (mut host, mut request) = (inputs.host.clone(), inputs.request.clone());
+    relax::let_go(&facts.cloned().collect(), &mut host, &mut request);
+    (host, request)
 }
 
 /// Whether a request names a package, as a requirement or a constraint.

@@ -168,16 +168,45 @@ fn rows_without_wheels_are_not_for_every_system() {
     }
     let run = context.run(&["plan", "--gpu", "H100", "--glibc", "2.17"]).expect(0);
     assert!(run.flat().contains("needs glibc >= 2.28: cu132 of 2.12.0 to 2.15.0"), "{}", run.shown());
-    // The machine is not at fault alone.
-    for (rest, told) in [
-        (&["--python", "3.15"][..], "error: the requirements cannot be satisfied"),
-        (&[], "error: no torch>=2.11 of the index pypi runs on NVIDIA V100 (7.0)"),
-    ] {
+    // The GPU excludes them whatever the Python; another index has builds for it, and none for that Python.
+    for rest in [&["--python", "3.15"][..], &[]] {
         let request =
             ["resolve", "torch>=2.11", "--gpu", "V100", "--only-index", "pypi", "--stack-only", "--dry-run"];
         let run = context.run(&[&request[..], rest].concat()).expect(1);
-        assert!(run.flat().contains(told), "{}", run.shown());
+        let told = "error: no torch>=2.11 of the index pypi runs on NVIDIA V100 (7.0)";
+        assert!(run.flat().contains(told) && !run.stdout.contains("also"), "{}", run.shown());
         assert!(!run.stdout.contains("allow the pytorch index") || rest.is_empty(), "{}", run.shown());
+    }
+}
+
+/// A cluster that is behind with its Python, its C library and its driver hears of all three, and of each way out.
+#[test]
+fn every_fact_of_the_machine_that_is_too_old_is_told() {
+    let context = TestContext::new();
+    let request = ["resolve", "torch>=2.8", "--only-index", "pypi", "--stack-only", "--dry-run"];
+    let of = |machine: &[&str]| context.run(&[&request[..], machine].concat());
+    let old = ["--gpu", "H100", "--driver", "470.129.06", "--glibc", "2.12", "--python", "3.8"];
+    let run = of(&old).expect(1);
+    for expected in [
+        "have wheels for Python 3.9 to",
+        "need glibc >= 2.28",
+        "CUDA 12 needs driver >= 525.60.13",
+        "rest out of the way: driver >= 525.60.13",
+        "driver >= 525.60.13 and torch <2.8",
+        "driver >= 525.60.13, glibc >= 2.28 and Python 3.14",
+        "each removes every cause",
+    ] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    assert_eq!(run.stdout.matches("also impossible").count(), 2, "{}", run.shown());
+    // What is told is true: with any one of them as it was there is no solution, with all changed there is.
+    let fits = ["--gpu", "H100", "--driver", "525.60.13", "--glibc", "2.28", "--python", "3.14"];
+    of(&fits).expect(0);
+    for i in [3, 5, 7] {
+        let mut one = fits;
+        one[i] = old[i];
+        let run = of(&one).expect(1);
+        assert!(!run.stdout.contains("also impossible"), "{}", run.shown());
     }
 }
 

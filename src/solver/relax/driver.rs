@@ -54,7 +54,7 @@ impl Relaxer<'_, '_> {
     }
 
     /// The machine with each driver that is newer than its own and supports its GPUs, the oldest first.
-    fn newer_drivers(&self) -> Vec<(DottedVersion, Host)> {
+    pub(super) fn newer_drivers(&self) -> Vec<(DottedVersion, Host)> {
         let Some(driver) = &self.inputs.host.driver else {
             return Vec::new();
         };

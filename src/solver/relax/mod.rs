@@ -3,6 +3,7 @@
 
 mod driver;
 mod edits;
+mod machine;
 mod sets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Need, Solution};
 use crate::model::version::cuda_short;
 use edits::{Edit, constraint_edits, limit_edits, other_version};
+pub(super) use machine::{REPLACEABLE, let_go};
 
 /// What the search for changes came to.
 #[derive(Default)]
@@ -62,13 +64,13 @@ pub(super) fn ways_out<'a>(
     relaxer.ways()
 }
 
-/// The changes of a request that has several causes which remove all of them: single ones, and sets. The parameters are
-/// those of [`ways_out`].
+/// The changes of a request that has several causes which remove all of them: single ones, and sets. `facts`: those of the
+/// machine that the causes rest on. The other parameters are those of [`ways_out`].
 pub(super) fn ways_out_of_all<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
     asked: Depth,
-    core: Option<BTreeSet<String>>,
+    (core, facts): (Option<BTreeSet<String>>, &BTreeSet<Party>),
     limit: u64,
 ) -> Ways {
     let level = if asked == Depth::Stack { Level::Stack } else { Level::Full };
@@ -77,6 +79,9 @@ pub(super) fn ways_out_of_all<'a>(
     relaxer.sets();
     if relaxer.has_only_gpus() {
         relaxer.driver_and_request();
+    }
+    if facts.len() > 1 {
+        relaxer.machine(facts);
     }
     relaxer.ways()
 }

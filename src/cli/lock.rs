@@ -6,6 +6,7 @@ use super::args::PartArgs;
 use super::error::CliError;
 use super::files;
 use super::printer::Printer;
+use super::requirements;
 use super::settings::Project;
 use crate::foreign::{ForeignLock, Tool};
 use crate::lockfile::{self, Lockfile, Target};
@@ -91,7 +92,10 @@ pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Regis
 
 /// The first reason why the manifest no longer matches the lock.
 pub(super) fn staleness(project: &Project, lock: &Lockfile, registry: &Registry) -> Option<String> {
-    let manifest = project.manifest.as_ref()?;
+    let Some(manifest) = &project.manifest else {
+        let files = requirements::remembered(&project.folder);
+        return requirements::difference(&project.folder, &files, (lock, registry)).ok().flatten();
+    };
     lockfile::stale(lock, &manifest.request, registry).first().map(ToString::to_string)
 }
 

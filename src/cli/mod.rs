@@ -25,6 +25,7 @@ mod parts;
 mod prebuilt;
 mod printer;
 mod report;
+mod requirements;
 mod schema;
 mod settings;
 mod uv_sources;

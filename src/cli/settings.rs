@@ -9,6 +9,7 @@ use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
 use super::only;
+use super::requirements;
 use super::uv_tables;
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
@@ -35,6 +36,8 @@ pub(super) struct Project {
     pub manifest: Option<Manifest>,
     /// The requirements files that stand for a manifest (`resolve -r`).
     pub reads: Vec<PathBuf>,
+    /// Whether these state the whole request.
+    pub is_all_read: bool,
 }
 
 /// Where a folder is: paths in a request may be relative to it or absolute.
@@ -53,7 +56,7 @@ impl Project {
     pub fn find(global: &GlobalArgs, by_lock: bool) -> Result<Project, CliError> {
         let folder = files::project_folder(global.project.as_deref(), by_lock)?;
         let Some(name) = files::manifest_in(&folder) else {
-            return Ok(Project { folder, manifest: None, reads: Vec::new() });
+            return Ok(Project { folder, manifest: None, reads: Vec::new(), is_all_read: false });
         };
         let text = files::read(&folder.join(name))?.unwrap_or_default();
         Project::with_manifest(folder, name, &text)
@@ -67,7 +70,7 @@ impl Project {
             uv_tables::add_members(&mut manifest, text, &folder)?;
         }
         manifest.request.folder = Some(absolute(&folder));
-        Ok(Project { folder, manifest: Some(manifest), reads: Vec::new() })
+        Ok(Project { folder, manifest: Some(manifest), reads: Vec::new(), is_all_read: false })
     }
 
     pub fn lock_path(&self) -> PathBuf {
@@ -81,12 +84,14 @@ impl Project {
 
     /// Where the request is stated: `pyproject.toml`, `requirements.txt`; `the request` if it is only on the command line.
     pub fn stated_in(&self) -> String {
-        let names = self.reads.iter().filter_map(|path| path.file_name());
-        let names: Vec<String> = names.map(|name| clean(&name.to_string_lossy(), 60)).collect();
-        match (&self.manifest, names.as_slice()) {
-            (Some(_), _) => self.manifest_name().to_owned(),
-            (None, []) => "the request".to_owned(),
-            (None, names) => names.join(" and "),
+        let of_files = match self.is_all_read {
+            true => requirements::names_in(&self.folder, &self.reads),
+            false => None,
+        };
+        match (of_files, &self.manifest) {
+            (Some(names), _) => names,
+            (None, Some(_)) if self.reads.is_empty() => self.manifest_name().to_owned(),
+            (None, _) => "the request".to_owned(),
         }
     }
 
@@ -129,53 +134,58 @@ pub(super) fn request(
     lock_lines: Option<&[String]>,
     registry: &Registry,
 ) -> Result<Request, CliError> {
-    let mut request = match (&project.manifest, packages.is_empty()) {
-        (Some(_), false) => {
-            return Err(CliError::usage("packages cannot be named if there is an envlock.toml").hint(
-                format!(
-                    "add them with `envlock add {}`",
-                    packages.iter().map(|text| shell_word(&clean(text, 400))).collect::<Vec<_>>().join(" ")
-                ),
-            ));
-        }
-        (Some(manifest), true) => {
-            let mut request = manifest.request.clone();
-            // An age stands for the time of the lock until the lock is upgraded.
-            if let Some(lines) = lock_lines.filter(|_| !solve.upgrade.iter().any(String::is_empty)) {
-                request.exclude_newer.keep_times_of(&lockfile::read_request(lines)?.exclude_newer);
+    let mut request =
+        match (&project.manifest, packages.is_empty()) {
+            (Some(_), false) => {
+                let manifest = project.folder.join(project.manifest_name());
+                let here = std::env::current_dir().unwrap_or_default();
+                let shown = manifest.strip_prefix(&here).unwrap_or(&manifest).display().to_string();
+                let names: String =
+                    packages.iter().map(|text| format!(" {}", shell_word(&clean(text, 400)))).collect();
+                let options = format!("{}{}", solve.host.given(), solve.limits());
+                let dry_run = if solve.dry_run { " --dry-run" } else { "" };
+                let text =
+                    format!("packages cannot be named where a manifest names them: {}", clean(&shown, 200));
+                return Err(CliError::usage(text)
+                    .hint(format!("add them with `envlock add{names}{options}{dry_run}`")));
             }
-            request
-        }
-        (None, false) => {
-            let mut request = Request::default();
-            for text in packages {
-                request.requirements.push(self::requirement(text)?);
+            (Some(manifest), true) => {
+                let mut request = manifest.request.clone();
+                // An age stands for the time of the lock until the lock is upgraded.
+                if let Some(lines) = lock_lines.filter(|_| !solve.upgrade.iter().any(String::is_empty)) {
+                    request.exclude_newer.keep_times_of(&lockfile::read_request(lines)?.exclude_newer);
+                }
+                request
             }
-            request
-        }
-        (None, true) => match lock_lines {
-            // Options of an earlier run and targets of a manifest are not part of the request.
-            Some(lines) => {
-                Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
+            (None, false) => {
+                let mut request = Request::default();
+                for text in packages {
+                    request.requirements.push(self::requirement(text)?);
+                }
+                request
             }
-            None => {
-                let hint = match files::requirements_in(&project.folder) {
-                    _ if files::owned_manifest(&project.folder).is_some()
-                        || files::states_packages(&project.folder) =>
-                    {
-                        "`envlock init` adds envlock's tables to the manifest that is here".to_owned()
-                    }
-                    Some(name) => format!("`envlock init --from {name}` takes the packages of {name}"),
-                    None => {
-                        "start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`".to_owned()
-                    }
-                };
-                return Err(
-                    CliError::usage("there is no envlock.toml here, and no package was named").hint(hint)
-                );
-            }
-        },
-    };
+            (None, true) => match lock_lines {
+                // Options of an earlier run and targets of a manifest are not part of the request.
+                Some(lines) => {
+                    Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
+                }
+                None => {
+                    let hint = match files::requirements_in(&project.folder) {
+                        _ if files::owned_manifest(&project.folder).is_some()
+                            || files::states_packages(&project.folder) =>
+                        {
+                            "`envlock init` adds envlock's tables to the manifest that is here".to_owned()
+                        }
+                        Some(name) => format!("`envlock init --from {name}` takes the packages of {name}"),
+                        None => "start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"
+                            .to_owned(),
+                    };
+                    return Err(
+                        CliError::usage("there is no envlock.toml here, and no package was named").hint(hint)
+                    );
+                }
+            },
+        };
     if let Some(text) = &solve.python {
         let asked = self::python(text)?;
         let own = request.python.as_ref().filter(|_| project.manifest.is_some());
@@ -396,6 +406,10 @@ pub(super) fn certificates() -> Vec<PathBuf> {
         .iter()
         .find_map(|name| std::env::var_os(name).filter(|v| !v.is_empty()))
         .map(PathBuf::from)
+        .or_else(|| {
+            let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+            locate::pip_certificates(home(), config, &|name| std::env::var(name).ok())
+        })
         .into_iter()
         .collect()
 }

@@ -39,7 +39,7 @@ fn seal(rest: &str) -> String {
 
 /// The command that installs envlock. PyPI's `envlock` is another program, so that the wheel is named by who runs the
 /// service: a URL or a path.
-const INSTALL: &str = "pipx install \"${ENVLOCK_WHEEL:?set this variable of the repository to the address of a wheel of envlock}\"";
+const INSTALL: &str = "pipx install --force \"${ENVLOCK_WHEEL:?set this variable of the repository to the address of a wheel of envlock}\"";
 
 /// Where `sync` puts an environment with conda packages.
 const CONDA_PREFIX: &str = ".envlock/env";
@@ -65,9 +65,9 @@ fn program(project: Option<&str>) -> String {
     project.map_or("envlock".to_owned(), |folder| format!("envlock --project {}", shell_word(folder)))
 }
 
-/// `-r` with the file that a lock answers.
-fn read_option(reads: Option<&str>) -> String {
-    reads.map(|file| format!(" -r {}", shell_word(file))).unwrap_or_default()
+/// `-r` with each file that a lock answers.
+fn read_options(reads: &[String]) -> String {
+    reads.iter().map(|file| format!(" -r {}", shell_word(file))).collect()
 }
 
 /// A folder as a part of a name: `services-api`.
@@ -78,13 +78,13 @@ fn words_of(folder: &str) -> String {
 
 /// A workflow for `.github/workflows/envlock.yml`: the lock is current, and what it says installs and computes on a CPU.
 ///
-/// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements file that the lock
-/// answers, where no manifest does. `parts`: the options of the extras and groups that are installed, ` --group dev`.
+/// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements files that the
+/// lock answers, where no manifest does. `parts`: the options of the extras and groups that are installed, ` --group dev`.
 pub fn github(
     lock: &Lockfile,
     target: &Target,
     project: Option<&str>,
-    (reads, parts): (Option<&str>, &str),
+    (reads, parts): (&[String], &str),
 ) -> String {
     let runner = match (target.platform.os, target.platform.arch) {
         (Os::Linux, Arch::Aarch64) => "ubuntu-24.04-arm",
@@ -95,7 +95,7 @@ pub fn github(
     let of_target = option(lock, target);
     let option = format!("{of_target}{parts}");
     let envlock = program(project);
-    let reads = read_option(reads);
+    let reads = read_options(reads);
     let version = env!("CARGO_PKG_VERSION");
     let owner = lock.packages_in.as_ref().map(|held| held.owner);
     let tool = match owner {
@@ -111,10 +111,13 @@ pub fn github(
         _ if is_of_conda => CONDA_PREFIX,
         _ => ".venv",
     };
-    let prefix = match project {
-        Some(folder) => shell_word(&format!("{}/{prefix}", folder.trim_end_matches('/'))),
+    let folder = match project {
+        Some(folder) => format!("{}/{prefix}", folder.trim_end_matches('/')),
         None => prefix.to_owned(),
     };
+    let prefix = shell_word(&folder);
+    // A literal of an expression.
+    let folder = folder.replace('\'', "''");
     let python = match target.patches.specifiers(target.python.minor) {
         // As setup-python reads ranges.
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
@@ -131,8 +134,18 @@ pub fn github(
         "" => (String::new(), String::new()),
         words => (format!("-{words}"), format!(" of {words}")),
     };
+    let (smoke, computes, and_computes) = match target.has_framework() {
+        true => ("cpu", ", and a convolution runs on the CPU", " and computes"),
+        false => ("off", "", ""),
+    };
+    let is_made = format!(
+        "${{{{ always() && hashFiles('{folder}/pyvenv.cfg', '{folder}/conda-meta/history') != '' }}}}"
+    );
     let with_group = match parts {
-        "" => format!(", with the group that has their packages (`{envlock} export github --group NAME`)"),
+        "" if !lock.parts().is_empty() => {
+            format!(", with the group that has their packages (`{envlock} export github --group NAME`)")
+        }
+        "" => ", where the lock has what they need".to_owned(),
         _ => String::new(),
     };
     // `run` starts the program where it is started itself.
@@ -164,26 +177,27 @@ jobs:
       - run: {INSTALL}
       - run: {envlock} resolve --locked{reads} --format github
   environment:
-    name: the lock{of_project} installs and computes
+    name: the lock{of_project} installs{and_computes}
     runs-on: {runner}
     timeout-minutes: 60
     steps:
       - uses: actions/checkout@v4
       - uses: {python}
 {tool}      - run: {INSTALL}
-      # Runners have no GPU: driver and GPU code are not checked, and a convolution runs on the CPU.
-      - run: {envlock} sync{option} --smoke cpu
+      # Runners have no GPU: driver and GPU code are not checked{computes}.
+      - run: {envlock} sync{option} --smoke {smoke} --format github
       # The project's tests{with_group}:
       # - run: envlock run{option} -- python -m pytest
-{tests_in}      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
-        if: always()
+{tests_in}      # What stopped `sync` is annotated by itself.
+      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
+        if: {is_made}
       - run: {envlock} verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml
-        if: always()
+        if: {is_made}
       - run: |
           {{ echo '```'; {envlock} verify{option} --prefix {prefix} --smoke off 2>&1 || true; echo '```'; }} >> "$GITHUB_STEP_SUMMARY"
-        if: always()
+        if: {is_made}
       - uses: actions/upload-artifact@v4
-        if: always()
+        if: {is_made}
         with:
           name: envlock{file}
           path: envlock.xml
@@ -193,11 +207,11 @@ jobs:
 
 /// A configuration for `.pre-commit-config.yaml`: no commit leaves the lock behind the manifest.
 ///
-/// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements file that the lock
-/// answers, where no manifest does.
-pub fn pre_commit(project: Option<&str>, reads: Option<&str>) -> String {
+/// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements files that the
+/// lock answers, where no manifest does.
+pub fn pre_commit(project: Option<&str>, reads: &[String]) -> String {
     let envlock = program(project);
-    let reads = read_option(reads);
+    let reads = read_options(reads);
     // Of several projects in a repository each has a hook of its own.
     let (id, lock) = match project.map(|folder| folder.trim_end_matches('/')) {
         Some(folder) => (format!("envlock-{}", words_of(folder)), format!("{folder}/envlock.lock")),

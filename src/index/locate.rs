@@ -109,8 +109,26 @@ fn configuration_files(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<St
     files
 }
 
+/// The file with certificates that pip's configuration names (`cert`).
+pub fn pip_certificates(
+    home: Option<PathBuf>,
+    config_home: Option<PathBuf>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Option<PathBuf> {
+    let places = Places { home, config_home, ..Places::default() };
+    let files = configuration_files(&places, variable);
+    let files = files.into_iter().filter(|file| file.extension().is_none_or(|own| own != "toml"));
+    let named = |file: PathBuf| pip_conf(&fs_err::read_to_string(file).ok()?, "cert");
+    files.into_iter().find_map(named).map(PathBuf::from).filter(|path| path.is_file())
+}
+
 /// `index-url` in section `[global]` or `[install]` of a pip.conf.
 fn pip_conf_index(text: &str) -> Option<String> {
+    pip_conf(text, "index-url")
+}
+
+/// A value in section `[global]` or `[install]` of a pip.conf.
+fn pip_conf(text: &str, wanted: &str) -> Option<String> {
     let mut section = String::new();
     let mut found = None;
     for line in text.lines() {
@@ -119,7 +137,7 @@ fn pip_conf_index(text: &str) -> Option<String> {
             name.clone_into(&mut section);
         } else if let Some((key, value)) = line.split_once(['=', ':'])
             && matches!(section.as_str(), "global" | "install")
-            && key.trim().replace('_', "-") == "index-url"
+            && key.trim().replace('_', "-") == wanted
         {
             found = Some(value.trim().to_owned());
         }

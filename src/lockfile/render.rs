@@ -76,6 +76,11 @@ pub fn render(lock: &Lockfile, stated_in: &str) -> String {
     out
 }
 
+/// What the first line of a lock's text says it is changed by: `envlock.toml`.
+pub fn stated_in(text: &str) -> Option<&str> {
+    text.lines().next()?.strip_prefix(super::MARK)?.strip_prefix(". Change ")?.strip_suffix(" and run")
+}
+
 /// Whether two locks have the same content apart from the texts of reasons and sources: older versions of envlock
 /// wrote sentences instead of codes.
 pub fn same_answer(a: &Lockfile, b: &Lockfile) -> bool {

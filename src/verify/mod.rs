@@ -131,6 +131,33 @@ pub struct Area {
     pub as_locked: Option<(usize, usize)>,
 }
 
+/// Libraries that are not found may be in a locked package that is not installed: that is to be repaired first.
+pub fn what_follows(areas: &mut [Area]) {
+    let of = |code: Code| move |found: &&Finding| found.code == code && found.severity == Severity::Error;
+    let findings = areas.iter().flat_map(|area| &area.findings);
+    let Some(fix) = findings.clone().find(of(Code::MissingPackage)).and_then(|found| found.fix.clone())
+    else {
+        return;
+    };
+    let libraries = areas.iter_mut().flat_map(|area| &mut area.findings);
+    for found in
+        libraries.filter(|found| found.code == Code::MissingLibrary && found.severity == Severity::Error)
+    {
+        // That of the driver is in no package.
+        if found.r#where.as_deref() != Some("libcuda.so.1") {
+            found.message.push_str("; a locked package that is not installed may have it");
+            found.fix = Some(fix.clone());
+        }
+    }
+}
+
+/// The findings in the order in which they are told: without an interpreter, no other fix can be made.
+pub fn in_order(areas: &[Area]) -> impl Iterator<Item = &Finding> {
+    let all = || areas.iter().flat_map(|area| &area.findings);
+    let is_first = |found: &&Finding| found.code == Code::MissingInterpreter;
+    all().filter(is_first).chain(all().filter(move |found| !is_first(found)))
+}
+
 impl Area {
     /// An area without findings.
     pub fn of(kind: AreaKind) -> Area {
@@ -368,6 +395,11 @@ pub fn installed_target<'l>(
         .into_iter()
         .rev()
         .max_by_key(|target| packages::count_as_locked(target, installed))
+}
+
+/// Whether an environment has any package of a target as it is locked.
+pub fn has_packages_of(target: &Target, installed: &Installed) -> bool {
+    packages::count_as_locked(target, installed) > 0
 }
 
 /// Checks an environment against the machine, and its packages against each other, without a lock.

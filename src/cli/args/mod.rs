@@ -257,6 +257,20 @@ pub(super) struct HostArgs {
 }
 
 impl HostArgs {
+    /// The options as they are given, for a command about the same machine: ` --gpu A100 --driver 535.129.03`.
+    pub fn given(&self) -> String {
+        let host = self.host.as_ref().map(|path| path.display().to_string());
+        let gpus = self.gpu.iter().map(|gpu| ("--gpu", gpu.clone()));
+        let others = [
+            ("--host", host),
+            ("--driver", self.driver.clone()),
+            ("--glibc", self.glibc.clone()),
+            ("--platform", self.platform.clone()),
+        ];
+        let others = others.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        others.chain(gpus).map(|(option, value)| format!(" {option} {}", shell_word(&value))).collect()
+    }
+
     /// Whether the machine is this one, or any without a GPU: nothing else is said of it.
     pub fn may_be_this_machine(&self) -> bool {
         let is_any = self.gpu.iter().all(|gpu| gpu == "none");
@@ -468,6 +482,12 @@ pub(super) struct ExportArgs {
     pub force: bool,
 }
 
+/// The formats of what stopped `sync`.
+fn of_errors() -> impl TypedValueParser<Value = VerifyFormat> {
+    let read = |text: String| VerifyFormat::from_str(&text, true);
+    PossibleValuesParser::new(["github"]).try_map(read)
+}
+
 /// The formats of the answer of `resolve --locked`.
 fn of_lock() -> impl TypedValueParser<Value = VerifyFormat> {
     let read = |text: String| VerifyFormat::from_str(&text, true);
@@ -543,6 +563,9 @@ pub(super) struct SyncArgs {
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
+    /// Also print what stopped it as an annotation of GitHub
+    #[arg(long, value_name = "FORMAT", value_parser = of_errors())]
+    pub format: Option<VerifyFormat>,
 }
 
 #[derive(Debug, Subcommand)]

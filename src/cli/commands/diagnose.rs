@@ -10,6 +10,7 @@ use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::{self, Project};
 use crate::cli::{host, lock};
 use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader, SURE, Verdict};
+use crate::lockfile::Target;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
@@ -46,10 +47,8 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
         printer.json(&diagnosis);
     } else {
         print_text(printer, &diagnosis);
-        if let Some(command) = in_project(global, &diagnosis) {
-            printer.hint(&format!(
-                "this project has a lock: `{command}`, then `envlock sync`, which undoes what pip installs beside the lock"
-            ));
+        if let Some(what) = in_project(global, &diagnosis) {
+            printer.hint(&format!("this project has a lock: {what}"));
         }
     }
     Ok(match diagnosis.verdict {
@@ -59,7 +58,7 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
     })
 }
 
-/// The command of the first fix for the project here, if it has a lock of envlock's own: `envlock add 'numpy<1.24'`.
+/// What the first fix is in the project here, if it has a lock of envlock's own.
 fn in_project(global: &GlobalArgs, diagnosis: &Diagnosis) -> Option<String> {
     let first = diagnosis.causes.first()?.fix.iter().find_map(|fix| match fix {
         Fix::Command { command, .. } => Some(command.as_str()),
@@ -71,24 +70,38 @@ fn in_project(global: &GlobalArgs, diagnosis: &Diagnosis) -> Option<String> {
     if project.manifest.is_none() || lock.packages_in.is_some() {
         return None;
     }
-    let words: Vec<String> = asked.iter().map(|word| shell_word(word)).collect();
-    Some(format!("envlock add {}", words.join(" ")))
+    let is_of_stack =
+        |user: &UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
+    if asked.iter().any(is_of_stack) {
+        // What else a project states of its stack, such as the companions and the machine, decides with it.
+        return Some(
+            "`envlock resolve` with `--gpu` and `--driver` of that machine chooses torch and its companions for it".to_owned(),
+        );
+    }
+    let is_locked = |user: &UserRequirement| {
+        let locked = |target: &Target| {
+            let package = target.package(user.requirement.name.as_ref());
+            package.is_some_and(|own| user.specifiers().is_none_or(|bounds| bounds.contains(&own.version)))
+        };
+        lock.targets.iter().all(locked)
+    };
+    if asked.iter().all(is_locked) {
+        return Some("what it locks is such a release, and `envlock sync` installs it".to_owned());
+    }
+    let words: String = asked.iter().map(|user| format!(" {}", shell_word(&user.line()))).collect();
+    Some(format!("`envlock add{words}`, then `envlock sync`, which undoes what pip installs beside the lock"))
 }
 
 /// The requirements of a command that only installs some from the usual index: `pip install 'numpy<1.24'`.
-fn installed_by(command: &str) -> Option<Vec<String>> {
+fn installed_by(command: &str) -> Option<Vec<UserRequirement>> {
     let words = shlex::split(command)?;
     let at = words.iter().position(|word| word == "install")?;
     if !words[..at].iter().any(|word| word.ends_with("pip")) {
         return None;
     }
-    let asked: Vec<String> = words[at + 1..].to_vec();
-    // What else a project states of its stack, such as the companions and the machine, decides with it.
-    let is_one = |word: &String| {
-        let parsed = UserRequirement::parse(word, Origin::Question).ok();
-        parsed.is_some_and(|user| !STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str)))
-    };
-    (!asked.is_empty() && asked.iter().all(is_one)).then_some(asked)
+    let read = |word: &String| UserRequirement::parse(word, Origin::Question).ok();
+    let asked: Vec<UserRequirement> = words[at + 1..].iter().map(read).collect::<Option<_>>()?;
+    (!asked.is_empty()).then_some(asked)
 }
 
 /// Whether standard input is a pipe or a file, so that somebody gave a text.

@@ -9,12 +9,11 @@ use clap::ValueEnum as _;
 use crate::cli::args::{ExportArgs, ExportFormat, GlobalArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
-use crate::cli::import::{self, Optional, manifest_text};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, files, lock, manifest, write};
+use crate::cli::{fetch, files, lock, requirements, write};
 use crate::export;
-use crate::lockfile::{self, Lockfile, Target};
+use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
@@ -160,14 +159,14 @@ fn rendered(
             let folder = files::in_repository(&project.folder);
             let on_runner = export::for_a_runner(lock, named).unwrap_or(target);
             let reads =
-                answered_file(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
-            export::github(lock, on_runner, folder.as_deref(), (reads.as_deref(), &args.parts.options()))
+                answered_files(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
+            export::github(lock, on_runner, folder.as_deref(), (&reads, &args.parts.options()))
         }
         ExportFormat::PreCommit => {
             let folder = files::in_repository(&project.folder);
             let reads =
-                answered_file(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
-            export::pre_commit(folder.as_deref(), reads.as_deref())
+                answered_files(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
+            export::pre_commit(folder.as_deref(), &reads)
         }
         ExportFormat::Devcontainer => {
             let name = lock::environment_name(project, lock, target);
@@ -186,17 +185,23 @@ fn with_options(text: &str, options: &str) -> String {
     format!("{head}{}{options}\n{rest}", export::REQUIREMENTS_OPTIONS)
 }
 
-/// The requirements file that a lock without a manifest answers, as a path from the repository's root: requirements.txt if
-/// it does, else another one beside the lock.
-fn answered_file(
+/// The requirements files that a lock without a manifest answers, as paths from the repository's root: those that it was made
+/// from, else requirements.txt if it does, else another one beside the lock.
+fn answered_files(
     project: &Project,
     lock: &Lockfile,
     folder: Option<&str>,
     registry: &Registry,
     printer: &Printer,
-) -> Result<Option<String>, CliError> {
+) -> Result<Vec<String>, CliError> {
     if files::manifest_in(&project.folder).is_some() {
-        return Ok(None);
+        return Ok(Vec::new());
+    }
+    let prefix = folder.map(|folder| format!("{}/", folder.trim_end_matches('/'))).unwrap_or_default();
+    let known = requirements::remembered(&project.folder);
+    if !known.is_empty() {
+        let names = requirements::names_in(&project.folder, &known).unwrap_or_default();
+        return Ok(names.split(" and ").map(|name| format!("{prefix}{name}")).collect());
     }
     let mut names = files::requirements_files(&project.folder);
     names.retain(|name| {
@@ -208,20 +213,15 @@ fn answered_file(
             true => "no manifest is here: `resolve --locked` in it compares the lock with itself alone",
             false => "none of the requirements files here asks for what the lock has: where one was edited since, run `envlock resolve -r FILE`, then export again; where the lock answers several, add `-r FILE` for each to `resolve --locked` in what is exported, which else compares the lock with itself alone",
         });
-        return Ok(None);
+        return Ok(Vec::new());
     };
-    let prefix = folder.map(|folder| format!("{}/", folder.trim_end_matches('/'))).unwrap_or_default();
-    Ok(Some(format!("{prefix}{name}")))
+    Ok(vec![format!("{prefix}{name}")])
 }
 
 /// Whether a lock is what a requirements file asks for.
 fn answers(project: &Project, lock: &Lockfile, name: &str, registry: &Registry) -> bool {
-    let read = import::read(&project.folder.join(name), &project.folder, &Optional::default());
-    let text = read.map(|all| manifest_text::of(all, &project.folder, &manifest_text::Own::default()));
-    let Some(manifest) = text.ok().and_then(|text| manifest::parse(&text, name).ok()) else { return false };
-    let Ok(before) = lockfile::read_request(&lock.request) else { return false };
-    let (request, _) = manifest.request.keeping_options_of(&before);
-    lockfile::stale(lock, &request, registry).is_empty()
+    let files = [project.folder.join(name)];
+    matches!(requirements::difference(&project.folder, &files, (lock, registry)), Ok(None))
 }
 
 /// The tables for uv, where they can be appended to the project's pyproject.toml.

@@ -20,7 +20,7 @@ use crate::model::conflict::{Change, Party, WayOut};
 use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
 use crate::model::level::Level;
-use crate::model::request::{Origin, Request, UserRequirement};
+use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Need, Solution};
 use crate::model::version::cuda_short;
@@ -304,9 +304,12 @@ impl Relaxer<'_, '_> {
             if self.inputs.request.requirements.len() > 1 {
                 let mut request = self.inputs.request.clone();
                 request.requirements.remove(i);
-                // At stack depth, a solution without a stack is not useful.
+                // At stack depth, a solution without a stack is not useful; nor is one without the only framework.
                 if let Some(solution) = self.solve(self.inputs.host, &request)
                     && (self.depth == Depth::Full || solution.stack.is_some())
+                    && !(self.is_framework(&name)
+                        && solution.stack.is_none()
+                        && solution.frameworks.is_empty())
                 {
                     self.offer(Change::WithoutRequest(name.clone()), Party::package(&name), &solution);
                 }
@@ -315,6 +318,12 @@ impl Relaxer<'_, '_> {
                 way.is_provisional = is_open;
             }
         }
+    }
+
+    /// Whether a package is a framework, or a part of one.
+    fn is_framework(&self, name: &str) -> bool {
+        let mut rows = self.inputs.catalogue.registry.frameworks().iter();
+        STACK_PACKAGES.contains(&name) || rows.any(|row| row.framework == name || row.package == name)
     }
 
     /// The extras that select a different CUDA than the requested ones: `jax[cuda12]` for `jax[cuda13]`.

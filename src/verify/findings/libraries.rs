@@ -23,11 +23,15 @@ pub fn missing_interpreter(fault: &InterpreterFault) -> Finding {
         }
         InterpreterFault::Missing => (
             "bin/python is a broken symlink",
-            Fix::advice("recreate the environment: its interpreter was removed or moved"),
+            Fix::advice(
+                "recreate the environment, which `envlock sync` does with its own: its interpreter was removed or moved",
+            ),
         ),
         InterpreterFault::Absent => (
             "the environment has no interpreter in bin",
-            Fix::advice("recreate the environment: nothing runs in it"),
+            Fix::advice(
+                "recreate the environment, which `envlock sync` does with its own: nothing runs in it",
+            ),
         ),
         InterpreterFault::NotExecutable => {
             ("bin/python may not be executed", Fix::advice("make it executable, or recreate the environment"))

@@ -65,6 +65,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> R
         folder: args.lock.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_path_buf(),
         manifest: None,
         reads: Vec::new(),
+        is_all_read: false,
     };
     for prefix in &chosen {
         let question = Question {

@@ -50,7 +50,10 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         return Err(verify::two_formats());
     }
     let Some(lock) = old else {
-        return Err(lock::missing());
+        return Err(match check.project.reads.is_empty() {
+            true => lock::missing(),
+            false => lock::missing().hint(format!("create it with `{}`", again(check))),
+        });
     };
     // Without a manifest, the lock is compared with itself: nothing else describes its targets.
     let described = match has_no_manifest(check) {
@@ -61,12 +64,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let mut reasons: Vec<String> =
         lockfile::stale(lock, request, check.registry).iter().map(ToString::to_string).collect();
     let mut written: Vec<Stale> = Vec::new();
-    // A lock that answers nothing else is locked again from the same file.
-    let reads = check.project.reads.iter();
-    let reads = reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string())));
-    let asked = check.asked.iter().map(|text| format!(" {}", shell_word(text)));
-    let again =
-        format!("envlock resolve{}{}{}", asked.collect::<String>(), reads.collect::<String>(), args.limits());
+    let again = again(check);
     if reasons.is_empty() {
         reasons.extend(other_machines(check, lock)?);
         let of_target =
@@ -120,6 +118,15 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     Ok(if matches!(state, LockState::Current { .. }) { exit::YES } else { exit::NO })
 }
 
+/// The command that locks what is asked for. A lock that answers nothing else is locked again from the same files.
+fn again(check: &Check<'_>) -> String {
+    let reads = check.project.reads.iter();
+    let reads: String =
+        reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string()))).collect();
+    let asked: String = check.asked.iter().map(|text| format!(" {}", shell_word(text))).collect();
+    format!("envlock resolve{asked}{reads}{}", check.args.limits())
+}
+
 /// Whether nothing states what the lock is to answer.
 fn has_no_manifest(check: &Check<'_>) -> bool {
     check.project.reads.is_empty() && files::manifest_in(&check.project.folder).is_none()
@@ -128,8 +135,11 @@ fn has_no_manifest(check: &Check<'_>) -> bool {
 /// That a lock was compared with its own request alone, for a report.
 fn compared_with_itself(check: &Check<'_>) -> Option<String> {
     let what = "no manifest is here: the lock was compared with its own request alone";
-    let is_there = check.project.folder.join(files::REQUIREMENTS).is_file();
-    let more = if is_there { "; `-r requirements.txt` compares it with that file" } else { "" };
+    let list = check.global.project.as_deref().unwrap_or(Path::new("")).join(files::REQUIREMENTS);
+    let more = match check.project.folder.join(files::REQUIREMENTS).is_file() {
+        true => format!("; `-r {}` compares it with that file", shell_word(&list.display().to_string())),
+        false => String::new(),
+    };
     has_no_manifest(check).then(|| format!("{what}{more}"))
 }
 

@@ -8,7 +8,6 @@ mod machines;
 mod of_conda;
 mod of_pixi;
 mod owned;
-mod requirements;
 mod solving;
 mod stack_only;
 mod task;
@@ -24,7 +23,7 @@ use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
-use crate::cli::{conflict, fetch, files, lock, owner};
+use crate::cli::{conflict, fetch, files, lock, owner, requirements};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
@@ -53,12 +52,15 @@ pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) ->
 
 fn resolve(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
     let packages = args.packages.as_slice();
-    if args.requirements.is_empty() {
-        let project = Project::find(global, packages.is_empty())?;
-        return run_in(global, &project, packages, &args.solve, None, printer);
+    if !args.requirements.is_empty() {
+        let project = Project::find(global, false)?;
+        let project = requirements::project(project, (&args.requirements, &args.packages), Some(printer))?;
+        return run_in(global, &project, &[], &args.solve, None, printer);
     }
-    let project = requirements::project(global, args, printer)?;
-    run_in(global, &project, &[], &args.solve, None, printer)
+    let project = Project::find(global, packages.is_empty())?;
+    let files = if packages.is_empty() { requirements::remembered(&project.folder) } else { Vec::new() };
+    let project = requirements::project(project, (&files, &[]), Some(printer))?;
+    run_in(global, &project, packages, &args.solve, None, printer)
 }
 
 /// Resolves a project.

@@ -23,14 +23,25 @@ use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::lockfile::{self, Lockfile, Target};
-use crate::model::wheel::Python;
+use crate::model::request::Request;
 use crate::registry::Registry;
 use crate::solver::allowed_pythons;
 use crate::sync::{self, Changes, Talk};
+use place::OtherLocks;
 
 use work::Work;
 
 pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
+    let result = sync(global, args, printer);
+    if let (Err(error), Some(format)) = (&result, args.format.filter(|_| !printer.json))
+        && let Some(text) = verify::report_of_error(format, error, (&files::folder_of(global), printer))
+    {
+        printer.raw(&text);
+    }
+    result
+}
+
+fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
     let start = Instant::now();
     let project = Project::find(global, true)?;
     let registry = settings::registry(global)?;
@@ -45,7 +56,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     }
     if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {
         let owner = held.owner;
-        let others = || other_pythons(&project, &lock, target, &registry);
+        let others = || other_locks(&project, &lock, target, &registry);
         let is_stale = project
             .manifest
             .as_ref()
@@ -88,7 +99,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     }
     // conda's half is there.
     let target = &Target { conda: Vec::new(), ..target.clone() };
-    let others = || other_pythons(&project, &lock, target, &registry);
+    let others = || other_locks(&project, &lock, target, &registry);
     let environment = match &half {
         Some(half) => half.environment.clone(),
         None => place::chosen(args, &project, false)?,
@@ -167,12 +178,16 @@ fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bo
     }
 }
 
-/// The Python series that the request allows besides the locked one, newest first.
-fn other_pythons(project: &Project, lock: &Lockfile, target: &Target, registry: &Registry) -> Vec<Python> {
-    let Ok(request) = settings::request_of_target(project, lock, target, registry) else { return Vec::new() };
-    // An option of one run is given again.
-    let allowed = allowed_pythons(registry, &request.without_options());
-    allowed.into_iter().rev().filter(|python| python.minor != target.python.minor).collect()
+/// The Python series that the request allows besides the locked one, newest first, with the options that are given again.
+fn other_locks(project: &Project, lock: &Lockfile, target: &Target, registry: &Registry) -> OtherLocks {
+    let before = lockfile::read_request(&lock.request).unwrap_or_default();
+    let (_, options) = Request::default().keeping_options_of(&Request { python: None, ..before });
+    let options = options.iter().map(|option| format!(" {option}")).collect();
+    let Ok(request) = settings::request_of_target(project, lock, target, registry) else {
+        return OtherLocks { pythons: Vec::new(), options };
+    };
+    let allowed = allowed_pythons(registry, &request.without_options()).into_iter().rev();
+    OtherLocks { pythons: allowed.filter(|python| python.minor != target.python.minor).collect(), options }
 }
 
 /// Refuses changes that would break something, or that run code nobody allowed.

@@ -141,7 +141,7 @@ impl Owned<'_> {
             .is_some_and(|own| own.minor == wanted.python.minor);
         match (&self.args.python, self.owner) {
             (_, Owner::Pixi) => Ok(None),
-            (Some(named), _) => place::named_python(named, wanted).map(|found| Some(found.path)),
+            (Some(named), _) => place::named_python(named, wanted, self.others).map(|found| Some(found.path)),
             (None, _) if has => Ok(None),
             (None, _) => place::any_python(wanted, self.others).map(|found| Some(found.path)),
         }

@@ -252,7 +252,7 @@ fn to_make(
     replaces: bool,
 ) -> Result<Found, CliError> {
     let made_with = match &args.python {
-        Some(named) => named_python(named, target.wanted_python())?,
+        Some(named) => named_python(named, target.wanted_python(), others)?,
         None => any_python(target.wanted_python(), others)?,
     };
     let make = Some(Interpreter { python: made_with.path.clone(), replaces });
@@ -278,7 +278,11 @@ pub(super) fn any_python(wanted: WantedPython, others: Others<'_>) -> Result<Fou
 ///
 /// # Errors
 /// When it is none, or not the wanted one.
-pub(super) fn named_python(named: &Path, wanted: WantedPython) -> Result<FoundPython, CliError> {
+pub(super) fn named_python(
+    named: &Path,
+    wanted: WantedPython,
+    others: Others<'_>,
+) -> Result<FoundPython, CliError> {
     let shown = named.display();
     let found = pythons::who(named).ok_or_else(|| {
         CliError::new(Failure::Installer, format!("`{shown}` is not a Python that runs here"))
@@ -290,14 +294,23 @@ pub(super) fn named_python(named: &Path, wanted: WantedPython) -> Result<FoundPy
             format!("`{shown}` is Python {}, and {wanted} is locked", found.version),
         )
         .hint(format!(
-            "name a Python {wanted}, or lock for this one: `envlock resolve --python 3.{}`",
-            found.version.minor
+            "name a Python {wanted}, or lock for this one: `envlock resolve --python 3.{}{}`",
+            found.version.minor,
+            others().options
         ))),
     }
 }
 
-/// The Python series that could be locked instead, newest first.
-pub(super) type Others<'o> = &'o dyn Fn() -> Vec<Python>;
+/// What could be locked instead.
+pub(super) struct OtherLocks {
+    /// The Python series, newest first.
+    pub pythons: Vec<Python>,
+    /// The options of the lock that another run would drop: ` --only-index pypi`.
+    pub options: String,
+}
+
+/// Finds out what could be locked instead.
+pub(super) type Others<'o> = &'o dyn Fn() -> OtherLocks;
 
 fn no_python(wanted: WantedPython, others: Others<'_>) -> CliError {
     let series = wanted.python;
@@ -316,15 +329,18 @@ fn no_python(wanted: WantedPython, others: Others<'_>) -> CliError {
 }
 
 /// The command that locks for the first of these that is here.
-fn another_python(others: &[Python]) -> String {
+fn another_python(others: &OtherLocks) -> String {
     let here = |places: &Places<'_>| {
         let mut wanted =
-            others.iter().map(|python| WantedPython { python: *python, patches: Patches::default() });
+            others.pythons.iter().map(|python| WantedPython { python: *python, patches: Patches::default() });
         wanted.find_map(|wanted| pythons::python(places, wanted))
     };
     match with_places(here) {
-        Some(found) => format!("the one that is here: `envlock resolve --python 3.{}`", found.version.minor),
-        None => "another one: `envlock resolve --python VERSION`".to_owned(),
+        Some(found) => format!(
+            "the one that is here: `envlock resolve --python 3.{}{}`",
+            found.version.minor, others.options
+        ),
+        None => format!("another one: `envlock resolve --python VERSION{}`", others.options),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs the installer.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -105,7 +106,12 @@ impl Work<'_> {
             .env("UV_NO_CONFIG", "1");
         command.env("PIP_NO_INPUT", "1");
         if let Some(certificates) = settings::certificates().first() {
-            command.env("PIP_CERT", certificates);
+            command.env("PIP_CERT", certificates).env("SSL_CERT_FILE", certificates);
+        } else if SYSTEM_CERTIFICATES.iter().any(|path| Path::new(path).is_file()) {
+            // uv trusts those that it brings, unless it is told to trust the system's, as envlock and pip do.
+            for name in UV_TRUSTS_SYSTEM.iter().filter(|name| std::env::var_os(name).is_none()) {
+                command.env(name, "1");
+            }
         }
         if let Some(pypi) = &self.addresses.1 {
             // In variables, because other users can read a command line, and the URL may have a login.
@@ -117,6 +123,13 @@ impl Work<'_> {
         run(command, step, self.installer.name(), printer)
     }
 }
+
+/// Where systems keep the certificates that they trust: Debian, Fedora, Alpine and macOS.
+const SYSTEM_CERTIFICATES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// uv's variables for these, the newer one first.
+const UV_TRUSTS_SYSTEM: [&str; 2] = ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS"];
 
 /// A command that asks nothing and whose output is progress.
 pub(super) fn command(words: &[String]) -> Command {

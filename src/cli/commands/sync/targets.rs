@@ -106,4 +106,5 @@ fn of_environment<'l>(lock: &'l Lockfile, args: &SyncArgs, project: &Project) ->
     let environment = place::chosen(args, project, is_of_conda).ok()?;
     let installed = inspect::read(&inspect::ThisMachine, &environment.prefix, inspect::Depth::Sizes).ok()?;
     verify::installed_target(lock, &installed, false)
+        .filter(|target| verify::has_packages_of(target, &installed))
 }

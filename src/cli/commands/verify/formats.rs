@@ -14,10 +14,13 @@ use crate::cli::printer::Printer;
 use crate::cli::{exit, files};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
-use crate::verify::{Area, Verdict};
+use crate::verify::{Area, Verdict, in_order};
 
 /// Longer messages are truncated.
 const MAX_MESSAGE: usize = 1_000;
+
+/// Maximum number of findings that one annotation names.
+const MAX_TOGETHER: usize = 10;
 
 /// The message and the fix, as one line of text.
 fn with_fix(f: &Finding) -> String {
@@ -36,19 +39,47 @@ pub(super) fn github(areas: &[Area], file: impl Fn(&Finding) -> Option<String>) 
         let code = Code::MissingPackage.as_str();
         let _ = writeln!(out, "::error title=envlock {code}::{}", clean(sentence, MAX_MESSAGE));
     }
-    let findings = areas.iter().flat_map(|area| &area.findings);
-    for f in findings.filter(|f| folded.is_none() || !is_folded(f)) {
+    // Those of one kind that one command repairs are one annotation.
+    let mut groups: Vec<Vec<&Finding>> = Vec::new();
+    for f in in_order(areas).filter(|f| folded.is_none() || !is_folded(f)) {
+        let is_like = |group: &&mut Vec<&Finding>| {
+            (group[0].code, group[0].severity, &group[0].fix) == (f.code, f.severity, &f.fix)
+                && f.fix.is_some()
+        };
+        match groups.iter_mut().find(is_like) {
+            Some(group) => group.push(f),
+            None => groups.push(vec![f]),
+        }
+    }
+    for group in groups {
+        let f = group[0];
         let level = match f.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
             Severity::Info => "notice",
         };
-        let message = with_fix(f).replace('%', "%25");
+        let message = together(&group).replace('%', "%25");
         let place = file(f).map(|file| format!("file={},", property(&file)));
         let place = place.unwrap_or_default();
         let _ = writeln!(out, "::{level} {place}title=envlock {}::{message}", f.code.as_str());
     }
     out
+}
+
+/// Findings with one fix, as one line of text.
+fn together(group: &[&Finding]) -> String {
+    let [first, others @ ..] = group else { return String::new() };
+    if others.is_empty() {
+        return with_fix(first);
+    }
+    let shown: Vec<&str> =
+        group.iter().take(MAX_TOGETHER).map(|f| f.message.lines().next().unwrap_or_default()).collect();
+    let more = match group.len().saturating_sub(MAX_TOGETHER) {
+        0 => String::new(),
+        n => format!("; and {n} more"),
+    };
+    let fix = first.fix.as_ref().map(|fix| format!(". Fix: {fix}")).unwrap_or_default();
+    clean(&format!("{}{more}{fix}", shown.join("; ")), MAX_MESSAGE)
 }
 
 /// A value of a workflow command's property.

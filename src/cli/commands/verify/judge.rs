@@ -143,7 +143,9 @@ pub(in crate::cli::commands) fn judge(
     let mut installed = read.map_or_else(of_tree, Ok).map_err(|error| match &error {
         inspect::PrefixError::NoFolder(_) if place.is_here() && !question.prefix.exists() => {
             let prefix = shell_word(&question.prefix.display().to_string());
-            CliError::input(error.to_string()).hint(format!("`envlock sync --prefix {prefix}` makes it"))
+            let options = question.options();
+            CliError::input(error.to_string())
+                .hint(format!("`envlock sync --prefix {prefix}{options}` makes it"))
         }
         _ => CliError::input(error.to_string()),
     })?;
@@ -282,6 +284,7 @@ pub(in crate::cli::commands) fn judge(
     if uses_cuda(target, &installed) {
         verify::add_notes(&mut areas, &machine);
     }
+    verify::what_follows(&mut areas);
     areas.sort_by(|a, b| a.kind.cmp(&b.kind));
     let against = against(lock, target);
     let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());

@@ -12,6 +12,7 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
 use crate::verify::Area;
+use crate::verify::in_order;
 
 /// The result of `verify` and how to print it.
 pub(super) struct Report<'r> {
@@ -45,7 +46,7 @@ pub(super) fn is_folded(found: &Finding) -> bool {
 
 impl Report<'_> {
     fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.judged.areas.iter().flat_map(|a| &a.findings)
+        in_order(&self.judged.areas)
     }
 
     fn has_framework(&self) -> bool {

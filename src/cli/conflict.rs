@@ -56,7 +56,7 @@ pub(super) fn refuse<'m>(
     }
     if !conflict.resolves_all.is_empty() {
         printer.hint("apply one of the last changes: each removes every cause");
-    } else if !conflict.also.is_empty() {
+    } else if !conflict.also.is_empty() && !conflict.would_work_if.is_empty() {
         printer.hint("apply one of the first changes and run the command again: it names what is left");
     } else if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
@@ -130,7 +130,8 @@ pub(super) fn causes(conflict: &Conflict, request: &Request, asked: Level, print
             is_asked || !conflict.reasons.iter().any(|told| told.text == reason.text)
         };
         let more: Vec<Reason> = other.reasons.iter().filter(is_new).cloned().collect();
-        reasons(printer, if more.is_empty() { &other.reasons } else { &more });
+        let is_fact = |reason: &Reason| !matches!(reason.kind, ReasonKind::Asked { .. });
+        reasons(printer, if more.iter().any(is_fact) { &more } else { &other.reasons });
         ways_out(printer, &other.would_work_if, conflict.into(), heading);
     }
     if !conflict.resolves_all.is_empty() {

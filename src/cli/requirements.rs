@@ -76,6 +76,19 @@ fn is_plain(part: Component<'_>) -> bool {
     matches!(part, Component::Normal(_))
 }
 
+/// Where the request of a project is stated: `pyproject.toml`, `requirements.txt`; `the request` if it is on the command line.
+pub(super) fn stated_in(project: &Project) -> String {
+    let of_files = match project.is_all_read {
+        true => names_in(&project.folder, &project.reads),
+        false => None,
+    };
+    match (of_files, &project.manifest) {
+        (Some(names), _) => names,
+        (None, Some(_)) if project.reads.is_empty() => project.manifest_name().to_owned(),
+        (None, _) => "the request".to_owned(),
+    }
+}
+
 /// The names of files in a folder, for the first line of a lock; `None` if one is elsewhere.
 pub(super) fn names_in(folder: &Path, files: &[PathBuf]) -> Option<String> {
     let folder = std::path::absolute(folder).ok()?;

@@ -9,7 +9,6 @@ use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
 use super::only;
-use super::requirements;
 use super::uv_tables;
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
@@ -80,19 +79,6 @@ impl Project {
     /// The name of its manifest; that of a new one if it has none.
     pub fn manifest_name(&self) -> &'static str {
         files::manifest_in(&self.folder).unwrap_or(files::MANIFEST)
-    }
-
-    /// Where the request is stated: `pyproject.toml`, `requirements.txt`; `the request` if it is only on the command line.
-    pub fn stated_in(&self) -> String {
-        let of_files = match self.is_all_read {
-            true => requirements::names_in(&self.folder, &self.reads),
-            false => None,
-        };
-        match (of_files, &self.manifest) {
-            (Some(names), _) => names,
-            (None, Some(_)) if self.reads.is_empty() => self.manifest_name().to_owned(),
-            (None, _) => "the request".to_owned(),
-        }
     }
 
     /// The normalized name of the package that the project itself is, if its pyproject.toml describes one.

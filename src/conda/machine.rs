@@ -11,6 +11,11 @@ const OPEN: &str = "999";
 /// The same of glibc: packages exclude a glibc 3 that does not exist.
 const OPEN_GLIBC: &str = "2.999";
 
+/// Whether a version stands for what is not known.
+pub(super) fn is_open(version: &str) -> bool {
+    [OPEN, OPEN_GLIBC].contains(&version)
+}
+
 /// One virtual package: name, version, build string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VirtualPackage {

@@ -12,5 +12,7 @@ mod stack;
 pub use explain::{Asked, Explained, explain};
 pub use machine::{VirtualPackage, opened, virtual_packages};
 pub use repodata::{InvalidRepodata, Repodata};
-pub use solve::{CondaError, InvalidSpec, Question, Records, Solved, Unmet, channel_of_spec, parse, unmet};
+pub use solve::{
+    CondaError, InvalidSpec, Question, Records, Solved, Unmet, channel_of_spec, parse, parse_request, unmet,
+};
 pub use stack::{Stack, StackChoice, is_of_variant, spec as stack_spec};

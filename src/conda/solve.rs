@@ -198,10 +198,28 @@ impl Records {
 /// When conda would not read it.
 pub fn parse(text: &str) -> Result<MatchSpec, InvalidSpec> {
     let invalid = |why: String| InvalidSpec { text: clean(text, 80), why: clean(&why, 120) };
-    if !crate::model::text::is_line(text) || text.len() > 500 {
+    if !crate::model::text::is_line(text) {
         return Err(invalid("it is not one line of text".to_owned()));
     }
+    if text.len() > 500 {
+        return Err(invalid("it is longer than 500 bytes".to_owned()));
+    }
     MatchSpec::from_str(text, ParseMatchSpecOptions::lenient()).map_err(|error| invalid(error.to_string()))
+}
+
+/// Reads a match spec of a request: of one package by name, from wherever the channels have it.
+///
+/// # Errors
+/// When conda would not read it, or it names a file or a platform folder.
+pub fn parse_request(text: &str) -> Result<MatchSpec, InvalidSpec> {
+    let parsed = parse(text)?;
+    let why = match (&parsed.url, &parsed.subdir, &parsed.name) {
+        (Some(_), ..) => "it is an address: packages come from `channels`, by name",
+        (_, Some(_), _) => "it names a platform folder: a target's platform says which is used",
+        (.., PackageNameMatcher::Exact(_)) => return Ok(parsed),
+        _ => "it names no package",
+    };
+    Err(InvalidSpec { text: clean(text, 80), why: why.to_owned() })
 }
 
 /// A requirement of a package that the others do not meet, as they are.

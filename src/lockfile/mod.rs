@@ -61,7 +61,7 @@ pub use hashes::{HashDifference, compare_hashes, pages_of_files};
 pub use installed::{Difference, PREINSTALLED_PACKAGES, differences, same_version};
 pub use needs::{Because, MACHINE_PARTS, MachineNeed, NeedKind, machine_need};
 pub use parse::parse;
-pub use render::{has_conda_packages, render, same_answer, stated_in};
+pub use render::{has_conda_packages, render, same_answer, stated_in, with_stated_in};
 pub use request::{names_targets, read_request, request_lines};
 pub use satisfies::{Stale, stale};
 

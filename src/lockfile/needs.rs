@@ -204,6 +204,7 @@ impl Asked<'_> {
             };
             out.push(self.sourced(NeedKind::RequiredBy, text, source));
         }
+        out.extend(self.of_virtual("__cuda"));
         let mut by_need: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
         let mut ends: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
         for row in &self.target.envelope.coverage {
@@ -233,7 +234,10 @@ impl Asked<'_> {
                 Some(_) => ": machine code and PTX run",
                 None => "",
             };
-            out.push(plain(NeedKind::Machine, format!("driver {version} [{}]{mode}", driver.found_by)));
+            // A table of the manifest has brackets of its own.
+            let found_by = driver.found_by.to_string();
+            let found_by = found_by.trim_start_matches('[').trim_end_matches(']');
+            out.push(plain(NeedKind::Machine, format!("driver {version} [{found_by}]{mode}")));
         }
         Some((format!("driver >= {lowest}"), out))
     }
@@ -287,7 +291,8 @@ impl Asked<'_> {
 
     fn cuda(&self) -> Told {
         if self.users.is_empty() {
-            return None;
+            let records = self.of_virtual("__cuda");
+            return (!records.is_empty()).then(|| ("a driver for CUDA".to_owned(), records));
         }
         let mut versions: Vec<String> = self.users.iter().map(|user| cuda_short(&user.cuda)).collect();
         versions.dedup();
@@ -374,6 +379,16 @@ impl Asked<'_> {
         let (needs, mut out) = self.library("cuDNN", "nvidia-cudnn-cu", &CUDNN, built_with)?;
         out.extend(self.cudnn_floor());
         Some((needs, out))
+    }
+
+    /// What conda's packages require of the machine, under a virtual package's name.
+    fn of_virtual(&self, name: &str) -> Vec<Because> {
+        let told = |package: &CondaPackage| {
+            let mut specs = package.depends.iter().chain(&package.constrains);
+            let spec = specs.find(|spec| name_of_spec(spec) == name && spec.as_str() != name)?;
+            Some(plain(NeedKind::RequiredBy, format!("{} {} requires {spec}", package.name, package.version)))
+        };
+        self.target.conda.iter().filter_map(told).take(NAMED).collect()
     }
 
     /// The locked package of conda with a name.
@@ -472,7 +487,7 @@ fn with_floor(packages: &[CondaPackage], floor: &DottedVersion) -> Vec<String> {
         name_of_spec(spec) == "__glibc" && spec.split([' ', ',']).any(|bound| bound == floor)
     };
     let of = |package: &CondaPackage| {
-        let spec = package.depends.iter().find(states)?;
+        let spec = package.depends.iter().chain(&package.constrains).find(states)?;
         Some(format!("{} {} requires {spec}", package.name, package.version))
     };
     packages.iter().filter_map(of).collect()

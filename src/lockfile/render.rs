@@ -81,6 +81,16 @@ pub fn stated_in(text: &str) -> Option<&str> {
     text.lines().next()?.strip_prefix(super::MARK)?.strip_prefix(". Change ")?.strip_suffix(" and run")
 }
 
+/// The text of a lock with another name of what it is changed by.
+pub fn with_stated_in(text: &str, name: &str) -> String {
+    match stated_in(text) {
+        Some(old) => {
+            text.replacen(&format!(". Change {old} and run"), &format!(". Change {name} and run"), 1)
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// Whether two locks have the same content apart from the texts of reasons and sources: older versions of envlock
 /// wrote sentences instead of codes.
 pub fn same_answer(a: &Lockfile, b: &Lockfile) -> bool {

@@ -337,7 +337,7 @@ fn conflicts_of_the_halves_name_who_is_at_fault() {
             "\"cuda-version\"",
             &["--gpu", "A100", "--driver", "450.80.02"],
             &[
-                "cuda-version 12.9 needs `__cuda >=12`, and driver 450.80.02 supports CUDA 11.0",
+                "cuda-version 12.9 admits only `__cuda >=12`, and driver 450.80.02 supports CUDA 11.0",
                 "driver >= 525",
             ],
         ),
@@ -419,6 +419,11 @@ fn tables_that_are_refused() {
         ),
         ("dependencies = [\"numpy[version=\"]", "is not a match spec of conda"),
         ("packages = []", "unknown field `packages`"),
+        (
+            "dependencies = [\"https://host.example/x-1-0.conda\"]",
+            "it is an address: packages come from `channels`",
+        ),
+        ("dependencies = [\"numpy[subdir=noarch]\"]", "it names a platform folder"),
     ];
     for (text, expected) in table {
         world.context.write("envlock.toml", &format!("[project]\nname = \"x\"\n[conda]\n{text}\n"));
@@ -737,6 +742,38 @@ fn both_halves_are_installed_and_verified() {
     std::fs::remove_file(site.join("alpha.py")).unwrap();
     let run = verify(1);
     assert!(run.flat().contains(&again) && !run.flat().contains("pip install"), "{}", run.shown());
+}
+
+/// What the request says of a package that conda installs is not dropped, and a question about it is not answered for PyPI's.
+#[test]
+fn what_conda_installs_is_condas() {
+    let world = world();
+    let context = &world.context;
+    context.write("own/pyproject.toml", "[project]\nname = \"numpy\"\nversion = \"9.0\"\n");
+    let run = world.resolve("\"numpy @ ./own\"", "\"numpy\"", &[]).expect(2);
+    assert!(
+        run.flat().contains("is asked for, and conda installs numpy 2.4.6 of conda-forge"),
+        "{}",
+        run.shown()
+    );
+    world.resolve("\"frame\"", "\"numpy\"", &[]).expect(0);
+    for question in ["numpy==1.26.4", "numpy>9", "python-abi==3.13"] {
+        let run = context.run(&["why", "--not", question]);
+        assert!(!run.stdout.contains("is impossible"), "{}", run.shown());
+    }
+    let run = context.run(&["why", "--not", "numpy==1.26.4"]).expect(1);
+    assert!(run.flat().contains("conda installs `numpy`: 2.4.6"), "{}", run.shown());
+    // What an override or a constraint says: the first is about PyPI's half.
+    let text = "[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n[conda]\ndependencies = [\"numpy\"]\n";
+    context.write("envlock.toml", &format!("{text}[resolve]\noverrides = [\"numpy<1\"]\n"));
+    let machine = ["--gpu", "none", "--glibc", "2.35", "--force"];
+    context.run(&[&["resolve"], &machine[..]].concat()).expect(0);
+    let constrained = text.replace("[conda]", "constraints = [\"numpy<1\"]\n[conda]");
+    context.write("envlock.toml", &constrained);
+    let run = context.run(&[&["resolve"], &machine[..]].concat()).expect(1);
+    for expected in ["you constrain numpy<1", "without the constraint numpy<1"] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
 }
 
 /// A channel whose records are written here: name, version and dependencies. Nothing of it is installed.

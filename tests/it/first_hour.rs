@@ -106,10 +106,9 @@ fn checks_say_what_they_compare() {
         |more: &[&str], code: i32| context.run(&[&["resolve", "--locked"], more].concat()).expect(code);
     let run = locked(&["-r", "requirements.txt"], 0);
     assert!(run.flat().contains("the lock is current for requirements.txt"), "{}", run.shown());
-    assert!(locked(&[], 0).flat().contains("for its own request: no manifest is here"));
-    let itself = "compared with its own request alone; `-r requirements.txt` compares it with that file";
-    assert!(locked(&["--format", "github"], 0).stdout.contains(itself));
-    assert!(locked(&["--format", "junit"], 0).stdout.contains("its own request alone"));
+    // The lock names the file that it was made from.
+    assert!(context.read("envlock.lock").contains("Change requirements.txt and run"));
+    assert!(locked(&[], 0).flat().contains("the lock is current for requirements.txt"));
     for format in ["github", "pre-commit"] {
         let exported = context.run(&["export", format]).expect(0).stdout;
         assert!(exported.contains("resolve --locked -r requirements.txt"), "{exported}");
@@ -125,6 +124,23 @@ fn checks_say_what_they_compare() {
         let run = locked(option, 2);
         assert!(run.flat().contains("it checks the lock for its own machines"), "{}", run.shown());
     }
+    assert!(locked(&[], 1).flat().contains("make it current with `envlock resolve -r requirements.txt`"));
+    let run = context.run(&["why", "six"]).expect(0);
+    assert!(run.flat().contains("the lock is stale: the request has `package idna`"), "{}", run.shown());
+    context.run(&["resolve"]).expect(0);
+    assert!(context.read("envlock.lock").contains("package idna"));
+    // One that was made from the command line is compared with itself.
+    context.run(&[&["resolve", "six", "--force"], &base[..]].concat()).expect(0);
+    assert!(locked(&[], 0).flat().contains("for its own request: no manifest is here"));
+    let itself = "compared with its own request alone; `-r requirements.txt` compares it with that file";
+    assert!(locked(&["--format", "github"], 0).stdout.contains(itself));
+    assert!(locked(&["--format", "junit"], 0).stdout.contains("its own request alone"));
+    // A name that leads elsewhere is no such file.
+    let lock = context.read("envlock.lock");
+    let outside = lock.replacen("Change the request and run", "Change ../requirements.txt and run", 1);
+    context.write("../requirements.txt", "idna\n");
+    context.write("envlock.lock", &outside);
+    assert!(locked(&[], 0).flat().contains("for its own request"));
     // A file that was exported is compared, and the command that writes it anew is named.
     let manifest = "[project]\nname = \"x\"\ndependencies = [\"six\"]\n[target.a]\ngpus = [\"none\"]\npython = \"3.12\"\n[target.b]\ngpus = [\"none\"]\npython = \"3.11\"\n";
     context.write("envlock.toml", manifest);
@@ -300,6 +316,18 @@ fn several_requirements_files() {
     let workflow = context.run(&["export", "github"]).expect(0).stdout;
     assert!(workflow.contains("resolve --locked -r requirements-dev.txt"), "{workflow}");
     context.write("requirements-dev.txt", "inference\n");
+    // A check that fails is better than one that cannot.
+    let run = context.run(&["export", "github"]).expect(0);
+    assert!(run.stdout.contains("resolve --locked -r requirements-dev.txt"), "{}", run.shown());
+    lock(&["requirements.txt"]);
+    let both = ["-r", "requirements.txt", "-r", "requirements-dev.txt"];
+    context.run(&[&["resolve", "--force", "--gpu", "none", "--only-index", "pypi"], &both[..]].concat());
+    // What the lock does not name is found by what it asks for.
+    let lock = context.read("envlock.lock");
+    let start = lock.find(". Change ").unwrap();
+    let end = lock.find(" and run").unwrap();
+    context.write("envlock.lock", &format!("{}. Change the request{}", &lock[..start], &lock[end..]));
+    context.write("requirements.txt", "inference\n");
     let run = context.run(&["export", "github"]).expect(0);
     assert!(
         !run.stdout.contains(" -r ")

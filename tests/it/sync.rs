@@ -328,7 +328,7 @@ fn what_cannot_be_used_is_refused_before_anything_changes() {
     assert!(run.flat().contains("uv python install 3.15"), "{}", run.shown());
     // Another Python is no way out where the manifest allows none.
     assert!(
-        run.flat().contains("or lock for another one: `envlock resolve --python VERSION`"),
+        run.flat().contains("or lock for another one: `envlock resolve --python VERSION --only-index pypi`"),
         "{}",
         run.shown()
     );
@@ -336,7 +336,10 @@ fn what_cannot_be_used_is_refused_before_anything_changes() {
     let options = ["resolve", "--gpu", "none", "--only-index", "pypi", "--python", "3.15"];
     env.context.run(&options).expect(0);
     let run = refused(&[], "the lock is for Python 3.15, which was not found here");
-    let other = format!("or lock for the one that is here: `envlock resolve --python {}`", env.series);
+    let other = format!(
+        "or lock for the one that is here: `envlock resolve --python {} --only-index pypi`",
+        env.series
+    );
     assert!(run.flat().contains(&other), "{}", run.shown());
     env.context.write("envlock.toml", "[project]\npython = \"==3.15.*\"\ndependencies = [\"beta\"]\n");
     let here = env.context.dir.path().join(format!("bin/python{}", env.series));

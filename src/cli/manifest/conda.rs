@@ -134,7 +134,7 @@ fn ask_for(package: OfFramework, request: &mut Request, source: &Source<'_>) -> 
 /// Whether conda reads a match spec, and its channel is one of the request.
 #[cfg(feature = "conda")]
 fn check(text: &str, channels: &[String]) -> Result<(), String> {
-    crate::conda::parse(text).map_err(|error| error.to_string())?;
+    crate::conda::parse_request(text).map_err(|error| error.to_string())?;
     match crate::conda::channel_of_spec(text) {
         Some(channel) if !channels.contains(&channel) => Err(format!(
             "`{}` names the channel `{}`, which is not one of `channels`",

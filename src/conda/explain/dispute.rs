@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Explainer, chain};
+use super::{Explainer, virtual_package};
 use crate::conda::solve::{CondaError, Question, Solved};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 24;
 /// Maximum number of series of a package of which each is tried.
 const MAX_SERIES: usize = 30;
 /// How deep the requirements of a package that cannot be installed are followed.
-const MAX_DEPTH: usize = 3;
+const MAX_DEPTH: usize = 24;
 
 /// One part of a core, and an answer for it alone.
 struct Part {
@@ -28,6 +28,8 @@ struct Part {
 
 /// What a part requires of one package.
 struct Need {
+    /// As it is written.
+    spec: String,
     /// The files of the records that it admits.
     admits: BTreeSet<String>,
     /// How it comes about, one requirement after the other; empty if it is one of the part's own specs.
@@ -79,26 +81,68 @@ impl Explainer<'_> {
         let releases = self.records.of(&name_of_spec(spec).to_lowercase());
         let releases: Vec<CondaPackage> = releases.into_iter().filter(is_open).collect();
         let Some(newest) = releases.last() else { return Ok(Vec::new()) };
+        let versions: BTreeSet<&str> = releases.iter().map(|release| release.version.as_str()).collect();
+        let which = if versions.len() > 1 { ", the newest," } else { "" };
+        let told = |verb: &str, need: &str| {
+            let text = format!("{}{which} {verb} {}", self.shown(newest, need), clean(need, 60));
+            self.fact(text, name_of_spec(need))
+        };
+        for (verb, need) in requirements(newest) {
+            if let Some((has, party)) = virtual_package::fault(self, need) {
+                let mut reason = told(verb, need);
+                reason.text.push_str(&format!(", and {has}"));
+                reason.parties.push(party);
+                return Ok(vec![reason]);
+            }
+        }
         let needs = newest.depends.iter().filter(|need| !name_of_spec(need).starts_with("__"));
-        let question = Question { specs: needs.cloned().collect(), ..self.question.clone() };
-        let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
+        let mut question = Question { specs: needs.cloned().collect(), ..self.question.clone() };
         let all: Vec<usize> = (0..question.specs.len()).collect();
+        let mut out = Vec::new();
+        let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
         if own.solve(own.specs(&all), &question.machine)?.is_some() {
-            // Its requirements hold together, and it does not hold with them: by what it constrains.
+            // Its requirements hold together, and it does not hold with them: by what it admits.
+            out.extend(newest.constrains.iter().map(|need| told("admits only", need)));
+            question.bounds.extend(newest.constrains.clone());
+            let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
+            if own.solve(own.specs(&all), &question.machine)?.is_some() {
+                return self.refused_by_its_own(newest, told);
+            }
+        }
+        let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
+        let core = own.core()?;
+        let found = own.facts(&core)?;
+        let is_of_one =
+            core.iter().map(|i| name_of_spec(&question.specs[*i])).collect::<BTreeSet<_>>().len() == 1;
+        if found.is_empty() && out.is_empty() && !(is_of_one && core.len() > 1) {
             return Ok(Vec::new());
         }
-        let core = own.core()?;
-        let which = match releases.iter().all(|release| release.version == newest.version) {
-            true => "",
-            false => ", the newest,",
-        };
-        let mut out = own.facts(&core)?;
-        for i in &core {
-            let need = &question.specs[*i];
-            let text = format!("{} {}{which} needs {}", newest.name, newest.version, clean(need, 60));
-            out.push(self.fact(text, name_of_spec(need)));
-        }
+        out.splice(0..0, found);
+        out.extend(core.iter().map(|i| told("needs", &question.specs[*i])));
         Ok(out)
+    }
+
+    /// What a package needs that does not admit the package itself.
+    fn refused_by_its_own(
+        &self,
+        package: &CondaPackage,
+        told: impl Fn(&str, &str) -> Reason,
+    ) -> Result<Vec<Reason>, CondaError> {
+        let needs = package.depends.iter().filter(|need| !name_of_spec(need).starts_with("__"));
+        for need in needs {
+            let specs = vec![need.clone()];
+            let Some(answer) = self.solve(specs.clone(), &self.question.machine)? else { continue };
+            let part = Part { specs, answer };
+            for refusing in self.needs(&part, &package.name)? {
+                if !refusing.admits.contains(&package.file)
+                    && self.cannot_have_without(&part, &package.name, &refusing.admits)?
+                {
+                    let text = refusing.steps.join(", ");
+                    return Ok(vec![self.fact(text, &package.name), told("needs", need)]);
+                }
+            }
+        }
+        Ok(Vec::new())
     }
 
     fn part(&self, which: &[usize]) -> Result<Option<Part>, CondaError> {
@@ -110,13 +154,24 @@ impl Explainer<'_> {
     /// Two requirements of a package that no record meets both of, if each part has no answer without its own.
     fn by_requirements(&self, name: &str, parts: [&Part; 2]) -> Result<Option<Vec<Reason>>, CondaError> {
         let [ours, theirs] = [self.needs(parts[0], name)?, self.needs(parts[1], name)?];
+        // Who only admits some releases of a package need not have it.
+        let all: BTreeSet<String> = self.records.of(name).into_iter().map(|record| record.file).collect();
+        if !self.cannot_without(parts[0], &all)? && !self.cannot_without(parts[1], &all)? {
+            return Ok(None);
+        }
         for own in &ours {
             for other in theirs.iter().filter(|other| other.admits.is_disjoint(&own.admits)) {
-                if self.cannot_without(parts[0], &own.admits)?
-                    && self.cannot_without(parts[1], &other.admits)?
+                if self.cannot_have_without(parts[0], name, &own.admits)?
+                    && self.cannot_have_without(parts[1], name, &other.admits)?
                 {
-                    let told = [own, other].into_iter().filter(|need| !need.steps.is_empty());
-                    return Ok(Some(told.map(|need| self.fact(need.steps.join(", "), name)).collect()));
+                    let mut told = Vec::new();
+                    for need in [own, other].into_iter().filter(|need| !need.steps.is_empty()) {
+                        told.push(self.fact(need.steps.join(", "), name));
+                        // No release at all meets it.
+                        let absent = need.admits.is_empty().then(|| self.absent(&need.spec)).transpose()?;
+                        told.extend(absent.flatten());
+                    }
+                    return Ok(Some(told));
                 }
             }
         }
@@ -130,25 +185,41 @@ impl Explainer<'_> {
         };
         let mut out = Vec::new();
         for spec in part.specs.iter().filter(|spec| name_of_spec(spec) == name) {
-            out.push(Need { admits: admits(spec)?, steps: Vec::new() });
+            out.push(Need { spec: spec.clone(), admits: admits(spec)?, steps: Vec::new() });
         }
         for package in &part.answer {
             // What is asked for by name comes about by itself.
             let is_asked = part.specs.iter().any(|spec| name_of_spec(spec) == package.name);
-            let way = |spec: &String| chain(name_of_spec(spec), &package.name, &part.answer);
+            let way = |spec: &String| self.chain(name_of_spec(spec), &package.name, &part.answer);
             let ways = part.specs.iter().filter(|_| !is_asked).filter_map(way);
             let before = ways.min_by_key(Vec::len).unwrap_or_default();
             for (verb, specs) in [("needs", &package.depends), ("admits only", &package.constrains)] {
                 for spec in specs.iter().filter(|spec| name_of_spec(spec) == name) {
-                    let own = format!("{} {} {verb} {}", package.name, package.version, clean(spec, 60));
+                    let own = format!(
+                        "{} {verb} {}{}",
+                        self.shown(package, spec),
+                        clean(spec, 60),
+                        self.no_other_build(package, spec)
+                    );
                     let steps: Vec<String> = before.iter().cloned().chain([own]).collect();
-                    out.push(Need { admits: admits(spec)?, steps });
+                    out.push(Need { spec: spec.clone(), admits: admits(spec)?, steps });
                 }
             }
         }
         // The shortest explanation first.
         out.sort_by_key(|need| need.steps.len());
         Ok(out)
+    }
+
+    /// Whether a part that has a package has no answer without some files of it.
+    fn cannot_have_without(
+        &self,
+        part: &Part,
+        name: &str,
+        files: &BTreeSet<String>,
+    ) -> Result<bool, CondaError> {
+        let specs = part.specs.iter().cloned().chain([name.to_owned()]).collect();
+        self.cannot_without(&Part { specs, answer: Vec::new() }, files)
     }
 
     /// Whether a part has no answer without some files.
@@ -211,13 +282,30 @@ impl Explainer<'_> {
     }
 }
 
-/// The packages that both parts install, in unlike releases or builds.
+/// The packages that both parts have to do with: install in unlike releases or builds, or one installs and the other bounds.
 fn disputable(one: &Part, other: &Part) -> Vec<String> {
-    let theirs: BTreeMap<&str, &str> =
-        other.answer.iter().map(|package| (package.name.as_str(), package.file.as_str())).collect();
-    let is_unlike = |own: &&CondaPackage| theirs.get(own.name.as_str()).is_some_and(|file| *file != own.file);
-    let names = one.answer.iter().filter(is_unlike).map(|own| own.name.clone());
-    names.take(MAX_NAMES).collect()
+    let files = |part: &Part| -> BTreeMap<String, String> {
+        part.answer.iter().map(|package| (package.name.clone(), package.file.clone())).collect()
+    };
+    let (ours, theirs) = (files(one), files(other));
+    let bounds = |part: &Part, name: &str| {
+        let mut constrains = part.answer.iter().flat_map(|package| &package.constrains);
+        constrains.any(|spec| name_of_spec(spec) == name)
+    };
+    let is_unlike = |name: &&String| match (ours.get(*name), theirs.get(*name)) {
+        (Some(own), Some(other)) => own != other,
+        (Some(_), None) => bounds(other, name),
+        (None, Some(_)) => bounds(one, name),
+        (None, None) => false,
+    };
+    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    names.into_iter().filter(is_unlike).take(MAX_NAMES).cloned().collect()
+}
+
+/// What a package requires and what it admits, with the verb.
+fn requirements(package: &CondaPackage) -> impl Iterator<Item = (&'static str, &String)> {
+    let needs = package.depends.iter().map(|spec| ("needs", spec));
+    needs.chain(package.constrains.iter().map(|spec| ("admits only", spec)))
 }
 
 /// `3.13` of `3.13.9`.

@@ -4,6 +4,7 @@
 mod dispute;
 #[cfg(test)]
 mod tests;
+mod virtual_package;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +120,14 @@ impl Explainer<'_> {
     /// contradiction.
     fn core(&self) -> Result<Vec<usize>, CondaError> {
         let mut kept: Vec<usize> = (0..self.question.specs.len()).collect();
-        for i in 0..self.question.specs.len() {
+        // What no record meets explains itself: it stays if it can.
+        let mut order = kept.clone();
+        let mut absent = Vec::new();
+        for spec in &self.question.specs {
+            absent.push(self.absent(spec)?.is_some());
+        }
+        order.sort_by_key(|i| absent[*i]);
+        for i in order {
             let fewer: Vec<usize> = kept.iter().copied().filter(|k| *k != i).collect();
             if self.solve(self.specs(&fewer), &self.question.machine)?.is_none() {
                 kept = fewer;
@@ -170,6 +178,17 @@ impl Explainer<'_> {
     /// That no channel has a package, or no release that a spec admits.
     fn absent(&self, spec: &str) -> Result<Option<Reason>, CondaError> {
         let name = name_of_spec(spec).to_lowercase();
+        if let Some((has, party)) = virtual_package::fault(self, spec) {
+            return Ok(Some(Reason {
+                kind: ReasonKind::Fact,
+                text: format!("`{}` is needed, and {has}", clean(spec, 60)),
+                parties: vec![party],
+                source: String::new(),
+            }));
+        }
+        if name.starts_with("__") {
+            return Ok(None);
+        }
         let all = self.records.of(&name);
         let channels = self.asked.channels.join(", ");
         let (Some(first), Some(last)) = (all.first(), all.last()) else {
@@ -185,8 +204,12 @@ impl Explainer<'_> {
         };
         let matching = self.records.matching(spec)?;
         if matching.is_empty() {
-            let has_builds = parse(spec)?.build.is_some();
-            let builds = if has_builds { ", in other builds" } else { "" };
+            let parsed = parse(spec)?;
+            let has_version = || {
+                let mut versions = all.iter().filter_map(|own| own.version.parse().ok());
+                parsed.version.as_ref().is_none_or(|bounds| versions.any(|own| bounds.matches(&own)))
+            };
+            let builds = if parsed.build.is_some() && has_version() { ", in other builds" } else { "" };
             return Ok(Some(Reason {
                 kind: ReasonKind::Available,
                 text: match first.version == last.version {
@@ -210,43 +233,52 @@ impl Explainer<'_> {
         Ok(None)
     }
 
-    /// What the machine does not have that every answer needs.
+    /// What the machine does not have without which there is no answer.
     fn machine(&self, core: &[usize]) -> Result<Vec<Reason>, CondaError> {
-        let mut out = Vec::new();
-        for (name, party) in [("__cuda", Party::Driver), ("__glibc", Party::Glibc)] {
+        for name in ["__cuda", "__glibc"] {
             let open = opened(&self.question.machine, name);
             let Some(answer) = self.solve(self.specs(core), &open)? else { continue };
             for package in &answer {
-                let specs = package.depends.iter().chain(&package.constrains);
-                let own = self.question.machine.iter().find(|own| own.name == name);
-                let mut unfit = specs
-                    .filter(|spec| name_of_spec(spec) == name && !own.is_some_and(|own| fits(spec, own)));
-                let Some(spec) = unfit.next() else { continue };
-                let has = match (own, &party) {
-                    (None, _) => "the machine has no NVIDIA GPU".to_owned(),
-                    (Some(own), Party::Driver) => {
-                        format!("{} supports CUDA {}", self.asked.driver, own.version)
-                    }
-                    (Some(own), _) => format!("the machine has glibc {}", own.version),
-                };
-                out.push(Reason {
+                let needs = package.depends.iter().map(|spec| ("needs", spec));
+                let admits = package.constrains.iter().map(|spec| ("admits only", spec));
+                let unfit = needs.chain(admits).filter(|(_, spec)| name_of_spec(spec) == name);
+                let mut unfit =
+                    unfit.filter_map(|(verb, spec)| Some((verb, spec, virtual_package::fault(self, spec)?)));
+                let Some((verb, spec, (has, party))) = unfit.next() else { continue };
+                let from = self.specs(core);
+                let ways =
+                    from.iter().filter_map(|from| self.chain(name_of_spec(from), &package.name, &answer));
+                let mut steps = ways.min_by_key(Vec::len).unwrap_or_default();
+                steps.push(format!("{} {verb} `{}`", self.shown(package, spec), clean(spec, 60)));
+                return Ok(vec![Reason {
                     kind: ReasonKind::Fact,
-                    text: format!(
-                        "{} {} needs `{}`, and {has}",
-                        package.name,
-                        package.version,
-                        clean(spec, 60)
-                    ),
-                    parties: vec![Party::package(package.name.as_str()), party.clone()],
+                    text: format!("{}{}, and {has}", steps.join(", "), self.no_other_build(package, spec)),
+                    parties: vec![Party::package(package.name.as_str()), party],
                     source: OF_CHANNEL.to_owned(),
-                });
-                break;
-            }
-            if !out.is_empty() {
-                break;
+                }]);
             }
         }
-        Ok(out)
+        Ok(Vec::new())
+    }
+
+    /// `pytorch 2.9.1`; with the build if another one of that version does not have a requirement: `pytorch 2.9.1 cpu_0`.
+    fn shown(&self, package: &CondaPackage, spec: &str) -> String {
+        match self.is_of_all_builds(package, spec) {
+            true => format!("{} {}", package.name, package.version),
+            false => format!("{} {} {}", package.name, package.version, package.build),
+        }
+    }
+
+    /// What is added to a requirement of one build, where it is proved that the others do not help.
+    fn no_other_build(&self, package: &CondaPackage, spec: &str) -> &'static str {
+        if self.is_of_all_builds(package, spec) { "" } else { " (no other build will do)" }
+    }
+
+    /// Whether every build of a version has a requirement.
+    fn is_of_all_builds(&self, package: &CondaPackage, spec: &str) -> bool {
+        let has = |own: &CondaPackage| own.depends.iter().chain(&own.constrains).any(|text| text == spec);
+        let others = self.records.of(&package.name);
+        others.iter().filter(|own| own.version == package.version).all(has)
     }
 
     /// A file that the question excludes and that every answer with the others has.
@@ -287,7 +319,8 @@ impl Explainer<'_> {
         else {
             return Ok(None);
         };
-        let chains = core.iter().filter_map(|i| chain(name_of_spec(&self.question.specs[*i]), name, &answer));
+        let chains =
+            core.iter().filter_map(|i| self.chain(name_of_spec(&self.question.specs[*i]), name, &answer));
         let chain = chains.into_iter().next();
         let chain = chain.map_or_else(|| format!("it needs {name}"), |steps| steps.join(", "));
         Ok(Some(Reason {
@@ -296,6 +329,33 @@ impl Explainer<'_> {
             parties: vec![Party::package(name)],
             source: OF_CHANNEL.to_owned(),
         }))
+    }
+
+    /// The requirements that lead from one package of an answer to another: `ffmpeg 7.1.1 needs x264 >=1!164`. None if they are
+    /// the same.
+    fn chain(&self, from: &str, to: &str, answer: &[CondaPackage]) -> Option<Vec<String>> {
+        let of = |name: &str| answer.iter().find(|package| package.name == name);
+        let mut before: BTreeMap<&str, (&CondaPackage, &str)> = BTreeMap::new();
+        let mut seen: BTreeSet<&str> = BTreeSet::from([from]);
+        let mut open = vec![from];
+        while let Some(name) = (!open.is_empty()).then(|| open.remove(0)) {
+            let Some(package) = of(name) else { continue };
+            for spec in &package.depends {
+                let next = name_of_spec(spec);
+                if seen.insert(next) {
+                    before.insert(next, (package, spec));
+                    open.push(next);
+                }
+            }
+        }
+        let mut steps = Vec::new();
+        let mut at = to;
+        while let Some((package, spec)) = before.get(at) {
+            steps.push(format!("{} needs {}", self.shown(package, spec), clean(spec, 60)));
+            at = package.name.as_str();
+        }
+        steps.reverse();
+        (!steps.is_empty()).then_some(steps)
     }
 
     /// The changes that were solved and work.
@@ -319,38 +379,37 @@ impl Explainer<'_> {
             }
         }
         if let Some(answer) = self.solve(self.specs(&all), &opened(&self.question.machine, "__glibc"))? {
-            let specs = answer.iter().flat_map(|package| &package.depends);
+            let specs = answer.iter().flat_map(|package| package.depends.iter().chain(&package.constrains));
             let bounds = specs.filter(|spec| name_of_spec(spec) == "__glibc").filter_map(|spec| {
                 let bound = spec.split([' ', ',']).find_map(|part| part.strip_prefix(">="))?;
                 bound.parse::<DottedVersion>().ok()
             });
             out.extend(bounds.max().map(|floor| way(Change::Glibc(floor), Party::Glibc, &answer)));
         }
-        for i in core.iter().filter(|i| self.asked.origins[**i].is_some()) {
-            let name = name_of_spec(&self.question.specs[*i]).to_lowercase();
-            let mut specs = self.specs(&all);
-            specs[*i] = name.clone();
+        let name_of = |i: usize| name_of_spec(&self.question.specs[i]).to_lowercase();
+        let asked = core.iter().filter(|i| self.asked.origins[**i].is_some());
+        for name in asked.map(|i| name_of(*i)).collect::<BTreeSet<String>>() {
+            // Those of one name stand or fall together.
+            let (own, others): (Vec<usize>, Vec<usize>) = all.iter().partition(|i| name_of(**i) == name);
+            let without = self.specs(&others);
             let party = Party::package(name.as_str());
-            if let Some(answer) = self.solve(specs, &self.question.machine)? {
+            let is_bounded = own.iter().any(|i| self.question.specs[*i] != name);
+            let specs = without.iter().cloned().chain([name.clone()]).collect();
+            if is_bounded
+                && !name.starts_with("__")
+                && let Some(answer) = self.solve(specs, &self.question.machine)?
+            {
                 let found = answer.iter().find(|package| package.name == name);
                 let releases = found.map(|package| package.version.clone()).unwrap_or_default();
                 out.push(way(Change::Series { package: name, releases }, party, &answer));
                 continue;
             }
-            let without: Vec<usize> = all.iter().copied().filter(|k| k != i).collect();
-            if let Some(answer) = self.solve(self.specs(&without), &self.question.machine)? {
+            if let Some(answer) = self.solve(without, &self.question.machine)? {
                 out.push(way(Change::WithoutRequest(name), party, &answer));
             }
         }
         Ok(out)
     }
-}
-
-/// Whether a virtual package is what a spec asks for.
-fn fits(spec: &str, own: &VirtualPackage) -> bool {
-    let Ok(parsed) = parse(spec) else { return true };
-    let Some(version) = parsed.version else { return true };
-    own.version.parse().is_ok_and(|own| version.matches(&own))
 }
 
 fn number(version: &str) -> Vec<u32> {
@@ -372,31 +431,4 @@ fn way(change: Change, party: Party, answer: &[CondaPackage]) -> WayOut {
         gives: format!("{count} conda package{s}{python}"),
         is_provisional: false,
     }
-}
-
-/// The requirements that lead from one package of an answer to another: `ffmpeg 7.1.1 needs x264 >=1!164`. None if they are
-/// the same.
-fn chain(from: &str, to: &str, answer: &[CondaPackage]) -> Option<Vec<String>> {
-    let of = |name: &str| answer.iter().find(|package| package.name == name);
-    let mut before: BTreeMap<&str, (&CondaPackage, &str)> = BTreeMap::new();
-    let mut seen: BTreeSet<&str> = BTreeSet::from([from]);
-    let mut open = vec![from];
-    while let Some(name) = (!open.is_empty()).then(|| open.remove(0)) {
-        let Some(package) = of(name) else { continue };
-        for spec in &package.depends {
-            let next = name_of_spec(spec);
-            if seen.insert(next) {
-                before.insert(next, (package, spec));
-                open.push(next);
-            }
-        }
-    }
-    let mut steps = Vec::new();
-    let mut at = to;
-    while let Some((package, spec)) = before.get(at) {
-        steps.push(format!("{} {} needs {}", package.name, package.version, clean(spec, 60)));
-        at = package.name.as_str();
-    }
-    steps.reverse();
-    (!steps.is_empty()).then_some(steps)
 }

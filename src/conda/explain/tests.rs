@@ -69,6 +69,22 @@ fn what_is_told_excludes_each_other() {
         ("torn", "0.9", "0", &["fast", "tool"], &[]),
         ("missing-part", "1.0", "0", &["nowhere >=3"], &[]),
         ("plain", "1.0", "0", python, &[]),
+        // What bounds a package that it does not need.
+        ("bounding", "1.0", "0", &[], &["lib >=9"]),
+        ("refusing", "1.0", "0", &["helper"], &[]),
+        ("helper", "1.0", "0", &[], &["refusing >=2"]),
+        // A chain whose end is missing, and one that leads back to its start.
+        ("chain0", "1.0", "0", &["chain1"], &[]),
+        ("chain1", "1.0", "0", &["chain2"], &[]),
+        ("chain2", "1.0", "0", &["chain3"], &[]),
+        ("chain3", "1.0", "0", &["chain4"], &[]),
+        ("chain4", "1.0", "0", &["nowhere"], &[]),
+        ("circle", "3.0", "0", &["arc", "arc !=2"], &[]),
+        ("arc", "3.0", "0", &["circle >=1", "circle 2.*"], &[]),
+        // Two builds of one version, of which one has another cause.
+        ("dual", "1.0", "cuda", &["__cuda >=12"], &[]),
+        ("dual", "1.0", "cpu", &["lib >=9"], &[]),
+        ("old-glibc", "1.0", "0", &["__glibc <2.20"], &[]),
         // Three that hold by twos.
         ("x", "1", "0", &["p <3"], &[]),
         ("y", "1", "0", &["p >1"], &[]),
@@ -109,6 +125,33 @@ fn what_is_told_excludes_each_other() {
         (
             &["x", "y", "z"],
             &["x can only be installed with p 1 to 2", "y with z can only be installed with p 3"],
+        ),
+        (&["bounding", "lib"], &["bounding 1.0 admits only lib >=9", "conda-forge has lib 1 to 3"]),
+        (&["refusing"], &["helper 1.0 admits only refusing >=2", "refusing 1.0 needs helper"]),
+        (
+            &["chain0"],
+            &[
+                "no package `nowhere` in conda-forge",
+                "chain4 1.0 needs nowhere",
+                "chain3 1.0 needs chain4",
+                "chain2 1.0 needs chain3",
+                "chain1 1.0 needs chain2",
+                "chain0 1.0 needs chain1",
+            ],
+        ),
+        (
+            &["circle"],
+            &["conda-forge has circle 3.0", "arc 3.0 needs circle 2.*", "circle 3.0 needs arc !=2"],
+        ),
+        (&["lib 2 cuda*"], &["conda-forge has lib 1 to 3, in other builds"]),
+        (&["lib 9 *0"], &["conda-forge has lib 1 to 3"]),
+        (&["old-glibc"], &["old-glibc 1.0 needs __glibc <2.20, and the machine has no `__glibc`"]),
+        (&["__cuda >=12"], &["`__cuda >=12` is needed, and the machine has no NVIDIA GPU"]),
+        (
+            &["dual"],
+            &[
+                "dual 1.0 cuda needs `__cuda >=12` (no other build will do), and the machine has no NVIDIA GPU",
+            ],
         ),
         // Two that a person asked for of one package need no more words.
         (&["p 1", "p 2"], &[]),

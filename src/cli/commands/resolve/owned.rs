@@ -10,7 +10,7 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::owner::{self, Current};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
-use crate::cli::{exit, files, write};
+use crate::cli::{exit, files, requirements, write};
 use crate::export::{UvError, UvScope, UvTables};
 use crate::foreign::{OtherBuild, failing, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
@@ -399,7 +399,7 @@ pub(super) fn write_lock(project: &Project, lock: &Lockfile) -> Result<bool, Cli
     let is_same =
         there.is_some_and(|text| lockfile::parse(&text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
     if !is_same {
-        write::replace(&project.lock_path(), &lockfile::render(lock, &project.stated_in()))?;
+        write::replace(&project.lock_path(), &lockfile::render(lock, &requirements::stated_in(project)))?;
     }
     Ok(!is_same)
 }

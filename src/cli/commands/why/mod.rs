@@ -86,6 +86,9 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
             });
         }
     }
+    if let Some(package) = args.not.as_deref().and_then(|spec| asked_of_conda(spec, &targets)) {
+        return Err(of_channel(&package.name, package));
+    }
     let mut answers = Vec::new();
     let mut status = exit::YES;
     for (i, target) in targets.iter().copied().enumerate() {
@@ -126,6 +129,20 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
         printer.json(&json!({ "targets": answers }));
     }
     Ok(status)
+}
+
+/// The conda package that a question is about: by name, or as the stack of a target.
+fn asked_of_conda<'t>(spec: &str, targets: &[&'t Target]) -> Option<&'t CondaPackage> {
+    let name = spec.split(['=', '<', '>', '!', '~', ' ', '[', ';', '@']).next().unwrap_or_default();
+    let name = normalized_name(name);
+    let is_of_stack =
+        STACK_PACKAGES.contains(&name.as_str()) || ["cuda", "cudnn", "nccl"].contains(&name.as_str());
+    targets.iter().find_map(|target| {
+        let by_name = target.conda.iter().find(|package| package.name == name);
+        by_name
+            .or_else(|| target.provided_by_conda().get(&name).copied())
+            .or_else(|| target.pytorch_of_conda().filter(|_| is_of_stack))
+    })
 }
 
 /// That conda installs a package: nothing of PyPI's decides about it.

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::model::conda::name_of_spec;
-use crate::model::conflict::{Change, Conflict, Party, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::request::{Request, STACK_PACKAGES};
 use crate::model::solution::Answer;
 use crate::registry::conda_names::framework_of;
 
 /// At most this many causes are looked for: each costs a solve of both halves.
-const MAX: usize = 5;
+const MAX: usize = 12;
 /// At most this many sets of changes, one for each cause, are tried.
 const MAX_SETS: usize = 6;
 
@@ -26,12 +26,16 @@ impl Session<'_> {
         mut first: Box<Conflict>,
         asked: &Asked<'_>,
     ) -> Result<Box<Conflict>, CliError> {
-        let causes = self.names_of_causes(&first, asked);
+        let (causes, is_cut) = self.names_of_causes(&first, asked);
         let mut found: Vec<Conflict> = Vec::new();
         for (i, own) in causes.iter().enumerate().filter(|_| causes.len() > 1) {
             let others = causes.iter().enumerate().filter(|(k, _)| *k != i).flat_map(|(_, names)| names);
             let others = others.filter(|name| !own.contains(*name)).cloned().collect();
-            let request = without(asked.request, &others);
+            // What was not looked at may have causes of its own.
+            let request = match is_cut {
+                true => only(asked.request, own),
+                false => without(asked.request, &others),
+            };
             let alone = Asked { request: &request, ..*asked };
             let Ok(Answer::Conflict(mut conflict)) = self.both(&alone) else { continue };
             conflict.also.clear();
@@ -51,12 +55,12 @@ impl Session<'_> {
         self.check_over_both(&mut all, asked);
         let together = self.ways_of_all(&all, asked);
         all.resolves_all.extend(together);
-        (all.silent, all.cut) = (first.silent, all.cut || first.cut);
+        (all.silent, all.cut) = (first.silent, all.cut || first.cut || is_cut);
         Ok(Box::new(all))
     }
 
-    /// What each cause rests on, by the names in the request.
-    fn names_of_causes(&mut self, first: &Conflict, asked: &Asked<'_>) -> Vec<BTreeSet<String>> {
+    /// What each cause rests on, by the names in the request, and whether there may be more.
+    fn names_of_causes(&mut self, first: &Conflict, asked: &Asked<'_>) -> (Vec<BTreeSet<String>>, bool) {
         let mut causes: Vec<BTreeSet<String>> = Vec::new();
         let mut all: BTreeSet<String> = BTreeSet::new();
         let mut add = |conflict: &Conflict| {
@@ -73,15 +77,17 @@ impl Session<'_> {
             last = add(other);
         }
         for _ in 1..MAX {
-            let (true, named) = &last else { break };
+            let (true, named) = &last else { return (causes, false) };
             let rest = without(asked.request, named);
             if rest.requirements.is_empty() && rest.conda.specs.is_empty() {
-                break;
+                return (causes, false);
             }
-            let Ok(Answer::Conflict(next)) = self.both(&Asked { request: &rest, ..*asked }) else { break };
+            let Ok(Answer::Conflict(next)) = self.both(&Asked { request: &rest, ..*asked }) else {
+                return (causes, false);
+            };
             last = add(&next);
         }
-        causes
+        (causes, true)
     }
 
     /// Sets of changes, one for each cause, that both halves have an answer with.
@@ -107,8 +113,9 @@ impl Session<'_> {
 
 /// The requests that a conflict names: requirements and match specs, by name. `torch` stands for the whole stack.
 fn rests_on(conflict: &Conflict, request: &Request) -> BTreeSet<String> {
-    let parties = conflict.reasons.iter().flat_map(|reason| &reason.parties);
-    let names = parties.filter_map(|party| match party {
+    let is_asked = |reason: &&Reason| matches!(reason.kind, ReasonKind::Asked { .. });
+    let asked = conflict.reasons.iter().filter(is_asked).flat_map(|reason| &reason.parties);
+    let names = asked.filter_map(|party| match party {
         Party::Package(name) if is_of_stack(name) => Some("torch".to_owned()),
         Party::Package(name) => Some(name.to_lowercase()),
         _ => None,
@@ -123,12 +130,23 @@ fn rests_on(conflict: &Conflict, request: &Request) -> BTreeSet<String> {
 
 /// The request without what has these names.
 fn without(request: &Request, names: &BTreeSet<String>) -> Request {
-    let is_named =
-        |name: &str| names.contains(&name.to_lowercase()) || names.contains("torch") && is_of_stack(name);
+    kept(request, |name| !is_named(name, names))
+}
+
+/// The request with nothing but what has these names.
+fn only(request: &Request, names: &BTreeSet<String>) -> Request {
+    kept(request, |name| is_named(name, names))
+}
+
+fn is_named(name: &str, names: &BTreeSet<String>) -> bool {
+    names.contains(&name.to_lowercase()) || names.contains("torch") && is_of_stack(name)
+}
+
+fn kept(request: &Request, is_kept: impl Fn(&str) -> bool) -> Request {
     let mut out = request.clone();
-    out.requirements.retain(|user| !is_named(user.requirement.name.as_ref()));
-    out.constraints.retain(|bound| !is_named(bound.requirement.name.as_ref()));
-    out.conda.specs.retain(|spec| !is_named(name_of_spec(&spec.text)));
+    out.requirements.retain(|user| is_kept(user.requirement.name.as_ref()));
+    out.constraints.retain(|bound| is_kept(bound.requirement.name.as_ref()));
+    out.conda.specs.retain(|spec| is_kept(name_of_spec(&spec.text)));
     out
 }
 

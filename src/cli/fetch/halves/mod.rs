@@ -19,7 +19,7 @@ use crate::cli::error::CliError;
 use crate::cli::settings;
 use crate::compatibility::with_machine_specs;
 use crate::conda::{self, Explained, Question, Records, Repodata, Solved, virtual_packages};
-use crate::model::conda::{is_python_package, specs_of};
+use crate::model::conda::{CondaSpec, is_python_package, specs_of};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
@@ -149,6 +149,7 @@ impl Session<'_> {
     ) -> Result<OfPython, CliError> {
         let mut excluded = others.clone();
         let mut first: Option<Box<Conflict>> = None;
+        let mut stepped_back: BTreeSet<String> = BTreeSet::new();
         loop {
             let question =
                 question(asked, Some(python), &excluded, (self, !records.of("pip").is_empty()), half);
@@ -169,7 +170,7 @@ impl Session<'_> {
                 continue;
             }
             let mut provided = provided(&packages);
-            refuse_extras(asked.request, &provided)?;
+            refuse_what_conda_lacks(asked.request, &provided)?;
             let registry = half.map_or(self.registry, |half| &half.stack.registry);
             let mut session = Session::new(self.client, registry, self.printer, self.words.stated);
             if let Some(half) = half {
@@ -229,9 +230,22 @@ impl Session<'_> {
             let named: Vec<&(Version, &CondaPackage)> =
                 provided.iter().filter(|(name, _)| parties.contains(name.as_str())).map(|(_, p)| p).collect();
             if named.is_empty() {
-                return Ok(OfPython::Conflict(first.unwrap_or(conflict)));
+                // Another release of what was left out may go with packages that this one does not bring.
+                let again: Vec<&CondaPackage> =
+                    packages.iter().filter(|package| stepped_back.contains(&package.name)).collect();
+                if again.is_empty() || *rounds >= MAX_ROUNDS {
+                    return Ok(OfPython::Conflict(first.unwrap_or(conflict)));
+                }
+                for package in again {
+                    let why =
+                        format!("{} {} does not fit the packages of PyPI", package.name, package.version);
+                    excluded.insert(package.file.clone(), why);
+                }
+                *rounds += 1;
+                continue;
             }
             for (_, package) in &named {
+                stepped_back.insert(package.name.clone());
                 let why = format!("{} {} does not fit the packages of PyPI", package.name, package.version);
                 excluded.insert(package.file.clone(), why);
             }
@@ -248,6 +262,12 @@ impl Session<'_> {
                 other.reasons.retain(is_of_index);
             }
             conflict.reasons.extend(reasons);
+            // What the request says of the release that conda installs.
+            let is_bound = |spec: &&CondaSpec| {
+                let name = spec.name().to_lowercase();
+                spec.text != name && named.iter().any(|(_, package)| package.name == name)
+            };
+            conflict.reasons.extend(asked.request.conda.specs.iter().filter(is_bound).map(required));
             // A bound that PyPI's releases would meet is not met by conda's one.
             for way in &mut conflict.would_work_if {
                 if let (Change::Below { package, .. }, Some((version, _))) =
@@ -275,7 +295,7 @@ impl Session<'_> {
             // One that Python does not read takes part in PyPI's half only where that installs the package too.
             let Ok(version) = package.version.parse::<Version>() else { continue };
             let Some(name) = pypi_name(&package.channel, &package.name) else { continue };
-            let mut bounds = request.constraints.iter().chain(&request.overrides);
+            let mut bounds = request.constraints.iter();
             let excludes = |user: &UserRequirement| {
                 user.requirement.name.as_ref() as &str == name
                     && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
@@ -401,6 +421,25 @@ impl Session<'_> {
                 source: String::new(),
             });
         }
+        // The constraints that leave records out.
+        for bound in &asked.request.constraints {
+            let by = format!("is excluded by `{}`", bound.line());
+            if conflict.reasons.iter().any(|reason| reason.text.ends_with(&by)) {
+                conflict.reasons.push(Reason {
+                    kind: ReasonKind::Asked { origin: bound.origin.clone(), bounds_above: false },
+                    text: format!("you constrain {}", clean(&bound.requirement.to_string(), 120)),
+                    parties: vec![Party::package(bound.requirement.name.as_ref() as &str)],
+                    source: bound.origin.to_string(),
+                });
+            }
+        }
+        // The Python is told as the request has it.
+        let series = format!("you require {}", question.specs.last().map_or("", String::as_str));
+        if let Some(python) = &asked.request.python {
+            for reason in conflict.reasons.iter_mut().filter(|reason| reason.text == series) {
+                reason.text = format!("you require Python {}", python.text);
+            }
+        }
         // Where the build of the stack has a part in it.
         let asked_for = asked.request.conda.specs.len();
         let is_of_half =
@@ -459,23 +498,34 @@ fn other_interpreters(records: &Records) -> BTreeMap<String, String> {
     others.map(|package| (package.file, format!("python {} is another interpreter", package.build))).collect()
 }
 
-/// Refuses extras of a package that conda installs: conda packages have none.
-fn refuse_extras(
+/// Refuses what conda does not install of a package that it installs: extras, which conda packages do not have, and the file or
+/// folder that the request names.
+fn refuse_what_conda_lacks(
     request: &Request,
     provided: &BTreeMap<String, (Version, &CondaPackage)>,
 ) -> Result<(), CliError> {
-    let asks = request.requirements.iter().find(|user| {
-        !user.requirement.extras.is_empty() && provided.contains_key(user.requirement.name.as_ref() as &str)
-    });
-    match asks {
-        None => Ok(()),
-        Some(user) => Err(CliError::usage(format!(
-            "`{}` asks for extras, and conda installs `{}`, whose packages have none",
-            user.line(),
-            user.requirement.name
-        ))
-        .hint("ask for what the extra needs by itself, without the extra")),
+    let of = |user: &UserRequirement| provided.get(user.requirement.name.as_ref() as &str);
+    for user in &request.requirements {
+        let Some((version, package)) = of(user) else { continue };
+        if user.direct().is_some() {
+            return Err(CliError::usage(format!(
+                "`{}` is asked for, and conda installs {} {version} of {}",
+                clean(&user.line(), 120),
+                package.name,
+                package.channel
+            ))
+            .hint("take one of them out: the requirement, or what brings the package under `[conda]`"));
+        }
+        if !user.requirement.extras.is_empty() {
+            return Err(CliError::usage(format!(
+                "`{}` asks for extras, and conda installs `{}`, whose packages have none",
+                user.line(),
+                user.requirement.name
+            ))
+            .hint("ask for what the extra needs by itself, without the extra"));
+        }
     }
+    Ok(())
 }
 
 /// What conda's packages install of PyPI's: by name on PyPI, the version and the package.
@@ -533,6 +583,16 @@ fn changes_python(change: &Change) -> bool {
         Change::Python(_) => true,
         Change::Together(changes) => changes.iter().any(changes_python),
         _ => false,
+    }
+}
+
+/// A match spec of the request, as a reason.
+fn required(spec: &CondaSpec) -> Reason {
+    Reason {
+        kind: ReasonKind::Asked { origin: spec.origin.clone(), bounds_above: false },
+        text: format!("you require {}", clean(&spec.text, 120)),
+        parties: vec![Party::package(spec.name().to_lowercase())],
+        source: spec.origin.to_string(),
     }
 }
 

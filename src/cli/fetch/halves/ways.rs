@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Asked, Session};
-use crate::model::conda::name_of_spec;
+use crate::model::conda::{CondaSpec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Origin, Request, UserRequirement};
-use crate::model::solution::Answer;
+use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
+use crate::model::text::clean;
 use crate::registry::conda_names::{framework_of, pypi_name};
 
 /// The package that is asked of conda and needs another one: itself, or the first that leads to it.
@@ -49,14 +50,24 @@ impl Session<'_> {
                 .flat_map(|reason| &reason.parties)
                 .any(|party| party.as_str() == name);
             let of_pypi = asked.request.conda.channels.iter().find_map(|channel| pypi_name(channel, &name));
-            let (true, None, Some(package)) = (is_party, framework_of(&name), of_pypi) else { continue };
+            let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+                && !name.starts_with('_');
+            let (true, true, None, Some(package)) = (is_party, is_plain, framework_of(&name), of_pypi) else {
+                continue;
+            };
             let mut request = asked.request.clone();
             request.conda.specs.retain(|own| own.text != spec.text);
             let requirement = UserRequirement::parse(&package, Origin::Question);
             request.requirements.extend(requirement.ok());
             let change = Change::FromPypi(package.clone());
-            found.extend(self.way_between(asked, &request, change, Party::package(package)));
+            let way = self.solved_between(asked, &request);
+            // conda installs it all the same where another of its packages needs it.
+            let way = way.filter(|solution| solution.packages.iter().any(|own| own.name == package));
+            found.extend(
+                way.map(|solution| solution.reached_by(change, Party::package(package), Level::Full)),
+            );
         }
+        self.add_ways_of_conda(conflict, asked, &mut found);
         let names_stack = asked.request.conda.specs.iter().any(|spec| framework_of(spec.name()).is_some());
         if asked.request.conda.stack.is_some() && !names_stack {
             let mut request = asked.request.clone();
@@ -75,6 +86,56 @@ impl Session<'_> {
         }
     }
 
+    /// Adds another release of what is asked of conda, the request without it, and without a constraint, where they are
+    /// parties of a conflict and nothing else about them is a way out.
+    fn add_ways_of_conda(&mut self, conflict: &Conflict, asked: &Asked<'_>, found: &mut Vec<WayOut>) {
+        let is_party = |name: &str| {
+            let mut parties = conflict.reasons.iter().flat_map(|reason| &reason.parties);
+            parties.any(|party| party.as_str() == name)
+        };
+        let known = conflict.would_work_if.iter().chain(&conflict.resolves_all);
+        let known: BTreeSet<String> = known.map(|way| way.party.as_str().to_owned()).collect();
+        let specs = &asked.request.conda.specs;
+        let names: BTreeSet<String> = specs.iter().map(|spec| spec.name().to_lowercase()).collect();
+        for name in names.iter().filter(|name| is_party(name) && !known.contains(*name)) {
+            if framework_of(name).is_some() || name.starts_with("__") {
+                continue;
+            }
+            let mut without = asked.request.clone();
+            without.conda.specs.retain(|spec| spec.name().to_lowercase() != *name);
+            let mut any = without.clone();
+            any.conda.specs.extend(
+                specs
+                    .iter()
+                    .find(|spec| spec.name().to_lowercase() == *name)
+                    .map(|spec| CondaSpec { text: name.clone(), origin: spec.origin.clone() }),
+            );
+            let party = Party::package(name.as_str());
+            let is_bounded =
+                specs.iter().any(|spec| spec.name().to_lowercase() == *name && spec.text != *name);
+            let solution = is_bounded.then(|| self.solved_between(asked, &any)).flatten();
+            if let Some(solution) = solution {
+                let release = solution.conda.iter().find(|package| package.name == *name);
+                let releases = release.map(|package| package.version.clone()).unwrap_or_default();
+                let change = Change::Series { package: name.clone(), releases };
+                found.push(solution.reached_by(change, party, Level::Full));
+            } else {
+                found.extend(self.way_between(asked, &without, Change::WithoutRequest(name.clone()), party));
+            }
+        }
+        for bound in &asked.request.constraints {
+            let name: &str = bound.requirement.name.as_ref();
+            let change = Change::WithoutConstraint(clean(&bound.requirement.to_string(), 60));
+            let ways = conflict.would_work_if.iter().chain(&conflict.resolves_all);
+            if !is_party(name) || ways.into_iter().any(|way| way.change == change) {
+                continue;
+            }
+            let mut request = asked.request.clone();
+            request.constraints.retain(|own| own.requirement != bound.requirement);
+            found.extend(self.way_between(asked, &request, change, Party::package(name)));
+        }
+    }
+
     /// A change of the request as a way out, if the changed request has a solution.
     fn way_between(
         &mut self,
@@ -83,12 +144,18 @@ impl Session<'_> {
         change: Change,
         party: Party,
     ) -> Option<WayOut> {
+        let solution = self.solved_between(asked, request)?;
+        Some(solution.reached_by(change, party, Level::Full))
+    }
+
+    /// The solution of a changed request, over both halves where it asks for conda packages.
+    fn solved_between(&mut self, asked: &Asked<'_>, request: &Request) -> Option<Box<Solution>> {
         let changed = Asked { request, ..*asked };
         let answer = match request.conda.is_empty() {
             true => self.solve(asked.host, request, asked.preferences),
             false => self.both(&changed),
         };
         let Ok(Answer::Solution(solution)) = answer else { return None };
-        Some(solution.reached_by(change, party, Level::Full))
+        Some(solution)
     }
 }

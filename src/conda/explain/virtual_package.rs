@@ -1,0 +1,55 @@
+//! Requirements of the machine: virtual packages, which no channel has.
+
+use rattler_conda_types::Version;
+
+use super::Explainer;
+use crate::conda::machine::{VirtualPackage, is_open};
+use crate::conda::solve::parse;
+use crate::model::conda::name_of_spec;
+use crate::model::conflict::Party;
+
+/// What the machine has instead of what a spec of a virtual package asks for, and who that is about. `None` if the machine has
+/// it, or the spec is of another package.
+pub(super) fn fault(explainer: &Explainer<'_>, spec: &str) -> Option<(String, Party)> {
+    let name = name_of_spec(spec);
+    if !name.starts_with("__") {
+        return None;
+    }
+    let own = explainer.question.machine.iter().find(|own| own.name == name);
+    if own.is_some_and(|own| fits(spec, own)) {
+        return None;
+    }
+    let driver = explainer.asked.driver;
+    Some(match (name, own) {
+        ("__cuda" | "__cuda_arch", None) => ("the machine has no NVIDIA GPU".to_owned(), Party::Gpu),
+        (_, None) => (format!("the machine has no `{name}`"), Party::Platform),
+        (_, Some(own)) if is_open(&own.version) => {
+            (format!("what the machine has of `{name}` is not stated, and taken as the newest"), party(name))
+        }
+        ("__cuda", Some(own)) => (format!("{driver} supports CUDA {}", own.version), Party::Driver),
+        ("__cuda_arch", Some(own)) => {
+            (format!("a GPU of the machine has compute capability {}", own.version), Party::Gpu)
+        }
+        ("__glibc", Some(own)) => (format!("the machine has glibc {}", own.version), Party::Glibc),
+        (_, Some(own)) => {
+            (format!("the machine has `{name} {} {}`", own.version, own.build), Party::Platform)
+        }
+    })
+}
+
+fn party(name: &str) -> Party {
+    match name {
+        "__cuda" => Party::Driver,
+        "__cuda_arch" => Party::Gpu,
+        "__glibc" => Party::Glibc,
+        _ => Party::Platform,
+    }
+}
+
+/// Whether a virtual package is what a spec asks for.
+fn fits(spec: &str, own: &VirtualPackage) -> bool {
+    let Ok(parsed) = parse(spec) else { return true };
+    let version = own.version.parse::<Version>();
+    parsed.version.is_none_or(|bounds| version.is_ok_and(|own| bounds.matches(&own)))
+        && parsed.build.is_none_or(|build| build.matches(&own.build))
+}

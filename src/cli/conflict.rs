@@ -44,8 +44,10 @@ pub(super) fn refuse<'m>(
     causes(conflict, request, asked, printer);
     let has_others = asked == Level::Full && has_others(request);
     let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
-    // Else the changes do not depend on what it did not say.
-    let is_open = conflict.would_work_if.is_empty() || conflict.would_work_if.iter().any(is_of_stack);
+    // Else the changes do not depend on what it did not say; where it is not allowed, allowing it may be one.
+    let is_open = conflict.would_work_if.is_empty()
+        || conflict.would_work_if.iter().any(is_of_stack)
+        || request.only_index.is_some();
     if !conflict.silent.is_empty() && has_others && is_open {
         let names = conflict.silent.join(", ");
         printer

@@ -17,6 +17,8 @@ pub struct TargetChanges {
     pub added: bool,
     /// Whether only the old lock has it.
     pub removed: bool,
+    /// The only target of the old lock, which is gone: an added target is compared with it.
+    pub instead_of: Option<String>,
     /// torch with its CUDA variant, cuDNN, other frameworks, python, platform, driver floor, glibc floor.
     pub stack: Vec<Change>,
     /// Compute capabilities that the new lock supports and the old one does not.
@@ -61,15 +63,24 @@ pub fn changes(old: &Lockfile, new: &Lockfile) -> Vec<TargetChanges> {
         return if changes.is_empty() { Vec::new() } else { vec![changes] };
     }
     let mut out = Vec::new();
+    // A lock for one machine became one for several.
+    let gone = match old.targets.as_slice() {
+        [one] if new.target(Some(&one.name)).is_none() => Some(one),
+        _ => None,
+    };
     for after in &new.targets {
-        match old.target(Some(&after.name)) {
-            Some(before) => out.push(of_target(before, after)),
-            None => {
-                out.push(TargetChanges { name: after.name.clone(), added: true, ..TargetChanges::default() })
+        let name = after.name.clone();
+        out.push(match (old.target(Some(&after.name)), gone) {
+            (Some(before), _) => of_target(before, after),
+            (None, Some(gone)) => {
+                let instead_of = Some(gone.name.clone());
+                TargetChanges { name, added: true, instead_of, ..of_target(gone, after) }
             }
-        }
+            (None, None) => TargetChanges { name, added: true, ..TargetChanges::default() },
+        });
     }
-    for before in old.targets.iter().filter(|t| new.target(Some(&t.name)).is_none()) {
+    let removed = old.targets.iter().filter(|t| gone.is_none() && new.target(Some(&t.name)).is_none());
+    for before in removed {
         out.push(TargetChanges { name: before.name.clone(), removed: true, ..TargetChanges::default() });
     }
     out.retain(|c| !c.is_empty());

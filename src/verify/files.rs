@@ -45,6 +45,8 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                 }
                 FileFault::Unreadable(path, why) => altered.add(path, format!(" cannot be read: {why}")),
                 FileFault::Hash(path) => altered.add(path, " has a different SHA-256 than RECORD".to_owned()),
+                // pip compiles modules when it installs them, whatever a wheel has of them.
+                FileFault::AsPublished(path, ..) if path.ends_with(".pyc") => {}
                 FileFault::AsPublished(path, recorded, found) => {
                     published.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
                 }

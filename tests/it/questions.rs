@@ -269,6 +269,17 @@ fn a_diff_of_two_locks() {
     assert!(context.run(&git).expect(0).stdout.contains("target default added"));
     context.run(&["diff", "envlock.lock"]).expect(2);
     context.run(&["diff", "envlock.lock", "envlock.toml"]).expect(2);
+    // A lock for one machine that became one for several.
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"demo\"\ndependencies = [\"requests\"]\n[stack]\ntorch = \"==2.9.1\"\n[target.a]\ngpus = [\"none\"]\npython = \"3.11\"\n[target.b]\ngpus = [\"H100\"]\ndriver = \"580.65.06\"\npython = \"3.11\"\n",
+    );
+    context.run(&["resolve", "--only-index", "pypi", "--force"]).expect(0);
+    let several = context.run(&["diff", "old.lock", "envlock.lock"]).expect(0);
+    for expected in ["target a added, compared with default, which is gone", "target b added, compared"] {
+        assert!(several.stdout.contains(expected), "{}", several.shown());
+    }
+    assert!(several.stdout.contains("torch ") && !several.stdout.contains("removed"), "{}", several.shown());
 }
 
 #[test]

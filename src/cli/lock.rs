@@ -93,7 +93,7 @@ pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Regis
 /// The first reason why the manifest no longer matches the lock.
 pub(super) fn staleness(project: &Project, lock: &Lockfile, registry: &Registry) -> Option<String> {
     let Some(manifest) = &project.manifest else {
-        let files = requirements::remembered(&project.folder);
+        let files = requirements::remembered(&project.folder, lock);
         return requirements::difference(&project.folder, &files, (lock, registry)).ok().flatten();
     };
     lockfile::stale(lock, &manifest.request, registry).first().map(ToString::to_string)

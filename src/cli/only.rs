@@ -38,17 +38,17 @@ pub(super) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Resul
     let hint = match &only.origin {
         Origin::File(name) => {
             let names: Vec<String> = whole.names().map(|name| format!("\"{name}\"")).collect();
-            format!("`only-index = [{}]` in {name} admits it", names.join(", "))
+            format!("`only-index = [{}]` in {name} names it too", names.join(", "))
         }
-        _ => format!("`--only-index {whole}` admits it"),
+        _ => format!("`--only-index {whole}` names it too"),
     };
     let asks = match conda.is_empty() {
-        true => "a target takes torch from there",
-        false if conda.specs.is_empty() => "torch comes from there",
-        false => "`[conda]` asks for packages of it",
+        true => "a target takes torch from it",
+        false if conda.specs.is_empty() => "torch comes from it",
+        false => "`[conda]` asks for packages from it",
     };
     Err(CliError::usage(format!(
-        "`only-index` ({}) opens no channel {}, and {asks}",
+        "`only-index` ({}) does not name the channel {}, and {asks}",
         only.value,
         closed.join(", ")
     ))
@@ -74,5 +74,5 @@ fn check_indexes(request: &Request, only: &Limit<Only>, channels: &[String]) -> 
         "`only-index` ({}) does not name the index that is needed: {why}",
         only.value
     ))
-    .hint(format!("`--only-index {whole}` has it too")))
+    .hint(format!("`--only-index {whole}` names it too")))
 }

@@ -10,7 +10,7 @@ use super::manifest;
 use super::printer::Printer;
 use super::settings::{self, Project};
 use crate::lockfile::{self, Lockfile};
-use crate::model::text::shell_word;
+use crate::model::text::{is_line, shell_word};
 use crate::registry::Registry;
 
 /// A project whose manifest is the files' content. Nothing of it is written: the lock holds the request. `packages`: what is
@@ -50,56 +50,52 @@ pub(super) fn project(
 }
 
 /// The files that the lock of a folder without a manifest was made from, where all of them are still there.
-pub(super) fn remembered(folder: &Path) -> Vec<PathBuf> {
-    if files::manifest_in(folder).is_some() {
+pub(super) fn remembered(folder: &Path, lock: &Lockfile) -> Vec<PathBuf> {
+    if lock.files.is_empty() || files::manifest_in(folder).is_some() {
         return Vec::new();
     }
-    let text = files::read(&folder.join(files::LOCK)).ok().flatten().unwrap_or_default();
-    let names = lockfile::stated_in(&text).unwrap_or_default();
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
-    let paths: Vec<PathBuf> = names.split(" and ").map(|name| folder.join(name)).collect();
     // What a lock names is read only in its folder, and only if it is such a file.
-    let is_list = |path: &PathBuf| {
-        let inside = path.strip_prefix(&folder).is_ok_and(|own| own.components().all(is_plain));
-        inside && path.extension().is_some_and(|own| own == "txt" || own == "in") && path.is_file()
+    let is_list = |name: &String| {
+        let name = Path::new(name);
+        let is_text = name.extension().is_some_and(|own| own == "txt" || own == "in");
+        is_text && name.components().all(is_plain) && folder.join(name).is_file()
     };
-    if !paths.iter().all(is_list) {
+    if !lock.files.iter().all(is_list) {
         return Vec::new();
     }
     // As a person in this folder names them.
     let here = std::env::current_dir().unwrap_or_default();
     let shown = |path: PathBuf| path.strip_prefix(&here).map(Path::to_path_buf).unwrap_or(path);
-    paths.into_iter().map(shown).collect()
+    lock.files.iter().map(|name| shown(folder.join(name))).collect()
 }
 
 fn is_plain(part: Component<'_>) -> bool {
     matches!(part, Component::Normal(_))
 }
 
-/// Where the request of a project is stated: `pyproject.toml`, `requirements.txt`; `the request` if it is on the command line.
-pub(super) fn stated_in(project: &Project) -> String {
-    let of_files = match project.is_all_read {
-        true => names_in(&project.folder, &project.reads),
-        false => None,
-    };
-    match (of_files, &project.manifest) {
-        (Some(names), _) => names,
-        (None, Some(_)) if project.reads.is_empty() => project.manifest_name().to_owned(),
-        (None, _) => "the request".to_owned(),
-    }
-}
-
-/// The names of files in a folder, for the first line of a lock; `None` if one is elsewhere.
-pub(super) fn names_in(folder: &Path, files: &[PathBuf]) -> Option<String> {
-    let folder = std::path::absolute(folder).ok()?;
+/// The files that state the whole request of a project, relative to its folder; none if one is elsewhere.
+pub(super) fn that_state(project: &Project) -> Vec<String> {
+    let Ok(folder) = std::path::absolute(&project.folder) else { return Vec::new() };
     let name = |file: &PathBuf| {
         let path = std::path::absolute(file).ok()?;
-        let own = path.strip_prefix(&folder).ok()?;
-        let shown = own.to_str()?.to_owned();
-        let is_name = !shown.contains(" and ") && !shown.contains(char::is_control) && shown.len() <= 100;
-        (is_name && own.components().all(is_plain)).then_some(shown)
+        let own = path.strip_prefix(&folder).ok().filter(|own| own.components().all(is_plain))?;
+        own.to_str().filter(|name| is_line(name)).map(str::to_owned)
     };
-    Some(files.iter().map(name).collect::<Option<Vec<String>>>()?.join(" and "))
+    let names: Option<Vec<String>> = project.reads.iter().filter(|_| project.is_all_read).map(name).collect();
+    names.unwrap_or_default()
+}
+
+/// Where the request of a project is stated, for people: `pyproject.toml`, `requirements.txt`; `the request` if it is on the
+/// command line.
+pub(super) fn stated_in(project: &Project) -> String {
+    match (that_state(project), &project.manifest) {
+        (names, Some(_)) if names.is_empty() && project.reads.is_empty() => {
+            project.manifest_name().to_owned()
+        }
+        (names, _) if names.is_empty() => "the request".to_owned(),
+        (names, _) => names.join(" and "),
+    }
 }
 
 /// The first difference between a lock and what files ask for; `None` if there is none. The error: they cannot be read.

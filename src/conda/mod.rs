@@ -9,7 +9,7 @@ mod repodata;
 mod solve;
 mod stack;
 
-pub use explain::{Asked, Explained, explain};
+pub use explain::{Asked, Explained, Written, explain};
 pub use machine::{VirtualPackage, opened, virtual_packages};
 pub use repodata::{InvalidRepodata, Repodata};
 pub use solve::{

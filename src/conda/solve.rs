@@ -233,6 +233,12 @@ pub struct Unmet {
     pub found: String,
 }
 
+/// Whether a spec admits a version and build of its package.
+pub(super) fn admits(spec: &MatchSpec, version: &Version, build: &str) -> bool {
+    spec.version.as_ref().is_none_or(|bounds| bounds.matches(version))
+        && spec.build.as_ref().is_none_or(|own| own.matches(build))
+}
+
 /// The requirements and `constrains` that packages do not meet among each other. A package that is not there is none of them.
 pub fn unmet(packages: &[CondaPackage]) -> Vec<Unmet> {
     let mut out = Vec::new();
@@ -243,9 +249,7 @@ pub fn unmet(packages: &[CondaPackage]) -> Vec<Unmet> {
             };
             let Ok(spec) = parse(text) else { continue };
             let Ok(version) = other.version.parse::<Version>() else { continue };
-            let is_met = spec.version.as_ref().is_none_or(|bounds| bounds.matches(&version))
-                && spec.build.as_ref().is_none_or(|build| build.matches(&other.build));
-            if !is_met {
+            if !admits(&spec, &version, &other.build) {
                 out.push(Unmet {
                     package: format!("{} {}", package.name, package.version),
                     spec: text.clone(),

@@ -265,6 +265,21 @@ mod tests {
     }
 
     #[test]
+    fn certificates_that_pip_is_configured_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, own) = (folder.path().to_path_buf(), folder.path().join("ca.pem"));
+        let file = home.join("own.conf");
+        let variable = |name: &str| (name == "PIP_CONFIG_FILE").then(|| file.display().to_string());
+        let found = || pip_certificates(Some(home.clone()), None, &variable);
+        fs_err::write(&file, format!("[global]\ncert = {}\n", own.display())).unwrap();
+        assert_eq!(found(), None, "a file that is not there");
+        fs_err::write(&own, "").unwrap();
+        assert_eq!(found(), Some(own.clone()));
+        fs_err::write(&file, format!("[list]\ncert = {}\n", own.display())).unwrap();
+        assert_eq!(found().filter(|path| *path == own), None);
+    }
+
+    #[test]
     fn configuration_formats() {
         assert_eq!(pip_conf_index("[list]\nindex-url=x\n[global]\nindex_url = y\n").as_deref(), Some("y"));
         assert_eq!(

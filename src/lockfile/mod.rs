@@ -61,7 +61,7 @@ pub use hashes::{HashDifference, compare_hashes, pages_of_files};
 pub use installed::{Difference, PREINSTALLED_PACKAGES, differences, same_version};
 pub use needs::{Because, MACHINE_PARTS, MachineNeed, NeedKind, machine_need};
 pub use parse::parse;
-pub use render::{has_conda_packages, render, same_answer, stated_in, with_stated_in};
+pub use render::{has_conda_packages, render, same_answer};
 pub use request::{names_targets, read_request, request_lines};
 pub use satisfies::{Stale, stale};
 
@@ -93,6 +93,9 @@ pub struct Lockfile {
     pub packages_in: Option<PackageLock>,
     /// The request, one canonical line per part ([`request_lines`]).
     pub request: Vec<String>,
+    /// The requirements files that state the request, relative to the lock's folder; none where a manifest or the command line
+    /// does.
+    pub files: Vec<String>,
     /// The targets, at least one; the first is the default.
     pub targets: Vec<Target>,
 }
@@ -273,8 +276,15 @@ impl Lockfile {
             registry_date: registry_date.to_owned(),
             packages_in: None,
             request: request_lines(request),
+            files: Vec::new(),
             targets,
         }
+    }
+
+    /// The lock of a request that these requirements files state.
+    #[must_use]
+    pub fn stated_in(self, files: Vec<String>) -> Lockfile {
+        Lockfile { files, ..self }
     }
 
     /// The lock of the stack alone, whose packages another tool's lock holds, and of those that stay beside it

@@ -111,6 +111,7 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         registry_date: words::line(raw.registry.date)?,
         packages_in,
         request: raw.request.lines.into_iter().map(words::line).collect::<Result<_, _>>()?,
+        files: raw.request.files.into_iter().map(words::line).collect::<Result<_, _>>()?,
         targets,
     })
 }

@@ -48,6 +48,9 @@ pub fn render(lock: &Lockfile, stated_in: &str) -> String {
     body.push_str("\n[request]\n");
     let _ = writeln!(body, "sha256 = {}", quote(&request_digest(&lock.request)));
     list(&mut body, "lines", lock.request.iter().map(|l| quote(l)));
+    if !lock.files.is_empty() {
+        list(&mut body, "files", lock.files.iter().map(|file| quote(file)));
+    }
     for target in &lock.targets {
         render_target(&mut body, target);
     }
@@ -74,21 +77,6 @@ pub fn render(lock: &Lockfile, stated_in: &str) -> String {
     let _ = writeln!(out, "{CHECKSUM_KEY}{}", quote(&checksum(&body)));
     out.push_str(&body);
     out
-}
-
-/// What the first line of a lock's text says it is changed by: `envlock.toml`.
-pub fn stated_in(text: &str) -> Option<&str> {
-    text.lines().next()?.strip_prefix(super::MARK)?.strip_prefix(". Change ")?.strip_suffix(" and run")
-}
-
-/// The text of a lock with another name of what it is changed by.
-pub fn with_stated_in(text: &str, name: &str) -> String {
-    match stated_in(text) {
-        Some(old) => {
-            text.replacen(&format!(". Change {old} and run"), &format!(". Change {name} and run"), 1)
-        }
-        None => text.to_owned(),
-    }
 }
 
 /// Whether two locks have the same content apart from the texts of reasons and sources: older versions of envlock

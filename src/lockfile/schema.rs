@@ -45,6 +45,8 @@ pub(super) struct RawPackageLock {
 pub(super) struct RawRequest {
     pub sha256: String,
     pub lines: Vec<String>,
+    #[serde(default)]
+    pub files: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

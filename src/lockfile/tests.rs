@@ -51,6 +51,7 @@ fn sample() -> Lockfile {
         registry_date: "2026-11-21".into(),
         packages_in: None,
         request: request_lines(&request(&["torch>=2.8", "numpy"])),
+        files: Vec::new(),
         targets: vec![Target {
             image: None,
             patches: Patches::default(),

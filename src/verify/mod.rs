@@ -143,8 +143,7 @@ pub fn what_follows(areas: &mut [Area]) {
     for found in
         libraries.filter(|found| found.code == Code::MissingLibrary && found.severity == Severity::Error)
     {
-        // That of the driver is in no package.
-        if found.r#where.as_deref() != Some("libcuda.so.1") {
+        if found.r#where.as_deref() != Some(findings::DRIVER_LIBRARY) {
             found.message.push_str("; a locked package that is not installed may have it");
             found.fix = Some(fix.clone());
         }
@@ -476,4 +475,40 @@ fn needs_of_installed<'r>(
         };
         uses_cuda.then(|| Needs::of_framework(row))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fix::Fix;
+
+    #[test]
+    fn a_missing_package_is_repaired_before_a_missing_library() {
+        let found = |code, place: &str, fix: &str| Finding {
+            code,
+            severity: Severity::Error,
+            message: "said".to_owned(),
+            fix: Some(Fix::command(fix)),
+            r#where: Some(place.to_owned()),
+        };
+        let area = |kind, findings| Area { findings, ..Area::of(kind) };
+        let libraries = vec![
+            found(Code::MissingLibrary, "torch/lib/libtorch_cuda.so", "apt install x"),
+            found(Code::MissingLibrary, findings::DRIVER_LIBRARY, "install the driver"),
+        ];
+        let mut areas = vec![area(AreaKind::Libraries, libraries)];
+        let fixes = |areas: &[Area]| -> Vec<String> {
+            in_order(areas).filter_map(|found| Some(found.fix.as_ref()?.to_string())).collect()
+        };
+        what_follows(&mut areas);
+        assert_eq!(fixes(&areas), ["apt install x", "install the driver"], "nothing else is missing");
+        areas.push(area(
+            AreaKind::Packages,
+            vec![found(Code::MissingPackage, "nvidia-nvtx-cu12", "envlock sync")],
+        ));
+        areas.push(area(AreaKind::Install, vec![found(Code::MissingInterpreter, "bin/python", "make it")]));
+        what_follows(&mut areas);
+        assert_eq!(fixes(&areas), ["make it", "envlock sync", "install the driver", "envlock sync"]);
+        assert!(areas[0].findings[0].message.ends_with("a locked package that is not installed may have it"));
+    }
 }

@@ -376,22 +376,27 @@ fn channels_are_opened_by_name() {
             conda.to_owned(),
             &["--only-index", "pypi"][..],
             2,
-            "hint: `--only-index pypi,conda-forge` admits it",
+            "hint: `--only-index pypi,conda-forge` names it too",
         ),
         (
             stack.to_owned(),
             &["--only-index", "pypi"],
             2,
-            "opens no channel conda-forge, and torch comes from there",
+            "does not name the channel conda-forge, and torch comes from it",
         ),
-        (conda.to_owned(), &["--only-index", "conda-forge"], 2, "`--only-index pypi,conda-forge` has it too"),
+        (
+            conda.to_owned(),
+            &["--only-index", "conda-forge"],
+            2,
+            "`--only-index pypi,conda-forge` names it too",
+        ),
         (conda.to_owned(), &["--only-index", "pypi,bioconda"], 2, "no index is called `bioconda`"),
         (conda.to_owned(), &["--only-index", "pypi,"], 2, "`pypi,` names no index"),
         (
             format!("{conda}{resolve}\"pypi\"\n"),
             &[],
             2,
-            "hint: `only-index = [\"pypi\", \"conda-forge\"]` in envlock.toml admits it",
+            "hint: `only-index = [\"pypi\", \"conda-forge\"]` in envlock.toml names it too",
         ),
         (format!("{conda}{resolve}[3]\n"), &[], 2, "`only-index` is a name or a list of names"),
         (format!("{conda}{resolve}[\"pypi\", \"conda-forge\"]\n"), &[], 3, "the channel `conda-forge`"),
@@ -510,9 +515,10 @@ pub fn rattler() -> Option<std::ffi::OsString> {
     python
 }
 
-/// Whether a program was ended by `timeout`, or by a fault of the interpreter while it ended: `timeout` ends as it did.
+/// Whether a program was ended by `timeout` or a signal, or by a fault of the interpreter while it ended: `timeout` ends as it
+/// did.
 fn is_of_py_rattler(output: &std::process::Output) -> bool {
-    output.status.code() == Some(124)
+    output.status.code().is_none_or(|code| code == 124 || code >= 128)
         || String::from_utf8_lossy(&output.stderr).contains("Fatal Python error")
 }
 

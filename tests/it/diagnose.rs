@@ -3,7 +3,8 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use super::context::{Run, TestContext};
+use super::context::{IndexServer, Run, Shape, TestContext};
+use super::wheels::wheel;
 
 fn diagnose(context: &TestContext, text: &str, rest: &[&str]) -> Run {
     let mut command = context.command();
@@ -801,4 +802,25 @@ fn a_rival_takes_the_sureness() {
     );
     let run = run.expect(1);
     assert!(!run.stdout.contains("sure)") && run.stdout.contains("probable)"), "{}", run.shown());
+}
+
+/// In a project with a lock, the fix is what brings the lock's environment to it: what it locks may fit already.
+#[test]
+fn the_fix_in_a_project_with_a_lock() {
+    let wheels = ["1.26.4", "2.0.2"].map(|version| ("pypi", wheel("numpy", version)));
+    let server =
+        IndexServer::start(wheels.to_vec(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    let numpy = "A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.0.2 as it may crash.\n";
+    let gpu = "NVIDIA H100 80GB HBM3 with CUDA capability sm_90 is not compatible with the current PyTorch installation.\n";
+    for (locked, text, expected) in [
+        ("2.0.2", numpy, "`envlock add 'numpy<2'`, then `envlock sync`"),
+        ("1.26.4", numpy, "it has a release that fits, which `envlock sync` installs"),
+        ("1.26.4", gpu, "`envlock resolve` with `--gpu` and `--driver` of that machine"),
+    ] {
+        context.write("envlock.toml", &format!("[project]\ndependencies = [\"numpy=={locked}\"]\n"));
+        context.run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--python", "3.12"]).expect(0);
+        let run = diagnose(&context, text, &[]);
+        assert!(run.flat().contains(&format!("this project has a lock: {expected}")), "{}", run.shown());
+    }
 }

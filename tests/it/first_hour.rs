@@ -107,7 +107,7 @@ fn checks_say_what_they_compare() {
     let run = locked(&["-r", "requirements.txt"], 0);
     assert!(run.flat().contains("the lock is current for requirements.txt"), "{}", run.shown());
     // The lock names the file that it was made from.
-    assert!(context.read("envlock.lock").contains("Change requirements.txt and run"));
+    assert!(context.read("envlock.lock").contains("files = [\n    \"requirements.txt\",\n]"));
     assert!(locked(&[], 0).flat().contains("the lock is current for requirements.txt"));
     for format in ["github", "pre-commit"] {
         let exported = context.run(&["export", format]).expect(0).stdout;
@@ -137,9 +137,9 @@ fn checks_say_what_they_compare() {
     assert!(locked(&["--format", "junit"], 0).stdout.contains("its own request alone"));
     // A name that leads elsewhere is no such file.
     let lock = context.read("envlock.lock");
-    let outside = lock.replacen("Change the request and run", "Change ../requirements.txt and run", 1);
+    let outside = lock.replacen("\n[[target]]", "files = [\"../requirements.txt\"]\n\n[[target]]", 1);
     context.write("../requirements.txt", "idna\n");
-    context.write("envlock.lock", &outside);
+    context.write("envlock.lock", &super::forged::with_checksum(&outside));
     assert!(locked(&[], 0).flat().contains("for its own request"));
     // A file that was exported is compared, and the command that writes it anew is named.
     let manifest = "[project]\nname = \"x\"\ndependencies = [\"six\"]\n[target.a]\ngpus = [\"none\"]\npython = \"3.12\"\n[target.b]\ngpus = [\"none\"]\npython = \"3.11\"\n";
@@ -324,9 +324,10 @@ fn several_requirements_files() {
     context.run(&[&["resolve", "--force", "--gpu", "none", "--only-index", "pypi"], &both[..]].concat());
     // What the lock does not name is found by what it asks for.
     let lock = context.read("envlock.lock");
-    let start = lock.find(". Change ").unwrap();
-    let end = lock.find(" and run").unwrap();
-    context.write("envlock.lock", &format!("{}. Change the request{}", &lock[..start], &lock[end..]));
+    let start = lock.find("files = [").unwrap();
+    let end = start + lock[start..].find("]\n").unwrap() + 2;
+    context
+        .write("envlock.lock", &super::forged::with_checksum(&format!("{}{}", &lock[..start], &lock[end..])));
     context.write("requirements.txt", "inference\n");
     let run = context.run(&["export", "github"]).expect(0);
     assert!(

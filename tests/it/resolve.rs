@@ -771,7 +771,7 @@ fn add_and_remove_edit_and_resolve() {
     context.run(&["remove", "nosuchpackage"]).expect(2);
     assert_eq!(
         context.run(&["resolve", "torch"]).expect(2).stderr.lines().next().unwrap(),
-        "error: packages cannot be named where a manifest names them: envlock.toml"
+        "error: packages cannot be named on the command line beside envlock.toml"
     );
 }
 

@@ -632,12 +632,22 @@ fn the_action_installs_and_verifies_the_parts_that_it_names() {
     let run = step(sync, "more", 0);
     assert!(run.stdout.contains("3 of 3 as locked"), "{}", run.shown());
     step(verify, "more", 0);
+    // What stopped it is an annotation.
     let run = step(sync, "nope", 2);
-    assert!(run.flat().contains("nope"), "{}", run.shown());
+    assert!(run.stdout.contains("::error") && run.stdout.contains("nope"), "{}", run.shown());
     let site = context.project().join(format!("api/.venv/lib/python{series}/site-packages"));
     std::fs::remove_dir_all(site.join("gamma-1.0.dist-info")).unwrap();
     let run = step(verify, "", 1);
     assert!(run.stdout.contains("::error") && run.stdout.contains("gamma 1.0"), "{}", run.shown());
+    // What one command repairs is one annotation, and what everything rests on stands first.
+    std::fs::remove_dir_all(site.join("alpha-2.0.dist-info")).unwrap();
+    let run = step(verify, "", 1);
+    let of_packages = run.stdout.lines().filter(|line| line.contains("missing-package")).collect::<Vec<_>>();
+    let [one] = of_packages.as_slice() else { panic!("{}", run.shown()) };
+    assert!(one.contains("alpha 2.0 is not installed; gamma 1.0 is not installed. Fix: "), "{one}");
+    std::fs::remove_dir_all(context.project().join("api/.venv/bin")).unwrap();
+    let run = step(verify, "", 1);
+    assert!(run.stdout.starts_with("::error title=envlock missing-interpreter::"), "{}", run.shown());
 }
 
 /// What is only shown runs nothing of an environment that was found.

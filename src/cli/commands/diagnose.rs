@@ -86,7 +86,7 @@ fn in_project(global: &GlobalArgs, diagnosis: &Diagnosis) -> Option<String> {
         lock.targets.iter().all(locked)
     };
     if asked.iter().all(is_locked) {
-        return Some("what it locks is such a release, and `envlock sync` installs it".to_owned());
+        return Some("it has a release that fits, which `envlock sync` installs".to_owned());
     }
     let words: String = asked.iter().map(|user| format!(" {}", shell_word(&user.line()))).collect();
     Some(format!("`envlock add{words}`, then `envlock sync`, which undoes what pip installs beside the lock"))

@@ -89,7 +89,7 @@ fn only(lock: &Lockfile, removed: bool) -> Vec<TargetChanges> {
 fn show(printer: &Printer, change: &TargetChanges, several: bool) {
     if several || change.added || change.removed {
         let what = match (&change.instead_of, change.added, change.removed) {
-            (Some(gone), ..) => format!(" added, compared with {}, which is gone", clean(gone, 60)),
+            (Some(gone), ..) => format!(" added (compared with {}, which was removed)", clean(gone, 60)),
             (None, true, _) => " added".to_owned(),
             (None, _, true) => " removed".to_owned(),
             (None, false, false) => String::new(),

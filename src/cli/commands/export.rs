@@ -198,10 +198,8 @@ fn answered_files(
         return Ok(Vec::new());
     }
     let prefix = folder.map(|folder| format!("{}/", folder.trim_end_matches('/'))).unwrap_or_default();
-    let known = requirements::remembered(&project.folder);
-    if !known.is_empty() {
-        let names = requirements::names_in(&project.folder, &known).unwrap_or_default();
-        return Ok(names.split(" and ").map(|name| format!("{prefix}{name}")).collect());
+    if !requirements::remembered(&project.folder, lock).is_empty() {
+        return Ok(lock.files.iter().map(|name| format!("{prefix}{name}")).collect());
     }
     let mut names = files::requirements_files(&project.folder);
     names.retain(|name| {

@@ -28,10 +28,19 @@ pub struct Explained {
     pub core: Vec<usize>,
 }
 
+/// A part of the request that a spec stands for.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// As it is told: `numpy <2`, `Python 3.14`.
+    pub text: String,
+    /// Where it is written.
+    pub origin: Origin,
+}
+
 /// What a question is asked for.
 pub struct Asked<'a> {
-    /// Where each spec of the question comes from; `None` for those that follow from the rest of the request.
-    pub origins: &'a [Option<Origin>],
+    /// What each spec of the question stands for; `None` for those that follow from the rest of the request.
+    pub written: &'a [Option<Written>],
     /// The CUDA versions that drivers support, each with the first driver.
     pub drivers: &'a [(String, DottedVersion)],
     /// What is known of the driver, for a sentence: `driver 470.129.06`.
@@ -50,7 +59,10 @@ pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Res
     let explainer = Explainer { records, question, asked, depth: 0 };
     let core = explainer.core()?;
     let mut reasons = explainer.facts(&core)?;
-    let is_told_by_request = core.len() > 1 && core.iter().all(|i| asked.origins[*i].is_some());
+    // Two specs of one package need no more words.
+    let names: BTreeSet<&str> = core.iter().map(|i| name_of_spec(&question.specs[*i])).collect();
+    let is_told_by_request =
+        core.len() > 1 && names.len() == 1 && core.iter().all(|i| asked.written[*i].is_some());
     if reasons.is_empty() && !is_told_by_request {
         let text = format!(
             "no choice among the records of {} meets all that they require of each other",
@@ -64,12 +76,11 @@ pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Res
         });
     }
     for i in &core {
-        if let Some(origin) = &asked.origins[*i] {
-            let spec = &question.specs[*i];
+        if let Some(Written { text, origin }) = &asked.written[*i] {
             reasons.push(Reason {
                 kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
-                text: format!("you require {}", clean(spec, 120)),
-                parties: vec![Party::package(name_of_spec(spec))],
+                text: format!("you require {}", clean(text, 120)),
+                parties: vec![Party::package(name_of_spec(&question.specs[*i]))],
                 source: origin.to_string(),
             });
         }
@@ -137,11 +148,8 @@ impl Explainer<'_> {
     }
 
     fn headline(&self, core: &[usize]) -> String {
-        let named: Vec<String> = core
-            .iter()
-            .filter(|i| self.asked.origins[**i].is_some())
-            .map(|i| clean(&self.question.specs[*i], 60))
-            .collect();
+        let written = core.iter().filter_map(|i| self.asked.written[*i].as_ref());
+        let named: Vec<String> = written.map(|written| clean(&written.text, 60)).collect();
         match named.as_slice() {
             [] => "the conda packages cannot be installed together".to_owned(),
             [one] => format!("no {one} can be installed from {}", self.asked.channels.join(", ")),
@@ -387,7 +395,7 @@ impl Explainer<'_> {
             out.extend(bounds.max().map(|floor| way(Change::Glibc(floor), Party::Glibc, &answer)));
         }
         let name_of = |i: usize| name_of_spec(&self.question.specs[i]).to_lowercase();
-        let asked = core.iter().filter(|i| self.asked.origins[**i].is_some());
+        let asked = core.iter().filter(|i| self.asked.written[**i].is_some());
         for name in asked.map(|i| name_of(*i)).collect::<BTreeSet<String>>() {
             // Those of one name stand or fall together.
             let (own, others): (Vec<usize>, Vec<usize>) = all.iter().partition(|i| name_of(**i) == name);

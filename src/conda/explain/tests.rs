@@ -21,12 +21,16 @@ fn channel(rows: &[Row<'_>]) -> Records {
     Records::reachable(&[repodata], names).unwrap()
 }
 
+fn written(spec: &str) -> Written {
+    Written { text: spec.to_owned(), origin: Origin::Option("test") }
+}
+
 /// The texts of the facts about specs that a person asked for.
 fn told(records: &Records, specs: &[&str]) -> Vec<String> {
     let question =
         Question { specs: specs.iter().map(|spec| (*spec).to_owned()).collect(), ..Question::default() };
     let asked = Asked {
-        origins: &vec![Some(Origin::Option("test")); specs.len()],
+        written: &specs.iter().map(|spec| Some(written(spec))).collect::<Vec<_>>(),
         drivers: &[],
         driver: "the driver",
         target: "default",

@@ -4,7 +4,7 @@ use rattler_conda_types::Version;
 
 use super::Explainer;
 use crate::conda::machine::{VirtualPackage, is_open};
-use crate::conda::solve::parse;
+use crate::conda::solve::{admits, parse};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::Party;
 
@@ -24,7 +24,7 @@ pub(super) fn fault(explainer: &Explainer<'_>, spec: &str) -> Option<(String, Pa
         ("__cuda" | "__cuda_arch", None) => ("the machine has no NVIDIA GPU".to_owned(), Party::Gpu),
         (_, None) => (format!("the machine has no `{name}`"), Party::Platform),
         (_, Some(own)) if is_open(&own.version) => {
-            (format!("what the machine has of `{name}` is not stated, and taken as the newest"), party(name))
+            (format!("the machine's `{name}` is not stated, and the newest is assumed"), party(name))
         }
         ("__cuda", Some(own)) => (format!("{driver} supports CUDA {}", own.version), Party::Driver),
         ("__cuda_arch", Some(own)) => {
@@ -48,8 +48,6 @@ fn party(name: &str) -> Party {
 
 /// Whether a virtual package is what a spec asks for.
 fn fits(spec: &str, own: &VirtualPackage) -> bool {
-    let Ok(parsed) = parse(spec) else { return true };
-    let version = own.version.parse::<Version>();
-    parsed.version.is_none_or(|bounds| version.is_ok_and(|own| bounds.matches(&own)))
-        && parsed.build.is_none_or(|build| build.matches(&own.build))
+    let (Ok(parsed), Ok(version)) = (parse(spec), own.version.parse::<Version>()) else { return true };
+    admits(&parsed, &version, &own.build)
 }

@@ -95,7 +95,7 @@ pub fn libc_too_old(have: &Libc, need: &DottedVersion) -> Finding {
 pub fn driver_too_old(driver: &DottedVersion, floor: &DottedVersion, gpu: &str) -> Finding {
     let text = format!("driver {driver} is below {floor}, which {gpu} needs for this stack");
     let fix = format!(
-        "update the NVIDIA driver on the host to {floor} or newer, or lock for this machine: a `[target.NAME]` in the manifest, beside others, or `envlock resolve --redetect` on it, in place of them"
+        "update the NVIDIA driver on the host to {floor} or newer, or lock for this machine: add a `[target.NAME]` to the manifest, or run `envlock resolve --redetect` on it, which replaces the machine that was locked"
     );
     finding(Code::DriverTooOld, Severity::Error, text).fixed_by(Fix::advice(fix))
 }
@@ -164,7 +164,7 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
     finding(Code::GpuNotCovered, Severity::Error, text)
         .at(gpu)
         .fixed_by(Fix::advice(
-            "lock for this machine: a `[target.NAME]` in the manifest, beside others, or `envlock resolve --redetect` on it, in place of them; `envlock plan` lists what runs there, which a pin of the manifest may exclude",
+            "lock for this machine: add a `[target.NAME]` to the manifest, or run `envlock resolve --redetect` on it, which replaces the machine that was locked; `envlock plan` lists what runs there, which a pin of the manifest may exclude",
         ))
 }
 

@@ -11,6 +11,9 @@ use crate::model::native::{
 };
 use crate::model::text::clean;
 
+/// The driver's CUDA library, which no package has.
+pub const DRIVER_LIBRARY: &str = "libcuda.so.1";
+
 /// The environment's interpreter is missing.
 pub fn missing_interpreter(fault: &InterpreterFault) -> Finding {
     let new = |text: &str, fix| finding(Code::MissingInterpreter, Severity::Error, text).fixed_by(fix);
@@ -24,13 +27,13 @@ pub fn missing_interpreter(fault: &InterpreterFault) -> Finding {
         InterpreterFault::Missing => (
             "bin/python is a broken symlink",
             Fix::advice(
-                "recreate the environment, which `envlock sync` does with its own: its interpreter was removed or moved",
+                "recreate the environment (`envlock sync` does so with one that it made): its interpreter was removed or moved",
             ),
         ),
         InterpreterFault::Absent => (
             "the environment has no interpreter in bin",
             Fix::advice(
-                "recreate the environment, which `envlock sync` does with its own: nothing runs in it",
+                "recreate the environment (`envlock sync` does so with one that it made): nothing runs in it",
             ),
         ),
         InterpreterFault::NotExecutable => {
@@ -315,7 +318,7 @@ pub fn missing_library(severity: Severity, missing: Missing<'_>) -> Finding {
             "the driver's kernel module is loaded, but the loader does not find libcuda.so.1: CUDA sees no GPU"
                 .to_owned(),
         )
-        .at("libcuda.so.1")
+        .at(DRIVER_LIBRARY)
         .fixed_by(Fix::advice(
             "install the driver's CUDA library (libcuda1 or nvidia-driver-cuda-libs); in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         )),

@@ -58,7 +58,12 @@ fn resolve(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result
         return run_in(global, &project, &[], &args.solve, None, printer);
     }
     let project = Project::find(global, packages.is_empty())?;
-    let files = if packages.is_empty() { requirements::remembered(&project.folder) } else { Vec::new() };
+    // A lock that cannot be read is told below.
+    let lock = match (&project.manifest, packages) {
+        (None, []) => lock::read(&project).ok().flatten(),
+        _ => None,
+    };
+    let files = lock.map(|lock| requirements::remembered(&project.folder, &lock)).unwrap_or_default();
     let project = requirements::project(project, (&files, &[]), Some(printer))?;
     run_in(global, &project, packages, &args.solve, None, printer)
 }
@@ -237,7 +242,8 @@ pub(super) fn run_in(
             ..Target::new(&machine.name, solution, &machine.seen, level)
         })
         .collect();
-    let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets);
+    let lock = Lockfile::new(&request, registry.digest(), &registry.meta().date, targets)
+        .stated_in(requirements::that_state(project));
     let (written, changed) = match (args.dry_run, owner) {
         (true, _) => (Vec::new(), Vec::new()),
         (false, None) => writing::write(project, &lock, &environments, manifest, args)?,

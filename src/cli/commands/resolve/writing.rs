@@ -32,12 +32,6 @@ pub(super) fn write(
 ) -> Result<(Vec<String>, Vec<String>), CliError> {
     let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
     let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
-    // Which files it is made from now is read from it later.
-    let stated_in = requirements::stated_in(project);
-    let kept = kept.map(|text| match project.reads.is_empty() {
-        true => text,
-        false => lockfile::with_stated_in(&text, &stated_in),
-    });
     let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
     let mut texts = Vec::new();
     for (file, target) in environments.iter().zip(&lock.targets) {
@@ -49,7 +43,7 @@ pub(super) fn write(
         let there = there.filter(|there| !is_named && export::same_environment(there, &text));
         texts.push((file.clone(), there.unwrap_or(text)));
     }
-    let lock_text = kept.unwrap_or_else(|| lockfile::render(lock, &stated_in));
+    let lock_text = kept.unwrap_or_else(|| lockfile::render(lock, &requirements::stated_in(project)));
     let written: Vec<String> =
         std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
     // The lock last: `--locked` compares manifest and environment files with it.

@@ -1,6 +1,5 @@
 //! Runs the installer.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -107,7 +106,7 @@ impl Work<'_> {
         command.env("PIP_NO_INPUT", "1");
         if let Some(certificates) = settings::certificates().first() {
             command.env("PIP_CERT", certificates).env("SSL_CERT_FILE", certificates);
-        } else if SYSTEM_CERTIFICATES.iter().any(|path| Path::new(path).is_file()) {
+        } else if openssl_probe::probe().cert_file.is_some() {
             // uv trusts those that it brings, unless it is told to trust the system's, as envlock and pip do.
             for name in UV_TRUSTS_SYSTEM.iter().filter(|name| std::env::var_os(name).is_none()) {
                 command.env(name, "1");
@@ -124,11 +123,7 @@ impl Work<'_> {
     }
 }
 
-/// Where systems keep the certificates that they trust: Debian, Fedora, Alpine and macOS.
-const SYSTEM_CERTIFICATES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-
-/// uv's variables for these, the newer one first.
+/// uv's variables for the system's certificates, the newer one first. Source: uv's documentation, "Environment variables".
 const UV_TRUSTS_SYSTEM: [&str; 2] = ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS"];
 
 /// A command that asks nothing and whose output is progress.

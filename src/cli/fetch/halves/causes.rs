@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use super::{Asked, Session};
-use crate::cli::error::CliError;
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::request::{Request, STACK_PACKAGES};
@@ -17,15 +16,9 @@ const MAX: usize = 12;
 const MAX_SETS: usize = 6;
 
 impl Session<'_> {
-    /// A conflict of both halves with every cause, the changes that remove each, and those that remove all of them.
-    ///
-    /// # Errors
-    /// Those of a solve.
-    pub(super) fn every_cause(
-        &mut self,
-        mut first: Box<Conflict>,
-        asked: &Asked<'_>,
-    ) -> Result<Box<Conflict>, CliError> {
+    /// A conflict of both halves with every cause, the changes that remove each, and those that remove all of them. What cannot
+    /// be solved on the way is not told.
+    pub(super) fn every_cause(&mut self, mut first: Box<Conflict>, asked: &Asked<'_>) -> Box<Conflict> {
         let (causes, is_cut) = self.names_of_causes(&first, asked);
         let mut found: Vec<Conflict> = Vec::new();
         for (i, own) in causes.iter().enumerate().filter(|_| causes.len() > 1) {
@@ -48,7 +41,7 @@ impl Session<'_> {
         let (Some(mut all), Some(second)) = (found.next(), found.next()) else {
             self.check_over_both(&mut first, asked);
             self.add_ways_between(&mut first, asked);
-            return Ok(first);
+            return first;
         };
         all.also = std::iter::once(second).chain(found).collect();
         all.resolves_all = std::mem::take(&mut first.resolves_all);
@@ -56,7 +49,7 @@ impl Session<'_> {
         let together = self.ways_of_all(&all, asked);
         all.resolves_all.extend(together);
         (all.silent, all.cut) = (first.silent, all.cut || first.cut || is_cut);
-        Ok(Box::new(all))
+        Box::new(all)
     }
 
     /// What each cause rests on, by the names in the request, and whether there may be more.

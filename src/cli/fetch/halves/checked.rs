@@ -32,14 +32,7 @@ impl Session<'_> {
 
     /// Several changes together, if both halves have an answer with them.
     pub(super) fn all_over_both(&mut self, ways: &[WayOut], asked: &Asked<'_>) -> Option<WayOut> {
-        let mut changed = (asked.host.clone(), asked.request.clone());
-        if !ways.iter().all(|way| apply(&way.change, &way.party, &mut changed)) {
-            return None;
-        }
-        let (host, request) = changed;
-        let preferences = asked.preferences;
-        let answer = self.both(&Asked { host: &host, request: &request, preferences });
-        let Ok(Answer::Solution(solution)) = answer else { return None };
+        let solution = self.with_changes(ways, asked)??;
         let mut changes: Vec<Change> = Vec::new();
         for way in ways {
             let change = of_solution(way.change.clone(), &solution);
@@ -52,19 +45,27 @@ impl Session<'_> {
     }
 
     fn over_both(&mut self, way: WayOut, asked: &Asked<'_>) -> Option<WayOut> {
-        let mut changed = (asked.host.clone(), asked.request.clone());
-        if !apply(&way.change, &way.party, &mut changed) {
+        let Some(solution) = self.with_changes(std::slice::from_ref(&way), asked) else {
             return Some(WayOut { level: Level::Stack, ..way });
+        };
+        let solution = solution?;
+        let change = of_solution(way.change, &solution);
+        Some(WayOut { set: way.set, ..solution.reached_by(change, way.party, Level::Full) })
+    }
+
+    /// The solution over both halves with some changes, if there is one; the outer value is `None` where one cannot be made
+    /// here.
+    fn with_changes(&mut self, ways: &[WayOut], asked: &Asked<'_>) -> Option<Option<Box<Solution>>> {
+        let mut changed = (asked.host.clone(), asked.request.clone());
+        if !ways.iter().all(|way| apply(&way.change, &way.party, &mut changed)) {
+            return None;
         }
         let (host, request) = changed;
         let preferences = asked.preferences;
-        let Ok(Answer::Solution(solution)) =
-            self.both(&Asked { host: &host, request: &request, preferences })
-        else {
-            return None;
-        };
-        let change = of_solution(way.change, &solution);
-        Some(WayOut { set: way.set, ..solution.reached_by(change, way.party, Level::Full) })
+        match self.both(&Asked { host: &host, request: &request, preferences }) {
+            Ok(Answer::Solution(solution)) => Some(Some(solution)),
+            _ => Some(None),
+        }
     }
 }
 

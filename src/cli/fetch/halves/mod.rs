@@ -3,6 +3,7 @@
 
 mod causes;
 mod checked;
+mod conflict;
 mod stack;
 mod told;
 mod ways;
@@ -13,12 +14,13 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
+use self::conflict::{changes_python, comes_from_conda, required, rests_on_tried, tell_tried};
 use self::stack::ChosenStack;
 use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
 use crate::compatibility::with_machine_specs;
-use crate::conda::{self, Explained, Question, Records, Repodata, Solved, virtual_packages};
+use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
 use crate::model::conda::{CondaSpec, is_python_package, specs_of};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::metadata::CoreMetadata;
@@ -28,7 +30,6 @@ use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, STACK
 use crate::model::solution::{Answer, Note, Solution};
 use crate::model::source::{CondaPackage, Source};
 use crate::model::text::{clean, without_logins};
-use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 use crate::registry::COMPANIONS;
 use crate::registry::conda_builds::PYTORCH;
@@ -62,7 +63,7 @@ impl Session<'_> {
     /// When a channel does not answer or is not there, and those of PyPI's half.
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
         Ok(match self.both(asked)? {
-            Answer::Conflict(conflict) => Answer::Conflict(self.every_cause(conflict, asked)?),
+            Answer::Conflict(conflict) => Answer::Conflict(self.every_cause(conflict, asked)),
             answer => answer,
         })
     }
@@ -236,18 +237,13 @@ impl Session<'_> {
                 if again.is_empty() || *rounds >= MAX_ROUNDS {
                     return Ok(OfPython::Conflict(first.unwrap_or(conflict)));
                 }
-                for package in again {
-                    let why =
-                        format!("{} {} does not fit the packages of PyPI", package.name, package.version);
-                    excluded.insert(package.file.clone(), why);
-                }
+                excluded.extend(again.into_iter().map(does_not_fit));
                 *rounds += 1;
                 continue;
             }
             for (_, package) in &named {
                 stepped_back.insert(package.name.clone());
-                let why = format!("{} {} does not fit the packages of PyPI", package.name, package.version);
-                excluded.insert(package.file.clone(), why);
+                excluded.extend([does_not_fit(package)]);
             }
             let specs = || asked.request.conda.specs.iter().map(|spec| spec.name());
             let of = |package: &CondaPackage| ways::requested_for(&package.name, specs(), &packages);
@@ -289,22 +285,12 @@ impl Session<'_> {
 
     /// Packages that PyPI's half cannot take as they are: a constraint excludes their version.
     fn unfit(&self, packages: &[CondaPackage], request: &Request) -> BTreeMap<String, String> {
-        let mut out = BTreeMap::new();
-        for package in packages.iter().filter(|package| is_python_package(package)) {
-            let shown = format!("{} {}", package.name, package.version);
-            // One that Python does not read takes part in PyPI's half only where that installs the package too.
-            let Ok(version) = package.version.parse::<Version>() else { continue };
-            let Some(name) = pypi_name(&package.channel, &package.name) else { continue };
-            let mut bounds = request.constraints.iter();
-            let excludes = |user: &UserRequirement| {
-                user.requirement.name.as_ref() as &str == name
-                    && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
-            };
-            if let Some(bound) = bounds.find(|user| excludes(user)) {
-                out.insert(package.file.clone(), format!("{shown} is excluded by `{}`", bound.line()));
-            }
-        }
-        out
+        let why = |package: &CondaPackage| {
+            let bound = excluding(request, package)?;
+            let text = format!("{} {} is excluded by `{}`", package.name, package.version, bound.line());
+            Some((package.file.clone(), text))
+        };
+        packages.iter().filter_map(why).collect()
     }
 
     /// Adds a package that conda installs.
@@ -376,77 +362,27 @@ impl Session<'_> {
         self.records.push((platform, Rc::clone(&records)));
         Ok(records)
     }
+}
 
-    /// Why conda's half has no answer for any Python.
-    fn conflict_of_conda(
-        &self,
-        records: &Records,
-        asked: &Asked<'_>,
-        unfit: BTreeMap<String, String>,
-        (half, others): (Option<&Half>, &BTreeMap<String, String>),
-    ) -> Result<Conflict, CliError> {
-        let mut others = others.clone();
-        others.extend(unfit);
-        let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);
-        // The Pythons that are allowed, as one bound.
-        let pythons = allowed_pythons(self.registry, asked.request);
-        let any: Vec<String> = pythons.iter().map(|python| format!("3.{}.*", python.minor)).collect();
-        question.specs.push(format!("python {}", any.join("|")));
-        let mut origins: Vec<Option<Origin>> =
-            asked.request.conda.specs.iter().map(|spec| Some(spec.origin.clone())).collect();
-        // The build of the stack is chosen by what the machine runs, not asked for as it is.
-        origins.resize(question.specs.len(), None);
-        if let (Some(last), Some(python)) = (origins.last_mut(), &asked.request.python) {
-            *last = Some(python.origin.clone());
-        }
-        let drivers = drivers(self.registry);
-        let driver = asked.host.driver.as_ref();
-        let driver = driver.map_or_else(|| "the driver".to_owned(), |d| format!("driver {}", d.version));
-        let told = conda::Asked {
-            origins: &origins,
-            drivers: &drivers,
-            driver: &driver,
-            target: "default",
-            channels: &asked.request.conda.channels,
-        };
-        let Explained { mut conflict, core } = conda::explain(records, &question, &told).map_err(unsolved)?;
-        if asked.request.python.is_none() && core.contains(&(question.specs.len() - 1)) {
-            let minors = || pythons.iter().map(|python| python.minor);
-            let ends = minors().min().zip(minors().max());
-            let series = ends.map_or(String::new(), |(first, last)| format!(" 3.{first} to 3.{last}"));
-            conflict.reasons.push(Reason {
-                kind: ReasonKind::Fact,
-                text: format!("envlock solves for Python{series}"),
-                parties: vec![Party::Python],
-                source: String::new(),
-            });
-        }
-        // The constraints that leave records out.
-        for bound in &asked.request.constraints {
-            let by = format!("is excluded by `{}`", bound.line());
-            if conflict.reasons.iter().any(|reason| reason.text.ends_with(&by)) {
-                conflict.reasons.push(Reason {
-                    kind: ReasonKind::Asked { origin: bound.origin.clone(), bounds_above: false },
-                    text: format!("you constrain {}", clean(&bound.requirement.to_string(), 120)),
-                    parties: vec![Party::package(bound.requirement.name.as_ref() as &str)],
-                    source: bound.origin.to_string(),
-                });
-            }
-        }
-        // The Python is told as the request has it.
-        let series = format!("you require {}", question.specs.last().map_or("", String::as_str));
-        if let Some(python) = &asked.request.python {
-            for reason in conflict.reasons.iter_mut().filter(|reason| reason.text == series) {
-                reason.text = format!("you require Python {}", python.text);
-            }
-        }
-        // Where the build of the stack has a part in it.
-        let asked_for = asked.request.conda.specs.len();
-        let is_of_half =
-            |half: &&Half| core.iter().any(|i| (asked_for..asked_for + half.specs.len()).contains(i));
-        conflict.reasons.extend(half.filter(is_of_half).map(|half| half.stack.reason()));
-        Ok(conflict)
+/// A file that PyPI's half excludes, and why.
+fn does_not_fit(package: &CondaPackage) -> (String, String) {
+    let why = format!("{} {} does not fit the packages of PyPI", package.name, package.version);
+    (package.file.clone(), why)
+}
+
+/// The constraint that a package of conda does not meet.
+fn excluding<'r>(request: &'r Request, package: &CondaPackage) -> Option<&'r UserRequirement> {
+    if !is_python_package(package) {
+        return None;
     }
+    // One that Python does not read takes part in PyPI's half only where that installs the package too.
+    let version = package.version.parse::<Version>().ok()?;
+    let name = pypi_name(&package.channel, &package.name)?;
+    let excludes = |user: &&UserRequirement| {
+        user.requirement.name.as_ref() as &str == name
+            && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
+    };
+    request.constraints.iter().find(excludes)
 }
 
 /// The question of conda's half.
@@ -514,7 +450,7 @@ fn refuse_what_conda_lacks(
                 package.name,
                 package.channel
             ))
-            .hint("take one of them out: the requirement, or what brings the package under `[conda]`"));
+            .hint("remove one of the two: the requirement, or the entry under `[conda]` that installs the package"));
         }
         if !user.requirement.extras.is_empty() {
             return Err(CliError::usage(format!(
@@ -552,71 +488,6 @@ fn installed_twice(packages: &[CondaPackage], solution: &Solution) -> BTreeMap<S
     };
     let all = packages.iter().filter(is_unread).filter(is_of_pypi);
     all.map(|package| (package.file.clone(), why(package))).collect()
-}
-
-/// Whether a reason is the Python that is tried for both halves, which nobody asked for.
-fn is_tried(reason: &Reason) -> bool {
-    let is_asked = matches!(&reason.kind, ReasonKind::Asked { origin: Origin::Question, .. });
-    is_asked && reason.parties.contains(&Party::Python)
-}
-
-/// Whether a conflict rests on the Python that is tried.
-fn rests_on_tried(conflict: &Conflict) -> bool {
-    let mut reasons = std::iter::once(conflict).chain(&conflict.also).flat_map(|one| &one.reasons);
-    reasons.any(|reason| reason.parties.contains(&Party::Python))
-}
-
-/// Says of the Python that is tried where it comes from.
-fn tell_tried(mut conflict: Box<Conflict>, python: Python) -> Box<Conflict> {
-    let also = conflict.also.iter_mut().flat_map(|one| &mut one.reasons);
-    for reason in conflict.reasons.iter_mut().chain(also).filter(|reason| is_tried(reason)) {
-        reason.text = format!("Python 3.{} comes from conda", python.minor);
-        reason.kind = ReasonKind::Fact;
-        reason.source = "one of the channels' Pythons".to_owned();
-    }
-    conflict
-}
-
-/// Whether a change names a Python.
-fn changes_python(change: &Change) -> bool {
-    match change {
-        Change::Python(_) => true,
-        Change::Together(changes) => changes.iter().any(changes_python),
-        _ => false,
-    }
-}
-
-/// A match spec of the request, as a reason.
-fn required(spec: &CondaSpec) -> Reason {
-    Reason {
-        kind: ReasonKind::Asked { origin: spec.origin.clone(), bounds_above: false },
-        text: format!("you require {}", clean(&spec.text, 120)),
-        parties: vec![Party::package(spec.name().to_lowercase())],
-        source: spec.origin.to_string(),
-    }
-}
-
-/// That conda installs a package, and for which package that it is asked for.
-fn comes_from_conda(package: &CondaPackage, requested: Option<&str>) -> Reason {
-    let mut parties = vec![Party::package(package.name.as_str())];
-    let by = requested.filter(|name| *name != package.name);
-    parties.extend(by.map(|name| Party::package(name.to_lowercase())));
-    let by = by.map(|name| format!(" for {name}, which `[conda]` asks for")).unwrap_or_default();
-    Reason {
-        kind: ReasonKind::Fact,
-        text: format!("{} {} is installed by conda{by}", package.name, package.version),
-        parties,
-        source: package.channel.clone(),
-    }
-}
-
-/// The CUDA versions that drivers support, each with the first driver branch.
-fn drivers(registry: &crate::registry::Registry) -> Vec<(String, DottedVersion)> {
-    let of = |branch: &crate::registry::Branch| {
-        let cuda = format!("{}.{}", branch.cuda.major, branch.cuda.minor);
-        Some((cuda, branch.branch.to_string().parse().ok()?))
-    };
-    registry.branches().iter().filter_map(of).collect()
 }
 
 fn unsolved(error: conda::CondaError) -> CliError {

@@ -1,0 +1,74 @@
+//! The options of `export`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use super::parts::PartArgs;
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct ExportArgs {
+    /// Output format
+    #[arg(value_enum, value_name = "FORMAT")]
+    pub format: ExportFormat,
+    /// Write to a file instead of stdout; with --all-targets, to this folder
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// Write a file for each target of the lock
+    #[arg(long, requires = "output", conflicts_with = "target")]
+    pub all_targets: bool,
+    #[command(flatten)]
+    pub parts: PartArgs,
+    /// Leave out the builds of conda packages (for environment.yml), for another system
+    #[arg(long)]
+    pub loose: bool,
+    /// Base image (for Dockerfile); a digest pins it
+    #[arg(long, value_name = "IMAGE")]
+    pub base: Option<String>,
+    /// URL of the index `pypi` (for pylock.toml)
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
+    /// Replace a file that envlock did not write
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ExportFormat {
+    #[value(name = "environment.yml")]
+    Environment,
+    #[value(name = "requirements.txt")]
+    Requirements,
+    #[value(name = "requirements-build.txt")]
+    RequirementsBuild,
+    #[value(name = "build-constraints.txt")]
+    BuildConstraints,
+    #[value(name = "pylock.toml")]
+    Pylock,
+    #[value(name = "Dockerfile")]
+    Dockerfile,
+    /// conda's `@EXPLICIT` file: the conda packages by URL and hash
+    #[value(name = "conda-explicit", alias = "conda-explicit.txt")]
+    CondaExplicit,
+    /// Tables of pyproject.toml, by which uv resolves to what is locked
+    #[value(name = "uv")]
+    Uv,
+    /// pixi.toml
+    #[value(name = "pixi", alias = "pixi.toml")]
+    Pixi,
+    /// pixi.lock, of a lock with conda packages: every file by URL and hash
+    #[value(name = "pixi.lock")]
+    PixiLock,
+    /// GitHub Actions workflow
+    #[value(name = "github")]
+    Github,
+    /// Configuration of pre-commit
+    #[value(name = "pre-commit")]
+    PreCommit,
+    /// devcontainer.json
+    #[value(name = "devcontainer")]
+    Devcontainer,
+}

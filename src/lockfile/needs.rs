@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Target, needed_by};
 use crate::compatibility::{Policy, cuda_runtime, required_driver};
 use crate::model::capability::Via;
-use crate::model::conda::{CUDNN, NCCL, name_of_spec};
+use crate::model::conda::{CUDNN, NCCL, machine_spec, name_of_spec};
 use crate::model::host::Host;
 use crate::model::solution::{ChosenPackage, Coverage};
 use crate::model::source::CondaPackage;
@@ -204,7 +204,7 @@ impl Asked<'_> {
             };
             out.push(self.sourced(NeedKind::RequiredBy, text, source));
         }
-        out.extend(self.of_virtual("__cuda"));
+        out.extend(self.of_virtual("__cuda", |at_least| at_least.is_some()));
         let mut by_need: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
         let mut ends: BTreeMap<&DottedVersion, Vec<String>> = BTreeMap::new();
         for row in &self.target.envelope.coverage {
@@ -291,7 +291,7 @@ impl Asked<'_> {
 
     fn cuda(&self) -> Told {
         if self.users.is_empty() {
-            let records = self.of_virtual("__cuda");
+            let records = self.of_virtual("__cuda", |at_least| at_least.is_some());
             return (!records.is_empty()).then(|| ("a driver for CUDA".to_owned(), records));
         }
         let mut versions: Vec<String> = self.users.iter().map(|user| cuda_short(&user.cuda)).collect();
@@ -381,11 +381,14 @@ impl Asked<'_> {
         Some((needs, out))
     }
 
-    /// What conda's packages require of the machine, under a virtual package's name.
-    fn of_virtual(&self, name: &str) -> Vec<Because> {
+    /// The packages of conda that require a virtual package in a version: `libcublas 12.9.1 requires __glibc >=2.28,<3.0.a0`.
+    fn of_virtual(&self, name: &str, is_told: impl Fn(Option<&DottedVersion>) -> bool) -> Vec<Because> {
+        let is_one = |spec: &&String| {
+            let read = machine_spec(spec).filter(|spec| spec.name == name);
+            read.is_some_and(|spec| is_told(spec.at_least.as_ref()))
+        };
         let told = |package: &CondaPackage| {
-            let mut specs = package.depends.iter().chain(&package.constrains);
-            let spec = specs.find(|spec| name_of_spec(spec) == name && spec.as_str() != name)?;
+            let spec = package.depends.iter().chain(&package.constrains).find(is_one)?;
             Some(plain(NeedKind::RequiredBy, format!("{} {} requires {spec}", package.name, package.version)))
         };
         self.target.conda.iter().filter_map(told).take(NAMED).collect()
@@ -405,8 +408,7 @@ impl Asked<'_> {
         });
         let names: Vec<String> = asking.map(|p| format!("{} {}", p.name, p.version)).collect();
         let mut out = Vec::new();
-        let records = with_floor(&self.target.conda, floor);
-        out.extend(records.into_iter().take(NAMED).map(|text| plain(NeedKind::RequiredBy, text)));
+        out.extend(self.of_virtual("__glibc", |at_least| at_least == Some(floor)));
         if !names.is_empty() {
             let more = names.len().saturating_sub(NAMED);
             let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
@@ -478,19 +480,6 @@ impl Asked<'_> {
         let source = Some(self.registry.source_text(ids)).filter(|text| !text.is_empty());
         Because { kind, text, source }
     }
-}
-
-/// The requirements of conda packages on at least this glibc: `libcublas 12.9.1 requires __glibc >=2.28,<3.0.a0`.
-fn with_floor(packages: &[CondaPackage], floor: &DottedVersion) -> Vec<String> {
-    let floor = format!(">={floor}");
-    let states = |spec: &&String| {
-        name_of_spec(spec) == "__glibc" && spec.split([' ', ',']).any(|bound| bound == floor)
-    };
-    let of = |package: &CondaPackage| {
-        let spec = package.depends.iter().chain(&package.constrains).find(states)?;
-        Some(format!("{} {} requires {spec}", package.name, package.version))
-    };
-    packages.iter().filter_map(of).collect()
 }
 
 fn plain(kind: NeedKind, text: String) -> Because {

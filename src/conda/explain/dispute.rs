@@ -70,9 +70,6 @@ impl Explainer<'_> {
 
     /// Of a spec that does not hold alone: what the newest of its releases needs that does not hold together.
     pub(super) fn within(&self, spec: &str) -> Result<Vec<Reason>, CondaError> {
-        if self.depth >= MAX_DEPTH {
-            return Ok(Vec::new());
-        }
         let admitted: BTreeSet<String> =
             self.records.matching(spec)?.into_iter().map(|package| package.file).collect();
         let is_open = |package: &CondaPackage| {
@@ -81,13 +78,26 @@ impl Explainer<'_> {
         let releases = self.records.of(&name_of_spec(spec).to_lowercase());
         let releases: Vec<CondaPackage> = releases.into_iter().filter(is_open).collect();
         let Some(newest) = releases.last() else { return Ok(Vec::new()) };
+        // One that leads back to itself, or that was not explained before, is explained by something else.
+        let is_new = self.tried.borrow_mut().insert(newest.file.clone());
+        if !is_new || self.depth >= MAX_DEPTH {
+            return Ok(Vec::new());
+        }
         let versions: BTreeSet<&str> = releases.iter().map(|release| release.version.as_str()).collect();
-        let which = if versions.len() > 1 { ", the newest," } else { "" };
+        let found = self.why_not(newest, if versions.len() > 1 { ", the newest," } else { "" })?;
+        if !found.is_empty() {
+            self.tried.borrow_mut().remove(&newest.file);
+        }
+        Ok(found)
+    }
+
+    /// Why a package cannot be installed. `which` stands behind its name.
+    fn why_not(&self, package: &CondaPackage, which: &str) -> Result<Vec<Reason>, CondaError> {
         let told = |verb: &str, need: &str| {
-            let text = format!("{}{which} {verb} {}", self.shown(newest, need), clean(need, 60));
+            let text = format!("{}{which} {verb} {}", self.shown(package, need), clean(need, 60));
             self.fact(text, name_of_spec(need))
         };
-        for (verb, need) in requirements(newest) {
+        for (verb, need) in requirements(package) {
             if let Some((has, party)) = virtual_package::fault(self, need) {
                 let mut reason = told(verb, need);
                 reason.text.push_str(&format!(", and {has}"));
@@ -95,50 +105,57 @@ impl Explainer<'_> {
                 return Ok(vec![reason]);
             }
         }
-        let needs = newest.depends.iter().filter(|need| !name_of_spec(need).starts_with("__"));
-        let mut question = Question { specs: needs.cloned().collect(), ..self.question.clone() };
-        let all: Vec<usize> = (0..question.specs.len()).collect();
-        let mut out = Vec::new();
+        let needs = package.depends.iter().filter(|need| !name_of_spec(need).starts_with("__"));
+        let question = Question { specs: needs.cloned().collect(), ..self.question.clone() };
         let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
+        let all: Vec<usize> = (0..question.specs.len()).collect();
         if own.solve(own.specs(&all), &question.machine)?.is_some() {
-            // Its requirements hold together, and it does not hold with them: by what it admits.
-            out.extend(newest.constrains.iter().map(|need| told("admits only", need)));
-            question.bounds.extend(newest.constrains.clone());
-            let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
-            if own.solve(own.specs(&all), &question.machine)?.is_some() {
-                return self.refused_by_its_own(newest, told);
+            // Its requirements hold together, and it does not hold with them.
+            return self.beside_its_needs(package, &question.specs, told);
+        }
+        for is_backwards in [false, true] {
+            let core = own.core(is_backwards)?;
+            let mut out = own.facts(&core)?;
+            let names: BTreeSet<&str> = core.iter().map(|i| name_of_spec(&question.specs[*i])).collect();
+            if !out.is_empty() || names.len() == 1 && core.len() > 1 {
+                out.extend(core.iter().map(|i| told("needs", &question.specs[*i])));
+                return Ok(out);
             }
         }
-        let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
-        let core = own.core()?;
-        let found = own.facts(&core)?;
-        let is_of_one =
-            core.iter().map(|i| name_of_spec(&question.specs[*i])).collect::<BTreeSet<_>>().len() == 1;
-        if found.is_empty() && out.is_empty() && !(is_of_one && core.len() > 1) {
-            return Ok(Vec::new());
-        }
-        out.splice(0..0, found);
-        out.extend(core.iter().map(|i| told("needs", &question.specs[*i])));
-        Ok(out)
+        Ok(Vec::new())
     }
 
-    /// What a package needs that does not admit the package itself.
-    fn refused_by_its_own(
+    /// What a package needs that does not admit the package itself, or that it does not admit.
+    fn beside_its_needs(
         &self,
         package: &CondaPackage,
+        needs: &[String],
         told: impl Fn(&str, &str) -> Reason,
     ) -> Result<Vec<Reason>, CondaError> {
-        let needs = package.depends.iter().filter(|need| !name_of_spec(need).starts_with("__"));
-        for need in needs {
-            let specs = vec![need.clone()];
+        // By itself, or with the others.
+        let alone = needs.iter().map(|need| vec![need.clone()]);
+        for specs in alone.chain([needs.to_vec()]) {
             let Some(answer) = self.solve(specs.clone(), &self.question.machine)? else { continue };
             let part = Part { specs, answer };
+            let of_needs = || part.specs.iter().map(|need| told("needs", need));
             for refusing in self.needs(&part, &package.name)? {
                 if !refusing.admits.contains(&package.file)
                     && self.cannot_have_without(&part, &package.name, &refusing.admits)?
                 {
-                    let text = refusing.steps.join(", ");
-                    return Ok(vec![self.fact(text, &package.name), told("needs", need)]);
+                    let first = self.fact(refusing.steps.join(", "), &package.name);
+                    return Ok([first].into_iter().chain(of_needs()).collect());
+                }
+            }
+            for bound in &package.constrains {
+                let name = name_of_spec(bound);
+                let admitted: BTreeSet<String> =
+                    self.records.matching(bound)?.into_iter().map(|record| record.file).collect();
+                for need in self.needs(&part, name)? {
+                    if need.admits.is_disjoint(&admitted) && self.cannot_without(&part, &need.admits)? {
+                        let way = (!need.steps.is_empty()).then(|| self.fact(need.steps.join(", "), name));
+                        let facts = way.into_iter().chain([told("admits only", bound)]);
+                        return Ok(facts.chain(of_needs()).collect());
+                    }
                 }
             }
         }

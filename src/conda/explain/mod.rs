@@ -6,11 +6,12 @@ mod dispute;
 mod tests;
 mod virtual_package;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{VirtualPackage, opened};
 use super::solve::{CondaError, Question, Records, Solved, parse};
-use crate::model::conda::name_of_spec;
+use crate::model::conda::{machine_spec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
 use crate::model::request::Origin;
@@ -56,8 +57,9 @@ pub struct Asked<'a> {
 /// # Errors
 /// Those of a solve.
 pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Result<Explained, CondaError> {
-    let explainer = Explainer { records, question, asked, depth: 0 };
-    let core = explainer.core()?;
+    let tried = RefCell::default();
+    let explainer = Explainer { records, question, asked, depth: 0, tried: &tried };
+    let core = explainer.core(false)?;
     let mut reasons = explainer.facts(&core)?;
     // Two specs of one package need no more words.
     let names: BTreeSet<&str> = core.iter().map(|i| name_of_spec(&question.specs[*i])).collect();
@@ -106,6 +108,8 @@ struct Explainer<'e> {
     asked: &'e Asked<'e>,
     /// How many packages lead to the question: none to that of the request.
     depth: usize,
+    /// The files of packages that are being explained, and of those for which no explanation was found.
+    tried: &'e RefCell<BTreeSet<String>>,
 }
 
 impl Explainer<'_> {
@@ -128,11 +132,14 @@ impl Explainer<'_> {
     }
 
     /// The specs without which there is an answer: from all of them, each is taken away that is not needed for the
-    /// contradiction.
-    fn core(&self) -> Result<Vec<usize>, CondaError> {
+    /// contradiction. Backwards, another one may be left.
+    fn core(&self, is_backwards: bool) -> Result<Vec<usize>, CondaError> {
         let mut kept: Vec<usize> = (0..self.question.specs.len()).collect();
         // What no record meets explains itself: it stays if it can.
         let mut order = kept.clone();
+        if is_backwards {
+            order.reverse();
+        }
         let mut absent = Vec::new();
         for spec in &self.question.specs {
             absent.push(self.absent(spec)?.is_some());
@@ -388,10 +395,8 @@ impl Explainer<'_> {
         }
         if let Some(answer) = self.solve(self.specs(&all), &opened(&self.question.machine, "__glibc"))? {
             let specs = answer.iter().flat_map(|package| package.depends.iter().chain(&package.constrains));
-            let bounds = specs.filter(|spec| name_of_spec(spec) == "__glibc").filter_map(|spec| {
-                let bound = spec.split([' ', ',']).find_map(|part| part.strip_prefix(">="))?;
-                bound.parse::<DottedVersion>().ok()
-            });
+            let bounds = specs.filter_map(|spec| machine_spec(spec)).filter(|spec| spec.name == "__glibc");
+            let bounds = bounds.filter_map(|spec| spec.at_least);
             out.extend(bounds.max().map(|floor| way(Change::Glibc(floor), Party::Glibc, &answer)));
         }
         let name_of = |i: usize| name_of_spec(&self.question.specs[i]).to_lowercase();

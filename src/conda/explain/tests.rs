@@ -85,6 +85,13 @@ fn what_is_told_excludes_each_other() {
         ("chain4", "1.0", "0", &["nowhere"], &[]),
         ("circle", "3.0", "0", &["arc", "arc !=2"], &[]),
         ("arc", "3.0", "0", &["circle >=1", "circle 2.*"], &[]),
+        // What is needed needs what the package does not admit.
+        ("strict", "2.0", "0", &["user-of-lib"], &["lib 1"]),
+        ("strict", "1.0", "0", &["nowhere"], &[]),
+        ("user-of-lib", "1.0", "0", &["lib 3"], &[]),
+        // One requirement leads back, and the other explains it.
+        ("loop", "1.0", "0", &["missing-part", "back"], &[]),
+        ("back", "1.0", "0", &["loop"], &[]),
         // Two builds of one version, of which one has another cause.
         ("dual", "1.0", "cuda", &["__cuda >=12"], &[]),
         ("dual", "1.0", "cpu", &["lib >=9"], &[]),
@@ -146,6 +153,22 @@ fn what_is_told_excludes_each_other() {
         (
             &["circle"],
             &["conda-forge has circle 3.0", "arc 3.0 needs circle 2.*", "circle 3.0 needs arc !=2"],
+        ),
+        (
+            &["strict"],
+            &[
+                "user-of-lib 1.0 needs lib 3",
+                "strict 2.0, the newest, admits only lib 1",
+                "strict 2.0, the newest, needs user-of-lib",
+            ],
+        ),
+        (
+            &["loop"],
+            &[
+                "no package `nowhere` in conda-forge",
+                "missing-part 1.0 needs nowhere >=3",
+                "loop 1.0 needs missing-part",
+            ],
         ),
         (&["lib 2 cuda*"], &["conda-forge has lib 1 to 3, in other builds"]),
         (&["lib 9 *0"], &["conda-forge has lib 1 to 3"]),

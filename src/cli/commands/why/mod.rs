@@ -18,6 +18,7 @@ use crate::cli::report::{self, label};
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, kept, lock, owner};
 use crate::lockfile::{MACHINE_PARTS, MachineNeed, Target, machine_need};
+use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
 use crate::model::host::Host;
 use crate::model::level::Level;
@@ -133,8 +134,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
 
 /// The conda package that a question is about: by name, or as the stack of a target.
 fn asked_of_conda<'t>(spec: &str, targets: &[&'t Target]) -> Option<&'t CondaPackage> {
-    let name = spec.split(['=', '<', '>', '!', '~', ' ', '[', ';', '@']).next().unwrap_or_default();
-    let name = normalized_name(name);
+    let name = normalized_name(name_of_spec(spec));
     let is_of_stack =
         STACK_PACKAGES.contains(&name.as_str()) || ["cuda", "cudnn", "nccl"].contains(&name.as_str());
     targets.iter().find_map(|target| {

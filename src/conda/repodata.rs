@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use rattler_conda_types::package::DistArchiveIdentifier;
-use rattler_conda_types::{PackageRecord, RepoDataRecord};
+use rattler_conda_types::{Matches, PackageRecord, RepoDataRecord};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use url::Url;
 
+use super::solve::parse;
 use crate::model::conda::{name_of_file, name_of_spec};
 use crate::model::text::clean;
 
@@ -186,7 +187,8 @@ impl Repodata {
                 return None;
             }
             record.subdir.clone_from(&self.subdir);
-            Some(RepoDataRecord { package_record: record, identifier, url, channel: Some(base) })
+            let record = RepoDataRecord { package_record: record, identifier, url, channel: Some(base) };
+            admits_itself(&record).then_some(record)
         };
         // The order of a hash map is not that of the file.
         let mut records: Vec<RepoDataRecord> = places.iter().filter_map(read).collect();
@@ -209,6 +211,14 @@ fn canonical(channel: &str) -> String {
 /// The name of a channel that a record names.
 pub(super) fn name_of(canonical: &str) -> &str {
     canonical.strip_prefix(CANONICAL).unwrap_or(canonical).trim_matches('/')
+}
+
+/// Whether what a package constrains leaves itself: the solver does not accept one that excludes itself.
+fn admits_itself(record: &RepoDataRecord) -> bool {
+    let name = record.package_record.name.as_normalized();
+    let of_name = record.package_record.constrains.iter();
+    let mut own = of_name.filter(|spec| name_of_spec(spec).eq_ignore_ascii_case(name));
+    own.all(|spec| parse(spec).is_ok_and(|spec| spec.matches(record)))
 }
 
 /// Whether a file name can stand in a URL and a lock as it is.
@@ -297,15 +307,17 @@ mod tests {
             record("b", "2", ""),
             record("b-c", "3", ""),
             record("broken", "1", ", \"depends\": 7"),
+            // It excludes itself.
+            record("a", "3", ", \"constrains\": [\"a <3\"]"),
             // The record says another name than its file.
             record("liar", "1", "").replace("\"name\": \"liar\"", "\"name\": \"a\""),
         ];
         let repodata = parse(&records).unwrap();
-        assert_eq!(repodata.len(), 5);
+        assert_eq!(repodata.len(), 6);
         assert!(repodata.has("b-c") && !repodata.has("c"));
         let names = ["a".to_owned(), "broken".to_owned(), "liar".to_owned()];
         let (all, unread) = reachable(&[repodata], names).unwrap();
-        assert_eq!(unread.into_iter().collect::<Vec<_>>(), ["broken", "liar"]);
+        assert_eq!(unread.into_iter().collect::<Vec<_>>(), ["a", "broken", "liar"]);
         let mut files: Vec<String> = all[0].iter().map(|record| record.identifier.to_string()).collect();
         files.sort();
         assert_eq!(files, ["a-1-0.conda", "b-2-0.conda"]);

@@ -6,6 +6,8 @@
 //! same about random small registries, `closure.rs` about random packages, `shipped.rs` about the real
 //! registry and every GPU in it. `ENVLOCK_PROOF_WORLDS=100000` makes a longer run.
 
+#[cfg(feature = "conda")]
+mod channels;
 mod closure;
 mod frameworks;
 mod relaxations;

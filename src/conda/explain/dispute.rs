@@ -20,6 +20,11 @@ const MAX_SERIES: usize = 30;
 /// How deep the requirements of a package that cannot be installed are followed.
 const MAX_DEPTH: usize = 24;
 
+/// The verb of what a package depends on.
+const NEEDS: &str = "needs";
+/// The verb of what a package constrains.
+const ADMITS: &str = "admits only";
+
 /// One part of a core, and an answer for it alone.
 struct Part {
     specs: Vec<String>,
@@ -40,6 +45,9 @@ impl Explainer<'_> {
     /// What the parts of a core need of one package, of which they cannot have the same release. `None` if no package
     /// alone is in dispute.
     pub(super) fn between(&self, core: &[usize]) -> Result<Option<Vec<Reason>>, CondaError> {
+        if self.is_of_one_package(core) {
+            return Ok(None);
+        }
         let divisions = if core.len() == 2 { 1 } else { core.len() };
         for at in (0..divisions).filter(|_| core.len() > 1) {
             let rest: Vec<usize> = core.iter().copied().filter(|i| *i != core[at]).collect();
@@ -68,15 +76,10 @@ impl Explainer<'_> {
         Ok(None)
     }
 
-    /// Of a spec that does not hold alone: what the newest of its releases needs that does not hold together.
-    pub(super) fn within(&self, spec: &str) -> Result<Vec<Reason>, CondaError> {
-        let admitted: BTreeSet<String> =
-            self.records.matching(spec)?.into_iter().map(|package| package.file).collect();
-        let is_open = |package: &CondaPackage| {
-            admitted.contains(&package.file) && !self.question.excluded.contains_key(&package.file)
-        };
-        let releases = self.records.of(&name_of_spec(spec).to_lowercase());
-        let releases: Vec<CondaPackage> = releases.into_iter().filter(is_open).collect();
+    /// Of a spec that does not hold alone, or specs of one package: what the newest release that they admit needs that does not
+    /// hold together.
+    pub(super) fn within(&self, specs: &[String]) -> Result<Vec<Reason>, CondaError> {
+        let releases = self.admitted(specs)?;
         let Some(newest) = releases.last() else { return Ok(Vec::new()) };
         // One that leads back to itself, or that was not explained before, is explained by something else.
         let is_new = self.tried.borrow_mut().insert(newest.file.clone());
@@ -84,11 +87,34 @@ impl Explainer<'_> {
             return Ok(Vec::new());
         }
         let versions: BTreeSet<&str> = releases.iter().map(|release| release.version.as_str()).collect();
-        let found = self.why_not(newest, if versions.len() > 1 { ", the newest," } else { "" })?;
+        let all = self.records.of(&newest.name);
+        let which = match all.last() {
+            _ if versions.len() == 1 => "",
+            Some(last) if last.version == newest.version => ", the newest,",
+            _ => ", the newest that fits,",
+        };
+        let found = self.why_not(newest, which)?;
         if !found.is_empty() {
             self.tried.borrow_mut().remove(&newest.file);
         }
         Ok(found)
+    }
+
+    /// The releases of a package that specs of it admit together, without those that the question excludes.
+    pub(super) fn admitted(&self, specs: &[String]) -> Result<Vec<CondaPackage>, CondaError> {
+        let Some(first) = specs.first() else { return Ok(Vec::new()) };
+        let mut releases = self.records.of(&name_of_spec(first).to_lowercase());
+        releases.retain(|package| !self.question.excluded.contains_key(&package.file));
+        for spec in specs {
+            let own = self.files(spec)?;
+            releases.retain(|package| own.contains(&package.file));
+        }
+        Ok(releases)
+    }
+
+    /// The files of the records that a spec admits.
+    fn files(&self, spec: &str) -> Result<BTreeSet<String>, CondaError> {
+        Ok(self.records.matching(spec)?.into_iter().map(|package| package.file).collect())
     }
 
     /// Why a package cannot be installed. `which` stands behind its name.
@@ -104,21 +130,39 @@ impl Explainer<'_> {
                 reason.parties.push(party);
                 return Ok(vec![reason]);
             }
+            if name_of_spec(need) == package.name && !self.files(need)?.contains(&package.file) {
+                return Ok(vec![told(verb, need)]);
+            }
         }
-        let needs = package.depends.iter().filter(|need| !name_of_spec(need).starts_with("__"));
-        let question = Question { specs: needs.cloned().collect(), ..self.question.clone() };
+        // A bound on what is needed anyway is a requirement.
+        let needed: BTreeSet<&str> = package.depends.iter().map(|need| name_of_spec(need)).collect();
+        let of_others: Vec<(&str, &String)> = requirements(package)
+            .filter(|(verb, need)| *verb == NEEDS || needed.contains(name_of_spec(need)))
+            .filter(|(_, need)| !name_of_spec(need).starts_with("__") && name_of_spec(need) != package.name)
+            .collect();
+        let specs = of_others.iter().map(|(_, need)| (*need).clone()).collect();
+        let question = Question { specs, ..self.question.clone() };
         let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
         let all: Vec<usize> = (0..question.specs.len()).collect();
         if own.solve(own.specs(&all), &question.machine)?.is_some() {
             // Its requirements hold together, and it does not hold with them.
-            return self.beside_its_needs(package, &question.specs, told);
+            return self.beside_its_needs(package, &of_others, told);
         }
         for is_backwards in [false, true] {
             let core = own.core(is_backwards)?;
             let mut out = own.facts(&core)?;
-            let names: BTreeSet<&str> = core.iter().map(|i| name_of_spec(&question.specs[*i])).collect();
-            if !out.is_empty() || names.len() == 1 && core.len() > 1 {
-                out.extend(core.iter().map(|i| told("needs", &question.specs[*i])));
+            if !out.is_empty() || own.is_of_disjoint_specs(&core)? {
+                let is_told = |name: &str| {
+                    core.iter().any(|i| of_others[*i].0 == NEEDS && name_of_spec(of_others[*i].1) == name)
+                };
+                for (verb, need) in core.iter().map(|i| of_others[*i]) {
+                    out.push(told(verb, need));
+                    // What it admits matters because it needs it.
+                    let needs = package.depends.iter().filter(|own| {
+                        !is_told(name_of_spec(need)) && name_of_spec(own) == name_of_spec(need)
+                    });
+                    out.extend(needs.take(1).map(|own| told(NEEDS, own)));
+                }
                 return Ok(out);
             }
         }
@@ -129,15 +173,16 @@ impl Explainer<'_> {
     fn beside_its_needs(
         &self,
         package: &CondaPackage,
-        needs: &[String],
+        needs: &[(&str, &String)],
         told: impl Fn(&str, &str) -> Reason,
     ) -> Result<Vec<Reason>, CondaError> {
         // By itself, or with the others.
-        let alone = needs.iter().map(|need| vec![need.clone()]);
-        for specs in alone.chain([needs.to_vec()]) {
+        let alone = needs.iter().map(|need| vec![*need]);
+        for own in alone.chain([needs.to_vec()]) {
+            let specs: Vec<String> = own.iter().map(|(_, need)| (*need).clone()).collect();
             let Some(answer) = self.solve(specs.clone(), &self.question.machine)? else { continue };
             let part = Part { specs, answer };
-            let of_needs = || part.specs.iter().map(|need| told("needs", need));
+            let of_needs = || own.iter().map(|(verb, need)| told(verb, need));
             for refusing in self.needs(&part, &package.name)? {
                 if !refusing.admits.contains(&package.file)
                     && self.cannot_have_without(&part, &package.name, &refusing.admits)?
@@ -148,12 +193,11 @@ impl Explainer<'_> {
             }
             for bound in &package.constrains {
                 let name = name_of_spec(bound);
-                let admitted: BTreeSet<String> =
-                    self.records.matching(bound)?.into_iter().map(|record| record.file).collect();
+                let admitted = self.files(bound)?;
                 for need in self.needs(&part, name)? {
                     if need.admits.is_disjoint(&admitted) && self.cannot_without(&part, &need.admits)? {
                         let way = (!need.steps.is_empty()).then(|| self.fact(need.steps.join(", "), name));
-                        let facts = way.into_iter().chain([told("admits only", bound)]);
+                        let facts = way.into_iter().chain([told(ADMITS, bound)]);
                         return Ok(facts.chain(of_needs()).collect());
                     }
                 }
@@ -197,12 +241,9 @@ impl Explainer<'_> {
 
     /// The requirements of a package in a part, with the way to each.
     fn needs(&self, part: &Part, name: &str) -> Result<Vec<Need>, CondaError> {
-        let admits = |spec: &str| -> Result<BTreeSet<String>, CondaError> {
-            Ok(self.records.matching(spec)?.into_iter().map(|package| package.file).collect())
-        };
         let mut out = Vec::new();
         for spec in part.specs.iter().filter(|spec| name_of_spec(spec) == name) {
-            out.push(Need { spec: spec.clone(), admits: admits(spec)?, steps: Vec::new() });
+            out.push(Need { spec: spec.clone(), admits: self.files(spec)?, steps: Vec::new() });
         }
         for package in &part.answer {
             // What is asked for by name comes about by itself.
@@ -210,7 +251,7 @@ impl Explainer<'_> {
             let way = |spec: &String| self.chain(name_of_spec(spec), &package.name, &part.answer);
             let ways = part.specs.iter().filter(|_| !is_asked).filter_map(way);
             let before = ways.min_by_key(Vec::len).unwrap_or_default();
-            for (verb, specs) in [("needs", &package.depends), ("admits only", &package.constrains)] {
+            for (verb, specs) in [(NEEDS, &package.depends), (ADMITS, &package.constrains)] {
                 for spec in specs.iter().filter(|spec| name_of_spec(spec) == name) {
                     let own = format!(
                         "{} {verb} {}{}",
@@ -219,7 +260,7 @@ impl Explainer<'_> {
                         self.no_other_build(package, spec)
                     );
                     let steps: Vec<String> = before.iter().cloned().chain([own]).collect();
-                    out.push(Need { spec: spec.clone(), admits: admits(spec)?, steps });
+                    out.push(Need { spec: spec.clone(), admits: self.files(spec)?, steps });
                 }
             }
         }
@@ -247,7 +288,7 @@ impl Explainer<'_> {
         Ok(self.records.solve(&question)? == Solved::Impossible)
     }
 
-    /// The series of a package that each part can be installed with, if they have none in common.
+    /// The series of a package that each part can be installed with, if they have none in common and one part needs it.
     fn by_series(&self, name: &str, parts: [&Part; 2]) -> Result<Option<Vec<Reason>>, CondaError> {
         let mut all: Vec<(String, BTreeSet<String>)> = Vec::new();
         for record in self.records.of(name) {
@@ -257,18 +298,17 @@ impl Explainer<'_> {
                 None => all.push((series, BTreeSet::from([record.file]))),
             }
         }
-        if all.len() > MAX_SERIES {
+        let files: BTreeSet<String> = all.iter().flat_map(|(_, files)| files.iter().cloned()).collect();
+        let needs = [self.cannot_without(parts[0], &files)?, self.cannot_without(parts[1], &files)?];
+        if all.len() > MAX_SERIES || needs == [false, false] {
             return Ok(None);
         }
         let mut found = Vec::new();
         for part in parts {
-            let files: BTreeSet<String> = all.iter().flat_map(|(_, files)| files.iter().cloned()).collect();
-            if !self.cannot_without(part, &files)? {
-                return Ok(None);
-            }
             let mut fits = Vec::new();
             for (_, own) in &all {
-                fits.push(!self.cannot_without(part, &files.difference(own).cloned().collect())?);
+                let others = files.difference(own).cloned().collect();
+                fits.push(!self.cannot_have_without(part, name, &others)?);
             }
             found.push(fits);
         }
@@ -276,17 +316,30 @@ impl Explainer<'_> {
             return Ok(None);
         }
         let names: Vec<&str> = all.iter().map(|(series, _)| series.as_str()).collect();
-        let told = parts.into_iter().zip(&found).filter_map(|(part, fits)| {
-            // What is asked for by name stands in the request.
-            if part.specs.iter().any(|spec| name_of_spec(spec) == name) {
-                return None;
+        let mut told = Vec::new();
+        for ((part, needs_it), fits) in parts.into_iter().zip(needs).zip(&found) {
+            let (own, others): (Vec<&String>, Vec<&String>) =
+                part.specs.iter().partition(|spec| name_of_spec(spec) == name);
+            // What is asked for by name stands in the request, as far as all of it can be installed.
+            let own: Vec<String> = own.into_iter().cloned().collect();
+            if others.is_empty() && !own.is_empty() {
+                let admitted: BTreeSet<String> =
+                    self.admitted(&own)?.into_iter().map(|one| one.file).collect();
+                if all.iter().zip(fits).all(|((_, files), fits)| *fits || files.is_disjoint(&admitted)) {
+                    continue;
+                }
             }
             let specs: Vec<String> = part.specs.iter().map(|spec| clean(spec, 60)).collect();
-            let text =
-                format!("{} can only be installed with {name} {}", specs.join(" with "), runs(&names, fits));
-            Some(self.fact(text, name))
-        });
-        Ok(Some(told.collect()))
+            let specs = specs.join(" with ");
+            let series = runs(&names, fits);
+            let text = match needs_it {
+                _ if series.is_empty() => format!("{specs} cannot be installed with {name}"),
+                true => format!("{specs} can only be installed with {name} {series}"),
+                false => format!("{specs} can only be installed with {name} {series} or without it"),
+            };
+            told.push(self.fact(text, name));
+        }
+        Ok((!told.is_empty()).then_some(told))
     }
 
     fn fact(&self, text: String, name: &str) -> Reason {
@@ -321,8 +374,8 @@ fn disputable(one: &Part, other: &Part) -> Vec<String> {
 
 /// What a package requires and what it admits, with the verb.
 fn requirements(package: &CondaPackage) -> impl Iterator<Item = (&'static str, &String)> {
-    let needs = package.depends.iter().map(|spec| ("needs", spec));
-    needs.chain(package.constrains.iter().map(|spec| ("admits only", spec)))
+    let needs = package.depends.iter().map(|spec| (NEEDS, spec));
+    needs.chain(package.constrains.iter().map(|spec| (ADMITS, spec)))
 }
 
 /// `3.13` of `3.13.9`.

@@ -20,6 +20,9 @@ use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::OF_CHANNEL;
 
+/// Maximum number of versions of a package that are listed one by one.
+const MAX_LISTED: usize = 4;
+
 /// A conflict, and the specs of the question that it rests on.
 #[derive(Debug)]
 pub struct Explained {
@@ -61,10 +64,8 @@ pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Res
     let explainer = Explainer { records, question, asked, depth: 0, tried: &tried };
     let core = explainer.core(false)?;
     let mut reasons = explainer.facts(&core)?;
-    // Two specs of one package need no more words.
-    let names: BTreeSet<&str> = core.iter().map(|i| name_of_spec(&question.specs[*i])).collect();
     let is_told_by_request =
-        core.len() > 1 && names.len() == 1 && core.iter().all(|i| asked.written[*i].is_some());
+        core.iter().all(|i| asked.written[*i].is_some()) && explainer.is_of_disjoint_specs(&core)?;
     if reasons.is_empty() && !is_told_by_request {
         let text = format!(
             "no choice among the records of {} meets all that they require of each other",
@@ -181,13 +182,22 @@ impl Explainer<'_> {
             out.extend(self.excluded(core)?);
         }
         if out.is_empty() {
-            match (self.between(core)?, core) {
-                (Some(found), _) => return Ok(found),
-                (None, [one]) => out.extend(self.within(&self.question.specs[*one])?),
-                (None, _) => {}
+            match self.between(core)? {
+                Some(found) => return Ok(found),
+                None if self.is_of_one_package(core) => out.extend(self.within(&self.specs(core))?),
+                None => {}
             }
         }
         Ok(out)
+    }
+
+    fn is_of_one_package(&self, core: &[usize]) -> bool {
+        core.iter().map(|i| name_of_spec(&self.question.specs[*i])).collect::<BTreeSet<_>>().len() == 1
+    }
+
+    /// Whether specs of one package admit no release together: they need no more words.
+    fn is_of_disjoint_specs(&self, core: &[usize]) -> Result<bool, CondaError> {
+        Ok(core.len() > 1 && self.is_of_one_package(core) && self.admitted(&self.specs(core))?.is_empty())
     }
 
     /// That no channel has a package, or no release that a spec admits.
@@ -224,13 +234,18 @@ impl Explainer<'_> {
                 let mut versions = all.iter().filter_map(|own| own.version.parse().ok());
                 parsed.version.as_ref().is_none_or(|bounds| versions.any(|own| bounds.matches(&own)))
             };
+            let mut versions: Vec<&str> = all.iter().map(|own| own.version.as_str()).collect();
+            versions.dedup();
+            // A range would say that what is asked for is in it.
+            let has = match versions.len() {
+                ..=MAX_LISTED => versions.join(", "),
+                _ => format!("{} to {}, none of which fits", first.version, last.version),
+            };
             let builds = if parsed.build.is_some() && has_version() { ", in other builds" } else { "" };
+            let unread = if self.records.is_unread(&name) { " (other records cannot be used)" } else { "" };
             return Ok(Some(Reason {
                 kind: ReasonKind::Available,
-                text: match first.version == last.version {
-                    true => format!("{channels} has {name} {}{builds}", last.version),
-                    false => format!("{channels} has {name} {} to {}{builds}", first.version, last.version),
-                },
+                text: format!("{channels} has {name} {has}{builds}{unread}"),
                 parties: vec![Party::package(name.as_str())],
                 source: OF_CHANNEL.to_owned(),
             }));
@@ -291,7 +306,11 @@ impl Explainer<'_> {
 
     /// Whether every build of a version has a requirement.
     fn is_of_all_builds(&self, package: &CondaPackage, spec: &str) -> bool {
-        let has = |own: &CondaPackage| own.depends.iter().chain(&own.constrains).any(|text| text == spec);
+        let is_need = package.depends.iter().any(|text| text == spec);
+        let has = |own: &CondaPackage| {
+            let specs = if is_need { &own.depends } else { &own.constrains };
+            specs.iter().any(|text| text == spec)
+        };
         let others = self.records.of(&package.name);
         others.iter().filter(|own| own.version == package.version).all(has)
     }
@@ -366,7 +385,8 @@ impl Explainer<'_> {
         let mut steps = Vec::new();
         let mut at = to;
         while let Some((package, spec)) = before.get(at) {
-            steps.push(format!("{} needs {}", self.shown(package, spec), clean(spec, 60)));
+            let other = self.no_other_build(package, spec);
+            steps.push(format!("{} needs {}{other}", self.shown(package, spec), clean(spec, 60)));
             at = package.name.as_str();
         }
         steps.reverse();

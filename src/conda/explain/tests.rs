@@ -137,7 +137,7 @@ fn what_is_told_excludes_each_other() {
             &["x", "y", "z"],
             &["x can only be installed with p 1 to 2", "y with z can only be installed with p 3"],
         ),
-        (&["bounding", "lib"], &["bounding 1.0 admits only lib >=9", "conda-forge has lib 1 to 3"]),
+        (&["bounding", "lib"], &["bounding 1.0 admits only lib >=9", "conda-forge has lib 1, 2, 3"]),
         (&["refusing"], &["helper 1.0 admits only refusing >=2", "refusing 1.0 needs helper"]),
         (
             &["chain0"],
@@ -170,8 +170,8 @@ fn what_is_told_excludes_each_other() {
                 "loop 1.0 needs missing-part",
             ],
         ),
-        (&["lib 2 cuda*"], &["conda-forge has lib 1 to 3, in other builds"]),
-        (&["lib 9 *0"], &["conda-forge has lib 1 to 3"]),
+        (&["lib 2 cuda*"], &["conda-forge has lib 1, 2, 3, in other builds"]),
+        (&["lib 9 *0"], &["conda-forge has lib 1, 2, 3"]),
         (&["old-glibc"], &["old-glibc 1.0 needs __glibc <2.20, and the machine has no `__glibc`"]),
         (&["__cuda >=12"], &["`__cuda >=12` is needed, and the machine has no NVIDIA GPU"]),
         (

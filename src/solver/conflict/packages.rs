@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
+use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::{Order, Telling};
@@ -79,10 +79,13 @@ impl Telling<'_, '_> {
                     if let Some(newest) = self.requires_missing_version(&parent, &set, to) {
                         let needed = self.requirement_text(&parent, newest, to);
                         let needed = UserRequirement::parse(&needed, Origin::Question).ok();
-                        match needed.and_then(|needed| self.cut_off(&needed)) {
+                        match needed.as_ref().and_then(|needed| self.cut_off(needed)) {
                             Some(text) => self.say(Order::Packages, text, &[Party::package(&**to)], "index"),
                             None => {
-                                let text = self.available_text(to);
+                                let text = self.available_text(
+                                    to,
+                                    needed.as_ref().and_then(UserRequirement::specifiers),
+                                );
                                 self.available(text, to);
                             }
                         }
@@ -461,7 +464,8 @@ impl Telling<'_, '_> {
         !self.problem.stack.contains_key(name) && self.problem.candidates(name).unwrap_or_default().is_empty()
     }
 
-    pub(super) fn available_text(&self, name: &str) -> String {
+    /// What there is of a package of which a request admits no release.
+    pub(super) fn available_text(&self, name: &str, specifiers: Option<&VersionSpecifiers>) -> String {
         let p = self.problem;
         if let Some(table) = p.stack.get(name) {
             return match (table.versions.first(), table.versions.last()) {
@@ -482,7 +486,8 @@ impl Telling<'_, '_> {
             let ends = if first == last { vec![*first] } else { vec![*first, *first, *last] };
             let cutoff = cutoff_of(p, &candidates, name);
             let beside = cutoff.map(|text| format!(" with exclude-newer {text}")).unwrap_or_default();
-            return format!("available versions of {name}{beside}: {}", span(&ends));
+            let near = specifiers.and_then(|specifiers| next_to(&usable, specifiers)).unwrap_or_default();
+            return format!("available versions of {name}{beside}: {}{near}", span(&ends));
         }
         let is_cut = |c: &Candidate<'_>| p.cut(c, name);
         if candidates.iter().all(|c| c.release.cut.is_some())
@@ -504,6 +509,53 @@ impl Telling<'_, '_> {
             None => {
                 format!("no source distribution of {name} is for Python {}", span(&p.pythons.series))
             }
+        }
+    }
+}
+
+/// The releases on both sides of the version that a request is about, if it lies between two: a range alone would say that it
+/// is among them.
+fn next_to(usable: &[&Version], specifiers: &VersionSpecifiers) -> Option<String> {
+    let is_from = |specifier: &&VersionSpecifier| {
+        use Operator::{Equal, EqualStar, ExactEqual, GreaterThan, GreaterThanEqual, TildeEqual};
+        let from = [Equal, EqualStar, ExactEqual, GreaterThan, GreaterThanEqual, TildeEqual];
+        from.contains(specifier.operator())
+    };
+    let wanted = specifiers.iter().find(is_from)?.version();
+    let is_final = |version: &&&Version| wanted.any_prerelease() || !version.any_prerelease();
+    let mut finals = usable.iter().filter(is_final);
+    // What `>1.0` is about lies behind 1.0.
+    let before = finals.clone().filter(|version| **version <= wanted).last()?;
+    let after = finals.find(|version| **version > wanted)?;
+    (!specifiers.contains(before)).then(|| match *before == wanted {
+        true => format!("; behind {before} comes {after}"),
+        false => format!("; next to {wanted} are {before} and {after}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_between_two_is_told_with_them() {
+        let all: Vec<Version> =
+            ["1.0", "1.2", "2.0rc1", "2.0"].iter().map(|text| text.parse().unwrap()).collect();
+        let all: Vec<&Version> = all.iter().collect();
+        for (specifiers, expected) in [
+            ("==1.1", Some("; next to 1.1 are 1.0 and 1.2")),
+            ("==1.5", Some("; next to 1.5 are 1.2 and 2.0")),
+            ("==2.0b1", Some("; next to 2.0b1 are 1.2 and 2.0rc1")),
+            (">=1.1,<1.2", Some("; next to 1.1 are 1.0 and 1.2")),
+            (">1.0,<1.2", Some("; behind 1.0 comes 1.2")),
+            ("~=1.1.0", Some("; next to 1.1.0 are 1.0 and 1.2")),
+            // Outside of the range, which says it.
+            ("==0.9", None),
+            (">=3", None),
+            ("<1", None),
+        ] {
+            let read: VersionSpecifiers = specifiers.parse().unwrap();
+            assert_eq!(next_to(&all, &read).as_deref(), expected, "{specifiers}");
         }
     }
 }

@@ -205,7 +205,7 @@ impl Telling<'_, '_> {
                 None => {
                     let text = self
                         .neighbours_text(name, user.specifiers())
-                        .unwrap_or_else(|| self.available_text(name));
+                        .unwrap_or_else(|| self.available_text(name, user.specifiers()));
                     self.available(text, name);
                 }
             }

@@ -25,6 +25,9 @@ pub struct Cause {
     pub fix: Vec<Fix>,
     /// The lines that support it.
     pub evidence: Vec<Evidence>,
+    /// The packages and files that a finding is about, as a log would name them.
+    #[serde(skip)]
+    pub about: Vec<String>,
     /// A command that distinguishes it from other causes of the same lines.
     #[serde(skip)]
     pub check: Option<String>,
@@ -60,6 +63,7 @@ impl Cause {
             message: String::new(),
             fix: Vec::new(),
             evidence: Vec::new(),
+            about: Vec::new(),
             check: None,
             has_numbers: false,
         }

@@ -21,7 +21,19 @@ fn cause(finding: &Finding) -> Option<Cause> {
     cause.message.clone_from(&finding.message);
     cause.fix.extend(finding.fix.clone());
     cause.has_numbers = true;
+    cause.about = finding.r#where.as_deref().map(names).unwrap_or_default();
     Some(cause)
+}
+
+/// What a log would name of a place: the package, or the folder in site-packages, and the file.
+fn names(place: &str) -> Vec<String> {
+    let mut parts = place.split('/').filter(|part| !part.is_empty() && *part != "nvidia");
+    let ends = [parts.next(), parts.next_back()].into_iter().flatten();
+    // `numpy-2.1.0.dist-info` is numpy's.
+    ends.map(|part| {
+        part.strip_suffix(".dist-info").and_then(|own| own.split('-').next()).unwrap_or(part).to_owned()
+    })
+    .collect()
 }
 
 /// The component at fault of a finding; `None` for findings that cannot cause a failure.
@@ -83,4 +95,22 @@ fn component(code: Code) -> Option<Component> {
         | Code::PackageLockChanged
         | Code::NotJudged => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_log_would_name() {
+        for (place, expected) in [
+            ("numpy", vec!["numpy"]),
+            ("numpy-2.1.0.dist-info", vec!["numpy"]),
+            ("torch/lib/libtorch.so", vec!["torch", "libtorch.so"]),
+            ("nvidia/cudnn/lib/libcudnn.so.9", vec!["cudnn", "libcudnn.so.9"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(names(place), expected, "{place}");
+        }
+    }
 }

@@ -658,6 +658,14 @@ fn here_is_a_witness_too() {
     std::fs::remove_file(env.site.join("nvidia/cudnn/lib/libcudnn_ops.so.9")).unwrap();
     let broken = env.context.run(&["diagnose", "--here", "--json"]).expect(1).json();
     assert_eq!(broken["causes"][1]["code"], "missing-library", "{broken:#}");
+    // What the log says comes first, and a fault of another kind is not told with its lines.
+    let log = "OMP: Error #15: Initializing libiomp5.so, but found libiomp5.so already initialized.\n";
+    let both = diagnose(&env.context, log, &["--here", "-", "--json"]).json();
+    let causes = both["causes"].as_array().unwrap();
+    assert_eq!(causes[0]["code"], "openmp-twice", "{both:#}");
+    let missing = causes.iter().find(|cause| cause["code"] == "missing-file").unwrap();
+    assert_eq!(missing["evidence"].as_array().unwrap().len(), 0, "{both:#}");
+    assert!(missing["confidence"].as_f64() < causes[0]["confidence"].as_f64(), "{both:#}");
     // A log that is piped is read without `-` too.
     let piped = diagnose(&env.context, "Error 802: system not yet initialized\n", &["--here", "--json"]);
     assert!(piped.json().to_string().contains("fabric-manager"), "{}", piped.shown());

@@ -525,7 +525,7 @@ fn next_to(usable: &[&Version], specifiers: &VersionSpecifiers) -> Option<String
     let is_final = |version: &&&Version| wanted.any_prerelease() || !version.any_prerelease();
     let mut finals = usable.iter().filter(is_final);
     // What `>1.0` is about lies behind 1.0.
-    let before = finals.clone().filter(|version| **version <= wanted).next_back()?;
+    let before = finals.clone().rfind(|version| **version <= wanted)?;
     let after = finals.find(|version| **version > wanted)?;
     (!specifiers.contains(before)).then(|| match *before == wanted {
         true => format!("; behind {before} comes {after}"),

@@ -3,16 +3,17 @@
 //! rattler's types and solver do what conda itself does: versions, match specs, build strings, channel priority. Nothing
 //! here reads files or the network.
 
+mod channel;
 mod explain;
 mod machine;
 mod repodata;
 mod solve;
+mod spec;
 mod stack;
 
 pub use explain::{Asked, Explained, Written, explain};
 pub use machine::{VirtualPackage, opened, virtual_packages};
 pub use repodata::{InvalidRepodata, Repodata};
-pub use solve::{
-    CondaError, InvalidSpec, Question, Records, Solved, Unmet, channel_of_spec, parse, parse_request, unmet,
-};
+pub use solve::{CondaError, Question, Records, Solved, Unmet, unmet};
+pub use spec::{InvalidSpec, channel_of_spec, parse, parse_request};
 pub use stack::{Stack, StackChoice, is_of_variant, spec as stack_spec};

@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use url::Url;
 
-use super::solve::parse;
+use super::channel::canonical;
+use super::spec::parse;
 use crate::model::conda::{name_of_file, name_of_spec};
 use crate::model::text::clean;
 
@@ -23,8 +24,6 @@ const MAX_OF_NAME: usize = 50_000;
 const MAX_READ: usize = 400_000;
 /// Maximum size of a package in bytes, above that of any.
 const MAX_PACKAGE: u64 = 1 << 40;
-/// Where channels are, in the records: never the address that served them.
-const CANONICAL: &str = "https://conda.anaconda.org";
 
 /// The records of one platform folder of a channel.
 pub struct Repodata {
@@ -201,16 +200,6 @@ impl std::fmt::Debug for Repodata {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Repodata({}/{}, {} records)", self.channel, self.subdir, self.count)
     }
-}
-
-/// A channel as match specs and records name it.
-fn canonical(channel: &str) -> String {
-    format!("{CANONICAL}/{channel}/")
-}
-
-/// The name of a channel that a record names.
-pub(super) fn name_of(canonical: &str) -> &str {
-    canonical.strip_prefix(CANONICAL).unwrap_or(canonical).trim_matches('/')
 }
 
 /// Whether what a package constrains leaves itself: the solver does not accept one that excludes itself.

@@ -76,7 +76,7 @@ fn words_of(folder: &str) -> String {
     words.trim_matches('-').to_owned()
 }
 
-/// A workflow for `.github/workflows/envlock.yml`: the lock is current, and what it says installs and computes on a CPU.
+/// A workflow for `.github/workflows`: the lock is current, and what it says installs and computes on a CPU.
 ///
 /// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements files that the
 /// lock answers, where no manifest does. `parts`: the options of the extras and groups that are installed, ` --group dev`.
@@ -157,7 +157,7 @@ pub fn github(
         None => String::new(),
     };
     sealed(&format!(
-        r#"{GITHUB_MARK}: .github/workflows/envlock{file}.yml
+        r#"{GITHUB_MARK}, for .github/workflows
 # Another export does not replace edits. Export again when the lock's Python changes.
 name: envlock{of_project}
 on: [push, pull_request]

@@ -245,8 +245,39 @@ impl Problem<'_> {
     }
 }
 
-/// One proof that there is no solution.
+/// One proof that there is no solution, of the fewest requested packages: a search ends at the first contradiction it meets, which
+/// may rest on packages that are not at fault.
 fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Result<Cause, Answer> {
+    let mut smallest = proof(inputs, tables, depth)?;
+    let Some(core) = smallest.core.clone() else { return Ok(smallest) };
+    let all: BTreeSet<String> =
+        inputs.request.requirements.iter().map(|user| user.requirement.name.to_string()).collect();
+    let mut left_out: BTreeSet<String> = all.difference(&core).cloned().collect();
+    let mut order: Vec<String> = core.intersection(&all).cloned().collect();
+    if order.len() < 2 || order.len() > MAX {
+        return Ok(smallest);
+    }
+    // What an environment is for is more often at fault than what goes with it.
+    order.sort_by_key(|name| STACK_PACKAGES.first() == Some(&name.as_str()));
+    for name in order {
+        let fewer: BTreeSet<String> = left_out.iter().cloned().chain([name]).collect();
+        let request = without(inputs.request, &fewer);
+        if request.requirements.is_empty() {
+            continue;
+        }
+        match proof(&Inputs { request: &request, ..*inputs }, tables, depth) {
+            Ok(found) if found.core.is_some() => {
+                smallest = found;
+                left_out = fewer;
+            }
+            _ => {}
+        }
+    }
+    Ok(smallest)
+}
+
+/// The first proof that a search finds.
+fn proof<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Result<Cause, Answer> {
     let pythons = inputs::allowed_pythons(inputs.catalogue.registry, inputs.request);
     // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
     // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as

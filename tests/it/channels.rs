@@ -315,14 +315,14 @@ fn conflicts_of_the_halves_name_who_is_at_fault() {
             &[],
             &["no package `no-such-thing` in conda-forge", "without no-such-thing"],
         ),
-        ("", "\"libjpeg-turbo >=9\"", &[], &["conda-forge has libjpeg-turbo 3.1.0 to 3.1.4.1"]),
+        ("", "\"libjpeg-turbo >=9\"", &[], &["conda-forge has libjpeg-turbo 3.1.0, 3.1.2, 3.1.4.1"]),
         ("", "\"numpy=2.4.6=*cuda*\"", &[], &["in other builds"]),
         (
             "",
             "\"torchvision-extra-decoders\"",
             &[],
             &[
-                "needs pytorch >=2.9.1,<2.10.0a0, and conda's pytorch is not installed beside the stack of PyPI",
+                "needs pytorch >=2.9.1,<2.10.0a0 (no other build will do), and conda's pytorch is not installed beside the stack of PyPI",
             ],
         ),
         (

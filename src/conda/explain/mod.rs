@@ -10,7 +10,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{VirtualPackage, opened};
-use super::solve::{CondaError, Question, Records, Solved, parse};
+use super::solve::{CondaError, Question, Records, Solved};
+use super::spec::parse;
 use crate::model::conda::{machine_spec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;

@@ -215,13 +215,16 @@ impl Telling<'_, '_> {
             let mut shown: Vec<_> = excluded.iter().map(|b| b.version.clone()).collect();
             shown.dedup();
             let has = if shown.len() == 1 { "has" } else { "have" };
+            // Those with CUDA fail for another reason, which is told by itself.
+            let of_versions = table.builds.iter().filter(|b| shown.contains(&b.version));
+            let has_cuda = of_versions.into_iter().any(|b| p.variants[b.variant as usize].cuda.is_some());
+            let builds = match has_cuda {
+                true => format!("CPU builds besides, which do not use {}", gpu.label()),
+                false => format!("only CPU builds; none runs on {}", gpu.label()),
+            };
             self.say(
                 Order::Gpus,
-                format!(
-                    "{} {has} only CPU builds; none runs on {}",
-                    phrase(name, &shown, &table.versions),
-                    gpu.label()
-                ),
+                format!("{} {has} {builds}", phrase(name, &shown, &table.versions)),
                 &[Party::package(name), Party::Gpu],
                 p.registry.source_text(&last.source),
             );

@@ -28,7 +28,9 @@ pub(super) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Resul
         let hint = "use `pypi` or `pytorch`, or define the index in envlock.toml";
         return Err(CliError::usage(format!("no index is called `{}`", clean(unknown, 40))).hint(hint));
     }
-    check_indexes(request, only, channels)?;
+    // One that nothing is taken from is no index for that.
+    let unused = [CONDA_FORGE.to_owned()];
+    check_indexes(request, only, if needs_channels { channels } else { &unused })?;
     let closed: Vec<&str> =
         channels.iter().map(String::as_str).filter(|name| !only.value.has_channel(name)).collect();
     if closed.is_empty() {
@@ -74,5 +76,10 @@ fn check_indexes(request: &Request, only: &Limit<Only>, channels: &[String]) -> 
         "`only-index` ({}) does not name the index that is needed: {why}",
         only.value
     ))
-    .hint(format!("`--only-index {whole}` names it too")))
+    .hint(match channels.iter().any(|channel| only.value.has_channel(channel)) && !request.has_stack_of_conda() {
+        true => format!(
+            "`--only-index {whole}` names it too; `source = \"conda-forge\"` in `[stack]` takes torch from the channel"
+        ),
+        false => format!("`--only-index {whole}` names it too"),
+    }))
 }

@@ -400,6 +400,13 @@ fn channels_are_opened_by_name() {
         ),
         (format!("{conda}{resolve}[3]\n"), &[], 2, "`only-index` is a name or a list of names"),
         (format!("{conda}{resolve}[\"pypi\", \"conda-forge\"]\n"), &[], 3, "the channel `conda-forge`"),
+        // The channel has torch too, and another table says that it comes from there.
+        (
+            "[stack]\ntorch = \"*\"\n".to_owned(),
+            &["--only-index", "conda-forge"],
+            2,
+            "`source = \"conda-forge\"` in `[stack]` takes torch from the channel",
+        ),
         // Nothing is asked of a channel: its name does no harm.
         (String::new(), &["--only-index", "pypi,conda-forge"], 0, "tqdm"),
     ] {

@@ -93,10 +93,11 @@ pub(super) fn read(
             Some(one) => ask_for(one, request, source)?,
             None => {}
         }
-        if text == "python" {
+        // Every conda environment has it: asked for by itself it says that there is one.
+        if text == "python" && raw.dependencies.len() > 1 {
             continue;
         }
-        if name == "python" {
+        if name == "python" && text != name {
             return Err(wrong("state Python under `[project]`: `python = \">=3.11\"`".to_owned()));
         }
         if !is_line(text) || name.is_empty() {

@@ -357,11 +357,13 @@ fn amount(solution: &Solution) -> String {
     let bytes: u64 = solution.packages.iter().filter_map(|p| p.files.first()?.size).sum();
     let bytes = bytes.saturating_add(of_conda);
     let download = if bytes > 0 { format!(", {} to download", megabytes(bytes)) } else { String::new() };
-    let beside = match solution.conda.len() {
-        0 => String::new(),
-        n => format!(" and {n} of conda"),
+    let s = |count: usize| if count == 1 { "" } else { "s" };
+    let packages = match (count, solution.conda.len()) {
+        (count, 0) => format!("{count} package{}", s(count)),
+        (0, conda) => format!("{conda} package{} of conda", s(conda)),
+        (count, conda) => format!("{count} package{} and {conda} of conda", s(count)),
     };
-    format!("{count} package{}{beside}{download}", if count == 1 { "" } else { "s" })
+    format!("{packages}{download}")
 }
 
 /// `3.4 GB`, `12 MB`, `340 kB`.

@@ -54,6 +54,9 @@ pub(in crate::cli) struct VerifyArgs {
     pub target: Option<String>,
     #[command(flatten)]
     pub parts: PartArgs,
+    /// Whether `prefix` was found, and not named: for `sync`.
+    #[arg(skip)]
+    pub is_found: bool,
 }
 
 impl VerifyArgs {

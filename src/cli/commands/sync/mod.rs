@@ -168,13 +168,14 @@ fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bo
         output: None,
         force: false,
         unknown: Unknown::Fail,
-        smoke: args.smoke.unwrap_or(if runs_its_code { SmokeChoice::Auto } else { SmokeChoice::Off }),
+        smoke: args.smoke.unwrap_or(SmokeChoice::Auto),
         deep: false,
         exact: false,
         require_gpu: false,
         format: VerifyFormat::Text,
         target: Some(target.name.clone()),
         parts: args.parts.clone(),
+        is_found: !runs_its_code && args.smoke.is_none(),
     }
 }
 

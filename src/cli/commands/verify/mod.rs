@@ -213,7 +213,8 @@ fn check(
         SmokeChoice::Off => false,
         // Nothing can be run for a described machine, and nothing runs in an environment that nobody named or activated.
         SmokeChoice::Auto => {
-            has_framework && args.described().is_none() && args.root.is_none() && environment.is_explicit()
+            let may_run = environment.is_explicit() && !args.is_found;
+            has_framework && args.described().is_none() && args.root.is_none() && may_run
         }
         SmokeChoice::Cpu | SmokeChoice::Cuda => true,
     };

@@ -111,7 +111,7 @@ impl Report<'_> {
             (None, 0)
                 if self.args.smoke == SmokeChoice::Auto
                     && self.has_framework()
-                    && !environment.is_explicit() =>
+                    && (!environment.is_explicit() || self.args.is_found) =>
             {
                 "; smoke test not run: the environment is not active (`--smoke cpu` or `cuda` runs it)"
             }

@@ -75,8 +75,8 @@ pub struct Release {
 /// Why a release has no file before a cutoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// All were uploaded later.
-    Late,
+    /// All were uploaded later, the first of them then.
+    Late(Timestamp),
     /// The index does not state when they were uploaded.
     Undated,
 }
@@ -225,10 +225,12 @@ impl ProjectPage {
         let mut cuts = Vec::new();
         for release in &self.releases {
             let start = lines.len();
-            let (mut source, mut wheel, mut yanked, mut late) = (false, false, true, false);
+            let (mut source, mut wheel, mut yanked) = (false, false, true);
+            let mut late: Option<Timestamp> = None;
             for line in self.lines_of(release) {
                 let uploaded = uploaded(line);
-                late |= uploaded.is_some_and(|time| time >= at);
+                let is_late = |time: &Timestamp| *time >= at;
+                late = late.into_iter().chain(uploaded.filter(is_late)).min();
                 if uploaded.is_none_or(|time| time >= at) {
                     continue;
                 }
@@ -242,7 +244,7 @@ impl ProjectPage {
             let is_empty = lines.len() == start;
             // A release without files says of itself what it says with all of them.
             yanked = if is_empty { release.yanked } else { yanked };
-            cuts.push(is_empty.then_some(if late { Cut::Late } else { Cut::Undated }));
+            cuts.push(is_empty.then(|| late.map_or(Cut::Undated, Cut::Late)));
             write_release(&mut table, &release.version, [source, wheel, yanked], lines.len() - start);
         }
         let text = format!("{}\n{table}{lines}", self.releases.len());

@@ -195,7 +195,7 @@ impl<'a> Problem<'a> {
     /// That a cutoff leaves a release without files.
     pub fn cut(&self, candidate: &Candidate<'_>, name: &str) -> Option<Unusable> {
         Some(match (candidate.release.cut?, self.cutoff(candidate.index, name)?) {
-            (Cut::Late, cutoff) => Unusable::Late(cutoff.text.clone()),
+            (Cut::Late(_), cutoff) => Unusable::Late(cutoff.text.clone()),
             (Cut::Undated, _) => Unusable::Undated(candidate.index.to_owned()),
         })
     }

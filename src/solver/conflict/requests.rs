@@ -6,6 +6,7 @@ use pep508_rs::VersionOrUrl;
 
 use super::{Order, Telling};
 use crate::model::conflict::Party;
+use crate::model::project::Cut;
 use crate::model::request::UserRequirement;
 use crate::model::version::DottedVersion;
 use crate::registry::Build;
@@ -182,9 +183,20 @@ impl Telling<'_, '_> {
         let (why, _) = cut.last()?;
         let same: Vec<_> =
             cut.iter().filter(|(other, _)| other == why).map(|(_, version)| *version).collect();
-        Some(match same.as_slice() {
-            [one] => format!("{name} {one} {}", why.of(false)),
-            many => format!("{name} {} {}", span(many), why.of(true)),
+        // The first that a later cutoff would admit.
+        let days = candidates.iter().filter(|c| same.contains(&&c.release.version));
+        let first = days.filter_map(|c| match c.release.cut? {
+            Cut::Late(time) => Some((time, &c.release.version)),
+            Cut::Undated => None,
+        });
+        let first = first.min_by_key(|(time, _)| *time);
+        Some(match (same.as_slice(), first) {
+            ([one], Some((time, _))) => format!("{name} {one} {}, on {}", why.of(false), time.day()),
+            ([one], None) => format!("{name} {one} {}", why.of(false)),
+            (many, Some((time, version))) => {
+                format!("{name} {} {}, the first ({version}) on {}", span(many), why.of(true), time.day())
+            }
+            (many, None) => format!("{name} {} {}", span(many), why.of(true)),
         })
     }
 

@@ -10,6 +10,7 @@ use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::{Request, STACK_PACKAGES};
+use crate::model::text::clean;
 
 /// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
 /// because another index may have a package of that name.
@@ -22,9 +23,6 @@ const OTHER_NAMES: [(&str, &str); 4] = [
     ),
     ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
 ];
-
-/// Above changes that were solved as far as was asked.
-const SOLVED: &str = "ways out, each of them solved:";
 
 /// Prints a conflict with its hints; returns the exit code. `asked`: how much of the graph. `machines`: those of the solve, by
 /// name.
@@ -41,7 +39,10 @@ pub(super) fn refuse<'m>(
     }
     printer.error(&conflict.headline, None);
     printer.out("");
-    causes(conflict, request, asked, printer);
+    let machines: Vec<(&str, &Host)> = machines.into_iter().collect();
+    // The other targets may refuse it.
+    let of_target = (machines.len() > 1).then_some(conflict.target.as_str());
+    causes(conflict, request, (asked, of_target), printer);
     let has_others = asked == Level::Full && has_others(request);
     let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
     // Else the changes do not depend on what it did not say; where it is not allowed, allowing it may be one.
@@ -95,18 +96,29 @@ pub(super) fn refuse<'m>(
 }
 
 /// Prints every cause of a conflict, each with the changes that remove it, and those that remove all of them. `asked`: how
-/// much of the graph.
-pub(super) fn causes(conflict: &Conflict, request: &Request, asked: Level, printer: &Printer) {
+/// much of the graph. `of_target`: the one for which changes were solved, of several.
+pub(super) fn causes(
+    conflict: &Conflict,
+    request: &Request,
+    (asked, of_target): (Level, Option<&str>),
+    printer: &Printer,
+) {
+    let of_target = of_target.map(|name| format!(" for target `{}`", clean(name, 40))).unwrap_or_default();
+    let nothing = match conflict.also.is_empty() {
+        true => "none of the changes that were tried makes it work",
+        false => "none of the changes that were tried removes this cause alone",
+    };
     // Where an index did not answer.
     let has_others = asked == Level::Full && has_others(request);
     let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
     let heading = match conflict.also.is_empty() {
-        false => "ways out of this, each of them solved with the rest out of the way:",
+        false => format!("ways out of this, each of them solved{of_target} with the rest out of the way:"),
         true if conflict.would_work_if.iter().all(is_of_stack) => {
-            "ways out, each of them solved for the stack:"
+            format!("ways out, each of them solved for the stack{of_target}:")
         }
-        true => SOLVED,
+        true => format!("ways out, each of them solved{of_target}:"),
     };
+    let heading = [&heading, nothing];
     reasons(printer, &conflict.reasons);
     // Many causes that one change removes are one cause to the reader: a cutoff, the index.
     let is_one = |way: &WayOut| {
@@ -141,7 +153,7 @@ pub(super) fn causes(conflict: &Conflict, request: &Request, asked: Level, print
             printer,
             &conflict.resolves_all,
             conflict.into(),
-            "ways out of all of it, each of them solved:",
+            [&format!("ways out of all of it, each of them solved{of_target}:"), nothing],
         );
     }
 }
@@ -187,13 +199,14 @@ impl<'c> From<&'c Conflict> for Unknown<'c> {
     }
 }
 
-/// Prints the changes that make the request work. Each of them was solved; `heading` says how far.
-fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, heading: &str) {
+/// Prints the changes that make the request work. Each of them was solved; the heading says how far. `nothing`: what is said where
+/// there are none.
+fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, [heading, nothing]: [&str; 2]) {
     printer.out("");
     if ways.is_empty() {
         printer.out(&match unknown.silent {
             [] if unknown.cut => "no way out was found within the limit of the search".to_owned(),
-            [] => "none of the changes that were tried makes it work".to_owned(),
+            [] => nothing.to_owned(),
             names => {
                 let names = names.join(", ");
                 wrap(&format!("no way out is known: the index {names} did not answer, so its packages could not be tried"), 0)
@@ -216,7 +229,7 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, heading: &
             printer.out(&format!("  {change:<width$}  {}", printer.paint(GOOD, &wrap(&gives, width + 4))));
         }
         if let Some(set) = &way.set {
-            printer.out(&format!("    {}", printer.paint(DIM, &crate::model::text::clean(set, 1000))));
+            printer.out(&format!("    {}", printer.paint(DIM, &clean(set, 1000))));
         }
     }
 }

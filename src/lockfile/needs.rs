@@ -430,13 +430,12 @@ impl Asked<'_> {
 
     fn python(&self) -> (String, Vec<Because>) {
         let python = self.target.python;
+        // Wheels of the stable ABI are for this series and later ones.
         let only = |package: &&ChosenPackage| {
-            let wheel = package.files.first().and_then(|file| file.name.parse::<WheelName>().ok());
-            // Wheels of the stable ABI are for this series and later ones.
-            wheel.is_some_and(|wheel| {
-                wheel.accepts_python(python.minor).is_some()
-                    && wheel.accepts_python(python.minor + 1).is_none()
-            })
+            let wheels: Vec<WheelName> =
+                package.files.iter().filter_map(|file| file.name.parse().ok()).collect();
+            wheels.iter().any(|wheel| wheel.accepts_python(python.minor).is_some())
+                && !wheels.iter().any(|wheel| wheel.accepts_python(python.minor + 1).is_some())
         };
         let names: Vec<String> =
             self.target.packages.iter().filter(only).map(|p| format!("{} {}", p.name, p.version)).collect();

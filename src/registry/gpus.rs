@@ -53,7 +53,8 @@ impl Registry {
         let found = |rows: Vec<&GpuRow>| -> Result<GpuMatch, GpuLookupError> {
             let mut readings: Vec<(ComputeCapability, &GpuRow)> =
                 rows.iter().map(|r| (r.capability, *r)).collect();
-            readings.sort_by_key(|r| r.0);
+            // Of products of one capability the plain one is meant: not `Engineering Sample`, not `SUPER`.
+            readings.sort_by_key(|r| (r.0, normalize_gpu(&r.1.name).split(' ').count()));
             readings.dedup_by_key(|r| r.0);
             match readings.as_slice() {
                 [(capability, row)] => {

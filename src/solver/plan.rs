@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::inputs::allowed_pythons;
 use super::inputs::{Depth, Inputs};
+use super::node::Node;
 use super::problem::Problem;
 use super::tables::BuildRow;
 use crate::compatibility::{Needs, Policy, Violation, envelope_of, required_driver};
@@ -84,9 +85,14 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     });
     let asked =
         problem.matching("torch", torch_specifiers(inputs)).unwrap_or_else(|_| super::tables::Set::full());
+    // `==1.13.1+cu117` names builds, not only versions.
+    let of_request =
+        inputs.request.find("torch").and_then(|user| problem.requirement(&user.requirement).ok()?.ok());
+    let named = of_request.and_then(|list| list.into_iter().find(|(node, _)| *node == Node::build("torch")));
     let mut plan = Plan::default();
     let mut out: BTreeMap<(Party, String), (String, Vec<(Version, String)>)> = BTreeMap::new();
-    for build in order.into_iter().map(|i| &torch.builds[i as usize]) {
+    for i in order.into_iter().filter(|i| named.as_ref().is_none_or(|(_, builds)| builds.contains(i))) {
+        let build = &torch.builds[i as usize];
         let variant = &problem.variants[build.variant as usize].name;
         let other = inputs.request.variant.as_ref().is_some_and(|limit| limit.value != *variant);
         if other || !asked.contains(&build.version_ordinal) {

@@ -17,13 +17,12 @@ pub(super) fn check(target: &Target, host: Option<&Host>, loaded_cudnn: Option<&
     if changes.is_empty() {
         return None;
     }
+    let summary = match changes.len() {
+        1 => "one fact is not as when the lock was made; that is no fault".to_owned(),
+        n => format!("{n} facts are not as when the lock was made; none is a fault"),
+    };
     let findings = changes.into_iter().map(findings::drift).collect();
-    Some(Area {
-        as_locked: None,
-        kind: AreaKind::Drift,
-        findings,
-        summary: "the machine differs from the one that the lock was made for".to_owned(),
-    })
+    Some(Area { as_locked: None, kind: AreaKind::Drift, findings, summary })
 }
 
 /// Whether two names may mean the same product, one of them more specific.

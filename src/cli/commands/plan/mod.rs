@@ -199,7 +199,7 @@ fn show(
     printer.out("");
     let named = asked.map_or_else(|| "torch".to_owned(), |text| format!("`{}`", clean(text, 80)));
     match (plan.runs.is_empty(), plan.out.is_empty()) {
-        (false, _) => rows(printer, &plan.runs),
+        (false, _) => rows(printer, &plan.runs, asked.is_some()),
         (true, false) => printer.out(&format!("no build of {named} runs on this machine")),
         (true, true) => {
             let platform = host.system.platform;
@@ -227,15 +227,25 @@ fn show(
     }
 }
 
-/// Prints the table; without `-v`, the newest build of each version and at most [`SHOWN`] rows.
-fn rows(printer: &Printer, runs: &[PlanRow]) {
+/// Prints the table; without `-v`, the newest build of each version and at most [`SHOWN`] rows. `with_oldest`: the last row is
+/// the oldest version, the smallest step from what a project has.
+fn rows(printer: &Printer, runs: &[PlanRow], with_oldest: bool) {
     let mut shown: Vec<&PlanRow> = Vec::new();
     for row in runs {
         let another = shown.last().is_some_and(|last| last.torch == row.torch);
-        if printer.verbose || (!another && shown.len() < SHOWN) {
+        if printer.verbose || !another {
             shown.push(row);
         }
     }
+    let mut is_gap_before_last = false;
+    if !printer.verbose && shown.len() > SHOWN {
+        let oldest = shown.last().copied().filter(|_| with_oldest);
+        is_gap_before_last = oldest.is_some();
+        shown.truncate(SHOWN - usize::from(is_gap_before_last));
+        shown.extend(oldest);
+    }
+    let hidden = runs.len() - shown.len();
+    let builds = if hidden == 1 { "build" } else { "builds" };
     let cells = |row: &PlanRow| {
         let dash = || "-".to_owned();
         [
@@ -257,10 +267,15 @@ fn rows(printer: &Printer, runs: &[PlanRow]) {
     for (i, row) in table.iter().enumerate() {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(c, w)| format!("{c:<w$}")).collect();
         let line = format!("  {}", cells.join("  ")).trim_end().to_owned();
+        if is_gap_before_last && i + 1 == table.len() {
+            let text =
+                format!("  ... {hidden} more {builds}; `-v` or `--json` shows all; the oldest version:");
+            printer.out(&printer.paint(DIM, &text));
+        }
         printer.out(&if i == 0 { printer.paint(DIM, &line) } else { line });
     }
-    if shown.len() < runs.len() {
-        let text = format!("  and {} more builds; `-v` or `--json` shows all", runs.len() - shown.len());
+    if hidden > 0 && !is_gap_before_last {
+        let text = format!("  and {hidden} more {builds}; `-v` or `--json` shows all");
         printer.out(&printer.paint(DIM, &text));
     }
 }

@@ -57,6 +57,9 @@ struct MetBy {
     /// What is known to fail in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fails: Vec<String>,
+    /// Whether the lock meets it as it is.
+    #[serde(skip)]
+    is_locked: bool,
     /// Whether `envlock add` with the requirement gives this solution.
     #[serde(skip)]
     can_be_added: bool,
@@ -74,14 +77,16 @@ impl NotAnswer {
             Outcome::Conflict(conflict) => {
                 p.out(&format!("`{}` is impossible:", self.spec));
                 p.out("");
-                return conflict::causes(conflict, &self.request, Level::Full, p);
+                return conflict::causes(conflict, &self.request, (Level::Full, None), p);
             }
         };
         p.out(&format!("`{}` is possible{}", self.spec, met.text));
         for failure in &met.fails {
             p.warning(failure);
         }
-        if met.can_be_added {
+        if met.is_locked {
+            p.out("it is what the lock has");
+        } else if met.can_be_added {
             p.hint(&format!("add it with `envlock add '{}'`", self.spec));
         }
     }
@@ -161,6 +166,13 @@ impl Subject<'_> {
                 let got = asked.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
                 // The hint puts the specifier in single quotes, so one that contains a single quote gets no hint.
                 // Neither does a lock with several targets: another target may not allow it.
+                let question = request.requirements.iter().rfind(|own| own.origin == Origin::Question);
+                let bounds = question.and_then(UserRequirement::specifiers);
+                let locked = match &party {
+                    Party::Package(name) => self.target.packages.iter().find(|own| own.name == *name),
+                    _ => None,
+                };
+                let is_locked = locked.is_some_and(|own| bounds.is_some_and(|b| b.contains(&own.version)));
                 let added = request.requirements.len() > self.request.requirements.len();
                 let met = MetBy {
                     python: solution.python.to_string(),
@@ -168,6 +180,7 @@ impl Subject<'_> {
                     version: asked.map(|package| package.version.clone()),
                     text: format!("{got}{}", stack_of(&solution)),
                     fails: solution.known_failures.iter().map(|note| note.text.clone()).collect(),
+                    is_locked,
                     can_be_added: added && !self.alone && !spec.contains('\''),
                 };
                 let outcome = Outcome::Met { by: met, reasons: [] };

@@ -62,18 +62,18 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
 fn with_fix(finding: Finding, judged: &Judged) -> Finding {
     let uses_cuda = judged.target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some());
     let plan = match &judged.target.stack {
-        Some(_) => "; `envlock plan` lists those of torch that run on a machine",
+        Some(_) => "; `envlock plan` lists the builds of torch that run there",
         None => "",
     };
-    let what =
-        if uses_cuda || !judged.target.frameworks.is_empty() { "another build" } else { "a build for CUDA" };
+    let has_cuda = uses_cuda || !judged.target.frameworks.is_empty();
+    let what = if has_cuda { "another release or build" } else { "a build for CUDA" };
     match finding.code {
         Code::GpuNotCovered | Code::DriverTooOld | Code::DriverTooNew => {
             let driver = match finding.code {
                 Code::DriverTooOld => "update the NVIDIA driver, or ",
                 _ => "",
             };
-            let text = format!("{driver}lock {what} of it{plan}");
+            let text = format!("{driver}lock {what}{plan}");
             Finding { fix: Some(Fix::advice(text)), ..finding }
         }
         _ => finding,

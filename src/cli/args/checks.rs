@@ -57,6 +57,9 @@ pub(in crate::cli) struct VerifyArgs {
     /// Whether `prefix` was found, and not named: for `sync`.
     #[arg(skip)]
     pub is_found: bool,
+    /// Whether a smoke test that fails is annotated beside the text: for `sync`, whose later steps do not run one.
+    #[arg(skip)]
+    pub annotates_smoke: bool,
 }
 
 impl VerifyArgs {

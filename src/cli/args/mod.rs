@@ -302,7 +302,7 @@ pub(super) struct ResolveArgs {
 }
 
 /// How to solve.
-#[derive(Debug, Default, ClapArgs)]
+#[derive(Debug, Clone, Default, ClapArgs)]
 pub(super) struct SolveArgs {
     #[command(flatten)]
     pub host: HostArgs,

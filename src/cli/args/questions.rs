@@ -15,7 +15,7 @@ pub(in crate::cli) struct PlanArgs {
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["torch", "python", "variant", "only_index"])]
     pub image: Option<String>,
     /// Show whether a lock runs on the machine: envlock.lock, uv.lock, pylock.toml, pixi.lock, conda-lock.yml, or
-    /// requirements with hashes
+    /// requirements with exact versions
     #[arg(long, value_name = "FILE", conflicts_with_all = ["torch", "image", "variant", "only_index"])]
     pub lock: Option<PathBuf>,
     /// Write a page that answers for every GPU and driver, for a browser without a network

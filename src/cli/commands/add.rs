@@ -66,11 +66,18 @@ fn edit(
     let path = fs_err::canonicalize(&path).unwrap_or(path);
     let before = files::read(&path)?.unwrap_or_default();
     manifest::parse(&before, name)?;
+    let is_moved = std::cell::Cell::new(false);
     let after = in_its_form(&before, &|text| {
         let mut document: DocumentMut = text
             .parse()
             .map_err(|e: toml_edit::TomlError| CliError::input(format!("{name}: {}", e.message())))?;
         change(&mut document, name)?;
+        // With the old cutoff, what is added would be refused the next time.
+        if let Some(cutoff) = &args.solve.exclude_newer
+            && move_cutoff(&mut document, cutoff)
+        {
+            is_moved.set(true);
+        }
         Ok::<_, CliError>(document.to_string())
     })?;
     let mut project = Project::with_manifest(folder, name, &after)?;
@@ -84,15 +91,25 @@ fn edit(
             }
         }
     }
+    // What the manifest says is no option.
+    let mut solve = args.solve.clone();
+    solve.exclude_newer = solve.exclude_newer.filter(|_| !is_moved.get());
     // The manifest is written together with the lock, after a successful solve.
-    super::resolve::run_in(
-        global,
-        &project,
-        &[],
-        &args.solve,
-        Some(NewManifest { path, before, after }),
-        printer,
-    )
+    super::resolve::run_in(global, &project, &[], &solve, Some(NewManifest { path, before, after }), printer)
+}
+
+/// Sets the cutoff of the manifest, if it has one. Returns whether it has.
+fn move_cutoff(document: &mut DocumentMut, cutoff: &str) -> bool {
+    let own = match document.get("tool").and_then(|tool| tool.get("envlock")).is_some() {
+        true => document["tool"]["envlock"].get_mut("resolve"),
+        false => document.get_mut("resolve"),
+    };
+    let before = own.and_then(Item::as_table_like_mut).and_then(|table| table.get_mut("exclude-newer"));
+    let Some(Item::Value(before)) = before else { return false };
+    let decor = before.decor().clone();
+    *before = Value::from(cutoff);
+    *before.decor_mut() = decor;
+    true
 }
 
 /// The table `[stack]`, in a pyproject.toml `[tool.envlock.stack]`.

@@ -75,7 +75,7 @@ fn in_project(global: &GlobalArgs, diagnosis: &Diagnosis) -> Option<String> {
     if asked.iter().any(is_of_stack) {
         // What else a project states of its stack, such as the companions and the machine, decides with it.
         return Some(
-            "`envlock resolve` with `--gpu` and `--driver` of that machine chooses torch and its companions for it".to_owned(),
+            "`envlock resolve --dry-run` with `--gpu` and `--driver` of that machine tells which torch and companions it chooses for it, or what stands against it".to_owned(),
         );
     }
     let is_locked = |user: &UserRequirement| {

@@ -172,7 +172,7 @@ impl Relaxer<'_, '_> {
         let solution = match attempt(&inputs, self.tables, self.depth) {
             Outcome::Solved(solution) => solution,
             Outcome::Need(needs) => {
-                self.ways.needs.extend(needs);
+                self.need(needs);
                 return None;
             }
             Outcome::TooLong => {
@@ -193,7 +193,7 @@ impl Relaxer<'_, '_> {
                 Some(solution)
             }
             Outcome::Need(needs) => {
-                self.ways.needs.extend(needs);
+                self.need(needs);
                 Some(solution)
             }
             Outcome::TooLong => Some(solution),
@@ -202,6 +202,13 @@ impl Relaxer<'_, '_> {
                 None
             }
         }
+    }
+
+    /// Notes what must be fetched, from indexes that may be asked: `only-index` opens no other, not even for a way out.
+    fn need(&mut self, needs: Vec<Need>) {
+        let only = self.inputs.request.only_index.as_ref();
+        let admitted = |need: &Need| only.is_none_or(|only| only.value.admits(need.index()));
+        self.ways.needs.extend(needs.into_iter().filter(admitted));
     }
 
     fn offer(&mut self, change: Change, party: Party, solution: &Solution) {

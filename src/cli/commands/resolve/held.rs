@@ -5,11 +5,11 @@ use crate::cli::error::CliError;
 use crate::cli::files;
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
-use crate::lockfile::{self, Lockfile};
+use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conda::name_of_file;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
-use crate::model::text::{clean, normalized_name};
+use crate::model::text::{clean, normalized_name, shell_word};
 
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
 /// locked for. With `--redetect` or a described machine nothing in it is needed, and it is replaced; so it is with `--force`,
@@ -71,8 +71,45 @@ pub(super) fn read_lock(
     Err(error.into())
 }
 
-/// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the
-/// old lock's target if that lock has one target.
+/// Rejects what `--upgrade` cannot upgrade: it would seem to have done so.
+pub(super) fn check_upgrades(
+    old: Option<&Lockfile>,
+    request: &Request,
+    args: &SolveArgs,
+) -> Result<(), CliError> {
+    for asked in args.upgrade.iter().filter(|name| !name.is_empty()) {
+        let shown = clean(asked, 60);
+        let is_name = asked.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        if !is_name {
+            let hint = match asked.split_once(',') {
+                Some((one, rest)) if !rest.contains(['=', '<', '>']) => {
+                    format!(
+                        "give it once for each: `--upgrade={} --upgrade={}`",
+                        clean(one, 60),
+                        clean(rest, 60)
+                    )
+                }
+                _ => format!("`envlock add {}` asks for a version", shell_word(&shown)),
+            };
+            return Err(
+                CliError::usage(format!("`--upgrade={shown}`: it takes the name of one package")).hint(hint)
+            );
+        }
+        let name = normalized_name(asked);
+        let is_locked = |target: &Target| {
+            target.package(&name).is_some() || target.conda.iter().any(|package| package.name == name)
+        };
+        let is_known =
+            request.find(&name).is_some() || old.is_none_or(|lock| lock.targets.iter().any(is_locked));
+        if !is_known {
+            return Err(CliError::usage(format!("`--upgrade={shown}`: the lock has no package `{shown}`"))
+                .hint("`envlock tree` shows those that it has"));
+        }
+    }
+    Ok(())
+}
+
+/// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the first one.
 pub(super) fn preferences(
     old: Option<&Lockfile>,
     target: &str,
@@ -81,8 +118,8 @@ pub(super) fn preferences(
 ) -> Preferences {
     let all = args.upgrade.iter().any(String::is_empty);
     let held = old.and_then(|lock| {
-        let only = || lock.target(None).filter(|_| lock.targets.len() == 1);
-        lock.target(Some(target)).or_else(only)
+        // A new target keeps to the versions of another one.
+        lock.target(Some(target)).or(lock.targets.first())
     });
     match held {
         Some(held) if !all => {

@@ -64,7 +64,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
     let mut reasons: Vec<String> =
         lockfile::stale(lock, request, check.registry).iter().map(ToString::to_string).collect();
     let mut written: Vec<Stale> = Vec::new();
-    let again = again(check);
+    let mut again = again(check);
     if reasons.is_empty() {
         reasons.extend(other_machines(check, lock)?);
         let of_target =
@@ -77,7 +77,12 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         }
         written.extend(other_environments(check, lock)?);
         written.extend(other_requirements(check, lock)?);
-        reasons.extend(owned::changed(check.project, lock)?);
+        let changed = owned::changed(check.project, lock)?;
+        // `resolve` alone does not decide who holds the packages.
+        if let (Some(owner), false) = (owned::new_owner(check.project, lock), changed.is_empty()) {
+            again = format!("rm {}", owner.file());
+        }
+        reasons.extend(changed);
     }
     let is_answer = reasons.is_empty() && written.is_empty();
     if check.args.check_hashes {

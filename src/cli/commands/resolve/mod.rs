@@ -142,6 +142,9 @@ pub(super) fn run_in(
     if args.stack_only && !args.dry_run && stack_only::asks_for_torch(&request) {
         held::guard_full_lock(old.as_ref(), args.force)?;
     }
+    if owner::of(project).is_none() {
+        held::check_upgrades(old.as_ref(), &request, args)?;
+    }
     let machines = machines(project, args, old.as_ref(), &registry)?;
     if args.redetect && project.manifest.as_ref().is_some_and(|manifest| !manifest.targets.is_empty()) {
         printer.note("`--redetect` detects no machine: the `[target]` tables describe them");
@@ -258,6 +261,9 @@ pub(super) fn run_in(
     }
     for (solution, preferences) in solutions.iter_mut().zip(&preferences) {
         tell::mark_kept_versions(solution, preferences);
+        if !printer.json {
+            tell::mark_cutoff(solution, &request);
+        }
     }
     if printer.json {
         let named = machines.iter().map(|m| m.name.as_str()).zip(&solutions);

@@ -416,12 +416,22 @@ fn written_tables(
     tables.written_into(text)
 }
 
+/// The tool whose lock appeared beside a lock that has the packages: `uv run` makes one unasked.
+pub(super) fn new_owner(project: &Project, lock: &Lockfile) -> Option<Owner> {
+    owner::of(project).filter(|_| lock.packages_in.is_none() && holds_packages(lock))
+}
+
 /// Why what the tool holds is not what the stack was chosen for: its lock, or envlock's entries in `pyproject.toml`.
 pub(super) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>, CliError> {
     let Some(held) = &lock.packages_in else {
-        let new = owner::of(project).filter(|_| holds_packages(lock));
-        return Ok(new
-            .map(|owner| format!("`{}` is new here, and the lock holds the packages", owner.file()))
+        return Ok(new_owner(project, lock)
+            .map(|owner| {
+                format!(
+                    "`{}` is new here, and the lock holds the packages (`envlock resolve --force` leaves them to {})",
+                    owner.file(),
+                    owner.program()
+                )
+            })
             .into_iter()
             .collect());
     };

@@ -114,6 +114,15 @@ pub(super) fn mark_kept_versions(solution: &mut Solution, preferences: &Preferen
     }
 }
 
+/// Says with the newest versions that a cutoff excludes newer ones. Only the printed answer changes.
+pub(super) fn mark_cutoff(solution: &mut Solution, request: &Request) {
+    let Some(cutoff) = &request.exclude_newer.general else { return };
+    for package in solution.packages.iter_mut().filter(|package| package.reason == Choice::Newest) {
+        let text = format!("{} (`exclude-newer` is {})", package.reason, cutoff.value.text);
+        package.reason = Choice::Said(text);
+    }
+}
+
 /// A solved request and what is printed about it.
 pub(super) struct Told<'a> {
     pub machines: &'a [Machine],

@@ -176,6 +176,7 @@ fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bo
         target: Some(target.name.clone()),
         parts: args.parts.clone(),
         is_found: !runs_its_code && args.smoke.is_none(),
+        annotates_smoke: args.format == Some(VerifyFormat::Github),
     }
 }
 

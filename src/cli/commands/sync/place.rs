@@ -340,6 +340,7 @@ fn another_python(others: &OtherLocks) -> String {
             "the one that is here: `envlock resolve --python 3.{}{}`",
             found.version.minor, others.options
         ),
+        None if others.pythons.is_empty() => "another one, which the project has to allow first".to_owned(),
         None => format!("another one: `envlock resolve --python VERSION{}`", others.options),
     }
 }

@@ -27,8 +27,8 @@ use crate::foreign::other_builds;
 use crate::inspect::{Environment, NoEnvironment, Rooted};
 use crate::model::installed::Installed;
 use crate::model::text::{clean, shell_word};
-use crate::verify::findings::{self};
-use crate::verify::{self, AreaKind};
+use crate::verify::findings;
+use crate::verify::{self, Area, AreaKind};
 
 pub(super) use hosts::{Candidates, best_on, has_other_libc, impossible, needed_driver};
 pub(super) use judge::{Against, Judged, Question, judge};
@@ -234,7 +234,14 @@ fn check(
     let answer = formats::Answer { node: None, verdict, areas: &judged.areas };
     let put = |text: &str| output::put(text, args, printer);
     match format {
-        VerifyFormat::Text => report.text(&environment, start, static_ms),
+        VerifyFormat::Text => {
+            report.text(&environment, start, static_ms);
+            if let (Some(_), true, false) = (&outcome, args.annotates_smoke, printer.json) {
+                let of_smoke = |area: &&Area| area.kind == AreaKind::Smoke;
+                let smoke: Vec<Area> = judged.areas.iter().filter(of_smoke).cloned().collect();
+                put(&formats::github(&smoke, |_| None))?;
+            }
+        }
         VerifyFormat::Json => output::put_json(&report.json(), args, printer)?,
         VerifyFormat::Github => put(&formats::github(&judged.areas, |_| None))?,
         VerifyFormat::Junit => put(&formats::junit(&judged.areas, formats::VERIFY))?,

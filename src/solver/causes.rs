@@ -8,7 +8,7 @@ use pep508_rs::{Requirement, VerbatimUrl};
 
 use super::conflict;
 use super::inputs::{self, Depth, Inputs};
-use super::problem::{EquivalentVersions, Problem};
+use super::problem::{Candidate, EquivalentVersions, Problem};
 use super::pythons::{Outcome, attempt};
 use super::relax;
 use super::search::{self, Found};
@@ -157,6 +157,10 @@ fn of_machine<'a>(
         let rest = Inputs { host: &host, request: &request, ..*inputs };
         let Outcome::Impossible = attempt(&rest, tables, depth) else { break };
         let Ok(next) = cause(&rest, tables, depth) else { break };
+        // One that rests on a fact that is out of the way is no other.
+        if !replaceable(&next.conflict).is_disjoint(&known) {
+            break;
+        }
         causes.push(next);
     }
     // One whose own facts exclude nothing by themselves goes with the others. The last proof needs none of theirs.
@@ -229,19 +233,21 @@ fn mixed(request: &Request, other: &Request, names: &BTreeSet<String>) -> Reques
 }
 
 impl Problem<'_> {
-    /// How many of the requested packages outside the stack have an admitted release with a file for a Python series.
-    fn requested_with_files(&self, python: Python) -> usize {
-        let has_file = |user: &&UserRequirement| {
+    /// How many of the requested packages outside the stack have an admitted release with a wheel for a Python series, and how
+    /// many have one that exists only as source, which may be for any.
+    fn requested_with_files(&self, python: Python) -> (usize, usize) {
+        let has = |user: &UserRequirement, is_wanted: &dyn Fn(&Candidate<'_>) -> bool| {
             let name: &str = user.requirement.name.as_ref();
             let admitted = self.matching(name, user.specifiers());
             let (Ok(candidates), Ok(admitted)) = (self.candidates(name), admitted) else { return false };
-            candidates.iter().enumerate().any(|(i, candidate)| {
-                let is_source = candidate.release.has_source && !candidate.release.has_wheel;
-                admitted.contains(&(i as u32)) && (is_source || self.has_usable(candidate, python))
-            })
+            candidates.iter().enumerate().any(|(i, own)| admitted.contains(&(i as u32)) && is_wanted(own))
         };
-        let others = self.user_requirements();
-        others.filter(|user| !is_stack_package(user.requirement.name.as_ref())).filter(has_file).count()
+        let is_source = |own: &Candidate<'_>| own.release.has_source && !own.release.has_wheel;
+        let others: Vec<&UserRequirement> = self.user_requirements().collect();
+        let others = others.into_iter().filter(|user| !is_stack_package(user.requirement.name.as_ref()));
+        let usable =
+            others.clone().filter(|user| has(user, &|own| !is_source(own) && self.has_usable(own, python)));
+        (usable.count(), others.filter(|user| has(user, &is_source)).count())
     }
 }
 

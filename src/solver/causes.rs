@@ -234,7 +234,7 @@ fn mixed(request: &Request, other: &Request, names: &BTreeSet<String>) -> Reques
 
 impl Problem<'_> {
     /// How many of the requested packages outside the stack have an admitted release with a wheel for a Python series, and how
-    /// many have one that exists only as source, which may be for any.
+    /// many have one that may be built for it.
     fn requested_with_files(&self, python: Python) -> (usize, usize) {
         let has = |user: &UserRequirement, is_wanted: &dyn Fn(&Candidate<'_>) -> bool| {
             let name: &str = user.requirement.name.as_ref();
@@ -242,12 +242,10 @@ impl Problem<'_> {
             let (Ok(candidates), Ok(admitted)) = (self.candidates(name), admitted) else { return false };
             candidates.iter().enumerate().any(|(i, own)| admitted.contains(&(i as u32)) && is_wanted(own))
         };
-        let is_source = |own: &Candidate<'_>| own.release.has_source && !own.release.has_wheel;
         let others: Vec<&UserRequirement> = self.user_requirements().collect();
         let others = others.into_iter().filter(|user| !is_stack_package(user.requirement.name.as_ref()));
-        let usable =
-            others.clone().filter(|user| has(user, &|own| !is_source(own) && self.has_usable(own, python)));
-        (usable.count(), others.filter(|user| has(user, &is_source)).count())
+        let usable = others.clone().filter(|user| has(user, &|own| self.has_wheel(own, python)));
+        (usable.count(), others.filter(|user| has(user, &|own| self.has_usable(own, python))).count())
     }
 }
 

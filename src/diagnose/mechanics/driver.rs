@@ -131,10 +131,7 @@ pub(super) fn driver_not_working(s: &Situation<'_>) -> Option<Cause> {
     }
     let (text, confidence) = match (s.facts.no_driver_seen, s.facts.driver.is_some()) {
         (true, false) => ("no NVIDIA driver or GPU found on this machine", 0.7),
-        (_, true) => (
-            "the versions are compatible, but CUDA does not start: the driver is in a bad state, or the GPUs are hidden",
-            0.45,
-        ),
+        (_, true) => ("CUDA does not start: the driver is in a bad state, or the GPUs are hidden", 0.45),
         _ => return None,
     };
     let rests_on = [Fact::Available, Fact::NoDriver, Fact::Driver];

@@ -213,11 +213,19 @@ fn other_than_asked(s: &Situation<'_>) -> Option<Cause> {
 
 /// An installer was asked for a variant that this release of torch does not have.
 fn unknown_build(s: &Situation<'_>) -> Option<Cause> {
+    // The index of one variant asks for it as well as `+cu126` does.
+    let of_index = match s.facts.index_variants.as_slice() {
+        [one] => Some(one.as_str()),
+        _ => None,
+    };
     let asked = s.facts.events.iter().find_map(|event| {
         let tail = &event.text[event.text.find("torch==")? + "torch==".len()..];
         let end =
             tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '+')).unwrap_or(tail.len());
-        let (version, variant) = tail[..end].split_once('+')?;
+        let (version, variant) = match tail[..end].split_once('+') {
+            Some((version, variant)) => (version, variant),
+            None => (&tail[..end], of_index?),
+        };
         Some((version.parse::<pep440_rs::Version>().ok()?, variant.to_owned(), event))
     });
     let (version, variant, event) = asked?;

@@ -286,7 +286,7 @@ impl Telling<'_, '_> {
 
     /// Builds as the subject of a sentence, by variant: `torch 2.12.0 to 2.15.0 as cu132, 2.9.0 to 2.14.1 as cu130`. The
     /// newest variants are listed, the others counted.
-    fn by_variant(&self, name: &str, builds: &[&&BuildRow<'_>]) -> String {
+    pub(super) fn by_variant(&self, name: &str, builds: &[&&BuildRow<'_>]) -> String {
         /// The maximum number of groups of variants in a message.
         const MAX_GROUPS: usize = 3;
         let p = self.problem;
@@ -318,9 +318,11 @@ impl Telling<'_, '_> {
             .take(MAX_GROUPS)
             .map(|(versions, variants)| format!("{versions} as {}", variants.join(", ")))
             .collect();
-        let more = match groups.len().saturating_sub(MAX_GROUPS) {
-            0 => "",
-            _ => ", and builds for older CUDA releases",
+        let others: Vec<&str> =
+            groups.iter().skip(MAX_GROUPS).flat_map(|(_, variants)| variants.iter().copied()).collect();
+        let more = match others.is_empty() {
+            true => String::new(),
+            false => format!(", and some as {}", others.join(", ")),
         };
         format!("{name} {}{more}", listed.join(", "))
     }

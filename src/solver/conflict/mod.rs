@@ -285,7 +285,17 @@ impl Telling<'_, '_> {
             (Some(asked), true, _) => {
                 let version =
                     p.machine.host.driver.as_ref().map(|d| d.version.to_string()).unwrap_or_default();
-                format!("no {asked} runs on driver {version}")
+                // Where it is the GPU that needs a newer driver, another GPU runs with this one.
+                let major = p.machine.host.driver.as_ref().map(|driver| driver.version.major());
+                let too_new = p.machine.gpus.iter().find(|(_, capability)| {
+                    let first = p.registry.architecture(*capability).and_then(|own| own.first_branch);
+                    first.zip(major).is_some_and(|(first, major)| major < first)
+                });
+                let branch = too_new.map(|(gpu, _)| gpu.label());
+                match branch {
+                    Some(gpu) => format!("no {asked} runs on {gpu} with driver {version}"),
+                    None => format!("no {asked} runs on driver {version}"),
+                }
             }
             (Some(asked), false, Some(gpu)) => format!("no {asked} runs on {gpu}"),
             _ => "the requirements cannot be satisfied".to_owned(),

@@ -67,6 +67,7 @@ impl Telling<'_, '_> {
                         let text =
                             format!("you override {to} with `{}`", clean(&user.requirement.to_string(), 120));
                         self.asked(Order::Limits, text, Party::package(&**to), &user.origin, true);
+                        self.no_release(to, user.specifiers());
                         continue;
                     }
                     let parties = [Party::package(&**from), Party::package(&**to)];
@@ -99,6 +100,7 @@ impl Telling<'_, '_> {
                         let text = format!("you constrain {from} to {specifiers}");
                         let above = bound.bounds_above();
                         self.asked(Order::Limits, text, Party::package(&**from), &bound.origin, above);
+                        self.no_release(from, Some(specifiers));
                     }
                 }
                 Node::Advisory(i) => {
@@ -112,20 +114,24 @@ impl Telling<'_, '_> {
                     );
                 }
                 Node::Cudnn => {
-                    let versions: BTreeSet<_> = p
+                    let Some(table) = p.stack.get(from.as_ref()) else { continue };
+                    let rows: Vec<_> = p
                         .members(&parent, &set)
                         .iter()
-                        .filter_map(|i| {
-                            p.stack.get(from.as_ref())?.builds.get(*i as usize)?.torch?.cudnn.clone()
-                        })
+                        .filter_map(|i| table.builds.get(*i as usize))
+                        .filter(|build| build.torch.is_some_and(|torch| torch.cudnn.is_some()))
                         .collect();
+                    let versions: BTreeSet<_> =
+                        rows.iter().filter_map(|build| build.torch?.cudnn.clone()).collect();
                     let versions: Vec<_> = versions.into_iter().collect();
                     if !versions.is_empty() && !self.involves_gpu() {
+                        // Each variant has its own cuDNN.
+                        let rows: Vec<_> = rows.iter().collect();
                         self.say(
                             Order::Gpus,
                             format!(
                                 "{} are built with cuDNN {}",
-                                p.name_versions(&parent, &set),
+                                self.by_variant(from, &rows),
                                 span(&versions)
                             ),
                             &[Party::package(&**from), Party::Cudnn],
@@ -405,6 +411,16 @@ impl Telling<'_, '_> {
         self.say(Order::Packages, text, &[Party::package(&**name)], "its metadata");
     }
 
+    /// Says what there is of a package of which specifiers admit no release at all.
+    fn no_release(&mut self, name: &str, specifiers: Option<&VersionSpecifiers>) {
+        let Some(specifiers) = specifiers.filter(|_| !self.problem.stack.contains_key(name)) else { return };
+        let candidates = self.problem.candidates(name).unwrap_or_default();
+        if !candidates.is_empty() && !candidates.iter().any(|own| specifiers.contains(&own.release.version)) {
+            let text = self.available_text(name, Some(specifiers));
+            self.available(text, name);
+        }
+    }
+
     pub(super) fn usable(&self, node: &Node, ordinal: u32) -> bool {
         let Node::Package(name) = node else { return true };
         let candidates = self.problem.candidates(name).unwrap_or_default();
@@ -486,6 +502,11 @@ impl Telling<'_, '_> {
             let ends = if first == last { vec![*first] } else { vec![*first, *first, *last] };
             let cutoff = cutoff_of(p, &candidates, name);
             let beside = cutoff.map(|text| format!(" with exclude-newer {text}")).unwrap_or_default();
+            let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == name;
+            let mut direct = p.asked.request.requirements.iter().filter(of_name);
+            if let Some(user) = direct.find(|user| user.direct().is_some()) {
+                return format!("{name} is taken from `{}`, which is {first}", clean(&user.line(), 200));
+            }
             let near = specifiers.and_then(|specifiers| next_to(&usable, specifiers)).unwrap_or_default();
             return format!("available versions of {name}{beside}: {}{near}", span(&ends));
         }

@@ -8,7 +8,7 @@ use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::project::Cut;
 use crate::model::request::UserRequirement;
-use crate::model::version::DottedVersion;
+use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::Build;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
@@ -71,6 +71,17 @@ impl Telling<'_, '_> {
                         let text = format!("you require CUDA {}", limit.value);
                         let above = limit.value.bounds_above();
                         self.asked(Order::Requests, text, Party::Cuda, &limit.origin, above);
+                        let all: BTreeSet<_> = p.variants.iter().filter_map(|v| v.cuda.as_ref()).collect();
+                        if !all.iter().any(|cuda| limit.value.contains(cuda)) {
+                            let names: Vec<String> = all.iter().map(|cuda| cuda_short(cuda)).collect();
+                            let text = format!(
+                                "the builds of torch for {} are for CUDA {}",
+                                p.machine.platform,
+                                names.join(", ")
+                            );
+                            let parties = [Party::package("torch"), Party::Cuda];
+                            self.say(Order::Choices, text, &parties, p.registry.stack_label());
+                        }
                     }
                     if let Some(limit) = &p.asked.request.variant {
                         let text = format!("you pin the variant {}", limit.value);

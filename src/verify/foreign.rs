@@ -62,7 +62,7 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
 fn with_fix(finding: Finding, judged: &Judged) -> Finding {
     let uses_cuda = judged.target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some());
     let plan = match &judged.target.stack {
-        Some(_) => "; `envlock plan` lists the builds of torch that run there",
+        Some(_) => " of torch; `envlock plan` lists those that run there",
         None => "",
     };
     let has_cuda = uses_cuda || !judged.target.frameworks.is_empty();

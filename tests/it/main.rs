@@ -51,6 +51,7 @@ mod resolve;
 mod roots;
 mod run;
 mod schema;
+mod sentences;
 mod smoke;
 mod sources;
 #[cfg(unix)]

@@ -8,9 +8,11 @@ use pep508_rs::VersionOrUrl;
 use super::{Order, Telling};
 use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Party, ReasonKind};
+use crate::model::project::Cut;
 use crate::model::request::{Origin, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, requirement_name};
+use crate::model::timestamp::Timestamp;
 use crate::model::version::public;
 use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
@@ -301,8 +303,24 @@ impl Telling<'_, '_> {
                 if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
                     parties.push(Party::Index);
                 }
-                let text =
-                    format!("{} {}", p.name_versions(&node, set), why.of(p.versions(&node, set).len() > 1));
+                let versions = p.versions(&node, set);
+                let late = match (why, &node) {
+                    (Unusable::Late(_), Node::Build(name)) => {
+                        let builds = p.members(&node, set).into_iter();
+                        let builds = builds.filter_map(|at| p.build_candidate(name, at as usize).ok()?);
+                        builds.filter_map(|own| first_upload(&own)).min()
+                    }
+                    (Unusable::Late(_), _) => {
+                        node.package_name().and_then(|name| self.first_late(name, &versions))
+                    }
+                    _ => None,
+                };
+                let late = match late {
+                    Some((time, _)) if versions.len() == 1 => format!(", on {}", time.day()),
+                    Some((time, version)) => format!(", the first ({version}) on {}", time.day()),
+                    None => String::new(),
+                };
+                let text = format!("{} {}{late}", p.name_versions(&node, set), why.of(versions.len() > 1));
                 let kind = match (why, node.package_name()) {
                     (Unusable::UnknownMetadata(_) | Unusable::UnknownHere(_), Some(name)) => {
                         ReasonKind::UnknownMetadata { package: name.to_string() }
@@ -531,6 +549,14 @@ impl Telling<'_, '_> {
                 format!("no source distribution of {name} is for Python {}", span(&p.pythons.series))
             }
         }
+    }
+}
+
+/// When a release that a cutoff leaves out was uploaded first.
+pub(super) fn first_upload(candidate: &Candidate<'_>) -> Option<(Timestamp, Version)> {
+    match candidate.release.cut? {
+        Cut::Late(time) => Some((time, candidate.release.version.clone())),
+        Cut::Undated => None,
     }
 }
 

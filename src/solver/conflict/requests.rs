@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
+use super::packages::first_upload;
 use super::{Order, Telling};
 use crate::model::conflict::Party;
-use crate::model::project::Cut;
 use crate::model::request::UserRequirement;
+use crate::model::timestamp::Timestamp;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::Build;
 use crate::solver::explain::span;
@@ -194,13 +196,8 @@ impl Telling<'_, '_> {
         let (why, _) = cut.last()?;
         let same: Vec<_> =
             cut.iter().filter(|(other, _)| other == why).map(|(_, version)| *version).collect();
-        // The first that a later cutoff would admit.
-        let days = candidates.iter().filter(|c| same.contains(&&c.release.version));
-        let first = days.filter_map(|c| match c.release.cut? {
-            Cut::Late(time) => Some((time, &c.release.version)),
-            Cut::Undated => None,
-        });
-        let first = first.min_by_key(|(time, _)| *time);
+        let versions: Vec<Version> = same.iter().map(|version| (*version).clone()).collect();
+        let first = self.first_late(name, &versions);
         Some(match (same.as_slice(), first) {
             ([one], Some((time, _))) => format!("{name} {one} {}, on {}", why.of(false), time.day()),
             ([one], None) => format!("{name} {one} {}", why.of(false)),
@@ -209,6 +206,13 @@ impl Telling<'_, '_> {
             }
             (many, None) => format!("{name} {} {}", span(many), why.of(true)),
         })
+    }
+
+    /// The first of some releases that a later cutoff would admit, and when it was uploaded.
+    pub(super) fn first_late(&self, name: &str, versions: &[Version]) -> Option<(Timestamp, Version)> {
+        let candidates = self.problem.candidates(name).ok()?;
+        let late = candidates.iter().filter_map(first_upload);
+        late.filter(|(_, version)| versions.contains(version)).min()
     }
 
     /// For a request that no version satisfies, adds the available versions or variants.

@@ -1,0 +1,179 @@
+//! What a conflict, a plan and an answer say: true, and about what was asked.
+
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{little_pypi, wheel};
+
+const NONE: [&str; 2] = ["--gpu", "none"];
+
+fn context(wheels: Vec<super::wheels::Wheel>) -> (IndexServer, TestContext) {
+    let mut all = little_pypi();
+    all.extend(wheels.into_iter().map(|made| ("pypi", made)));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    (server, context)
+}
+
+/// Of several Pythons, the one that what is asked has wheels for is told about: on the others other facts stand in the way, and the
+/// other package is no part of them.
+#[test]
+fn who_stands_against_what_is_named() {
+    let mut wheels = Vec::new();
+    for version in ["1.0", "1.1"] {
+        wheels.push(wheel("array", version).tags("cp311-cp311-manylinux_2_17_x86_64"));
+    }
+    wheels.push(wheel("array", "2.0").tags("cp313-cp313-manylinux_2_17_x86_64"));
+    wheels.push(
+        wheel("frame", "3.0")
+            .needs("array>=2; python_version >= '3.13'")
+            .needs("array>=1.5; python_version < '3.13'"),
+    );
+    wheels.push(wheel("frame", "2.0").needs("array"));
+    let (_server, context) = context(wheels);
+    let run = context.run(&[&["resolve", "array<1.9", "frame>=3"], &NONE[..]].concat()).expect(1);
+    for expected in ["frame 3.0 needs array", "you require array<1.9", "you require frame>=3", "frame <3"] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    assert_eq!(run.flat().matches("you require array<1.9").count(), 1, "{}", run.shown());
+}
+
+/// A range would say that the version is in it, and a bound that nothing meets is the reason itself.
+#[test]
+fn releases_that_do_not_exist() {
+    let wheels = ["1.0", "1.2", "2.0"].map(|version| wheel("demo", version)).to_vec();
+    let (_server, context) = context([wheels, vec![wheel("user", "1").needs("demo")]].concat());
+    let run = context.run(&[&["resolve", "demo==1.1"], &NONE[..]].concat()).expect(1);
+    assert!(
+        run.flat().contains("available versions of demo: 1.0 to 2.0; next to 1.1 are 1.0 and 1.2"),
+        "{}",
+        run.shown()
+    );
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = [\"user\"]\nconstraints = [\"demo==1.1\"]\n",
+    );
+    let run = context.run(&[&["resolve"], &NONE[..]].concat()).expect(1);
+    for expected in ["available versions of demo: 1.0 to 2.0", "you constrain demo to ==1.1"] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+}
+
+/// One that seems to have done it is worse than an error.
+#[test]
+fn upgrades_of_what_is_not_there() {
+    let (_server, context) = context(vec![wheel("demo", "1.0")]);
+    context.write("envlock.toml", "[project]\nname = \"x\"\ndependencies = [\"demo\"]\n");
+    context.run(&[&["resolve"], &NONE[..]].concat()).expect(0);
+    for (arguments, expected) in [
+        (&["resolve", "--upgrade=nosuch"][..], "the lock has no package `nosuch`"),
+        (&["resolve", "--upgrade=demo==1.0"], "`envlock add demo==1.0` asks for a version"),
+        (&["resolve", "--upgrade=demo,other"], "`--upgrade=demo --upgrade=other`"),
+        (&["resolve", "--upgrade", "demo"], "`envlock resolve --upgrade=demo`"),
+    ] {
+        let run = context.run(arguments).expect(2);
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
+    context.run(&["resolve", "--upgrade=demo"]).expect(0);
+}
+
+/// The cutoff of the manifest moves with what is added: with the old one, it would be refused the next time.
+#[test]
+fn a_later_cutoff_is_kept() {
+    let (old, new) = ("2024-05-01T10:00:00Z", "2025-05-01T10:00:00Z");
+    let (_server, context) =
+        context(vec![wheel("demo", "1.0").uploaded(old), wheel("late", "1.0").uploaded(new)]);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = [\"demo\"]\n\n[resolve]\nexclude-newer = \"2024-12-31\" # then\n",
+    );
+    context.run(&[&["resolve"], &NONE[..]].concat()).expect(0);
+    let run = context.run(&["add", "late"]).expect(1);
+    assert!(run.flat().contains("late 1.0 was uploaded later"), "{}", run.shown());
+    assert!(run.flat().contains("on 2025-05-01"), "{}", run.shown());
+    context.run(&["add", "late", "--exclude-newer", "2025-06-01"]).expect(0);
+    assert!(context.read("envlock.toml").contains("exclude-newer = \"2025-06-01\" # then"));
+    context.run(&["resolve", "--locked"]).expect(0);
+    let run = context.run(&["why", "--not", "late==1.0"]).expect(1);
+    assert!(run.flat().contains("it is what the lock has"), "{}", run.shown());
+}
+
+/// A target that is new keeps to the versions of the others.
+#[test]
+fn a_new_target_has_the_versions_of_the_others() {
+    let (_server, context) = context(vec![wheel("demo", "1.0")]);
+    let manifest = "[project]\nname = \"x\"\ndependencies = [\"demo\"]\n\n[target.a]\ngpus = [\"none\"]\n\n[target.b]\ngpus = [\"none\"]\nglibc = \"2.28\"\n";
+    context.write("envlock.toml", manifest);
+    context.run(&["resolve"]).expect(0);
+    let mut all = little_pypi();
+    all.extend([("pypi", wheel("demo", "1.0")), ("pypi", wheel("demo", "2.0"))]);
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut later = TestContext::with_index(&server);
+    later.write("envlock.toml", &format!("{manifest}\n[target.c]\ngpus = [\"none\"]\nglibc = \"2.35\"\n"));
+    later.write("envlock.lock", &context.read("envlock.lock"));
+    later.set("ENVLOCK_CACHE_DIR", &later.dir.path().join("cache").display().to_string());
+    let run = later.run(&["resolve"]).expect(0);
+    assert!(!later.read("envlock.lock").contains("demo-2.0"), "{}", run.shown());
+}
+
+#[test]
+fn a_plan_is_of_the_builds_that_are_named() {
+    let context = TestContext::new().with_shipped_registry();
+    let machine = ["--gpu", "3090", "--driver", "535.129.03"];
+    let plan = |spec: &str| context.run(&[&["plan", spec], &machine[..]].concat());
+    let run = plan("torch==1.13.1+cu118");
+    assert!(run.flat().contains("no build of `torch==1.13.1+cu118`"), "{}", run.shown());
+    let run = plan("torch==1.13.1+cu117");
+    // The product, not an engineering sample of it.
+    assert!(run.flat().contains("host NVIDIA GeForce RTX 3090 (8.6)"), "{}", run.shown());
+    assert!(run.flat().contains("1.13.1 cu117") && !run.flat().contains("cu116"), "{}", run.shown());
+    // The smallest step stands there without an upper bound too.
+    let run = context
+        .run(&["plan", "torch>=1.13.1", "--gpu", "H100", "--gpu", "RTX 3090", "--driver", "535.129.03"])
+        .expect(0);
+    let last = run.stdout.lines().rfind(|line| line.contains("cu118")).unwrap_or_default();
+    assert!(last.trim_start().starts_with("2.0.0"), "{}", run.shown());
+    assert!(run.flat().contains("the oldest version:"), "{}", run.shown());
+}
+
+/// Each variant has a cuDNN of its own, and CUDA releases that no build is for are said.
+#[test]
+fn facts_of_builds_name_the_builds() {
+    let context = TestContext::new().with_shipped_registry();
+    context
+        .write("envlock.toml", "[project]\nname = \"x\"\n\n[stack]\ntorch = \">=2.8\"\ncudnn = \">=9.11\"\n");
+    let machine = ["resolve", "--stack-only", "--dry-run", "--gpu", "H100", "--driver", "535.129.03"];
+    let run = context.run(&machine).expect(1);
+    assert!(run.flat().contains("as cu126 are built with cuDNN 9.10.2.21"), "{}", run.shown());
+    context.write("envlock.toml", "[project]\nname = \"x\"\n\n[stack]\ntorch = \"*\"\n");
+    let run = context.run(&[&machine[..], &["--cuda", "12.5"]].concat()).expect(1);
+    assert!(run.flat().contains("the builds of torch for linux-x86_64 are for CUDA"), "{}", run.shown());
+    // It is the GPU that needs a newer driver.
+    let run = context
+        .run(&["resolve", "--stack-only", "--dry-run", "--gpu", "B200", "--driver", "535.129.03"])
+        .expect(1);
+    assert!(run.flat().contains("runs on NVIDIA B200 (10.0) with driver 535.129.03"), "{}", run.shown());
+}
+
+/// Changes are solved for the target that they are told for.
+#[test]
+fn ways_out_of_several_targets_name_theirs() {
+    let context = TestContext::new().with_shipped_registry();
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\n\n[stack]\ntorch = \"==2.0.1\"\n\n[target.new]\ngpus = [\"B200\"]\ndriver = \"580.65.06\"\n\n[target.old]\ngpus = [\"RTX 3090\"]\ndriver = \"535.129.03\"\n",
+    );
+    let run = context.run(&["resolve", "--stack-only", "--dry-run"]).expect(1);
+    assert!(run.flat().contains("each of them solved for target `new`:"), "{}", run.shown());
+}
+
+#[test]
+fn a_variant_that_a_release_does_not_have_is_no_fault_of_python() {
+    let context = TestContext::new().with_shipped_registry();
+    context.write(
+        "pip.log",
+        "$ pip install torch==2.4.0 --index-url https://download.pytorch.org/whl/cu126\n\
+         ERROR: Could not find a version that satisfies the requirement torch==2.4.0 (from versions: 2.6.0+cu126)\n\
+         ERROR: No matching distribution found for torch==2.4.0\n",
+    );
+    let run = context.run(&["diagnose", "pip.log", "--json"]).expect(1).json();
+    assert_eq!(run["causes"][0]["code"], "no-such-build", "{run:#}");
+}

@@ -54,7 +54,7 @@ impl Telling<'_, '_> {
             let shown: Vec<Version> = shown.iter().map(|v| table.versions[*v as usize].clone()).collect();
             let place = match (&p.asked.request.only_index, by_index) {
                 (Some(only), true) if only.value == Only::pypi() => " on PyPI".to_owned(),
-                (Some(only), true) => format!(" on {}", only.value.in_words()),
+                (Some(only), true) => format!(" on {}", super::index_words(&only.value)),
                 _ => String::new(),
             };
             let verb = if shown.len() == 1 { "is" } else { "are" };

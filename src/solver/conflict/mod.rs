@@ -18,7 +18,9 @@ use super::node::Node;
 use super::problem::Problem;
 use super::search::Proof;
 use super::tables::{Set, is_stack_package};
+use crate::model::conda::CONDA_FORGE;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::only::Only;
 use crate::model::request::Origin;
 
 /// The maximum number of reasons in a conflict.
@@ -139,6 +141,11 @@ pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     telling.absent();
     telling.requests();
     telling.finish()
+}
+
+/// The indexes of a limit: a channel that it names has no part in what indexes have.
+fn index_words(only: &Only) -> String {
+    only.without(&[CONDA_FORGE.to_owned()]).as_ref().unwrap_or(only).in_words()
 }
 
 impl Telling<'_, '_> {
@@ -276,7 +283,7 @@ impl Telling<'_, '_> {
             _ if name == "torch" && p.registry.has_stack_of_channels() => {
                 format!(" of {}", p.asked.request.conda.channels.join(", "))
             }
-            Some(limit) if self.involves_party(&Party::Index) => format!(" of {}", limit.value.in_words()),
+            Some(limit) if self.involves_party(&Party::Index) => format!(" of {}", index_words(&limit.value)),
             _ => String::new(),
         };
         let asked = asked.filter(|(name, _)| self.rests_on_hardware_and(name));

@@ -87,8 +87,18 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
             });
         }
     }
-    if let Some(package) = args.not.as_deref().and_then(|spec| asked_of_conda(spec, &targets)) {
-        return Err(of_channel(&package.name, package));
+    // What conda installs on a target, no answer of PyPI is about.
+    let asked = args.not.as_deref().or(package.as_deref()).filter(|asked| !MACHINE_PARTS.contains(asked));
+    for target in lock::targets(&lock, args.target.as_deref())? {
+        let Some(own) = asked.and_then(|asked| asked_of_conda(asked, target)) else { continue };
+        targets.retain(|other| other.name != target.name);
+        let answer = of_channel(&own.name, own);
+        if targets.is_empty() {
+            // That it is not answered is neither yes nor no.
+            let exit = if args.not.is_some() { exit::CANNOT_ANSWER } else { answer.exit };
+            return Err(CliError { exit, ..answer });
+        }
+        printer.note(&format!("target `{}`: {}", target.name, answer.message));
     }
     let mut answers = Vec::new();
     let mut status = exit::YES;
@@ -132,17 +142,15 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     Ok(status)
 }
 
-/// The conda package that a question is about: by name, or as the stack of a target.
-fn asked_of_conda<'t>(spec: &str, targets: &[&'t Target]) -> Option<&'t CondaPackage> {
+/// The conda package of a target that a question is about: by name, or as the stack.
+fn asked_of_conda<'t>(spec: &str, target: &'t Target) -> Option<&'t CondaPackage> {
     let name = normalized_name(name_of_spec(spec));
     let is_of_stack =
         STACK_PACKAGES.contains(&name.as_str()) || ["cuda", "cudnn", "nccl"].contains(&name.as_str());
-    targets.iter().find_map(|target| {
-        let by_name = target.conda.iter().find(|package| package.name == name);
-        by_name
-            .or_else(|| target.provided_by_conda().get(&name).copied())
-            .or_else(|| target.pytorch_of_conda().filter(|_| is_of_stack))
-    })
+    let by_name = target.conda.iter().find(|package| package.name == name);
+    by_name
+        .or_else(|| target.provided_by_conda().get(&name).copied())
+        .or_else(|| target.pytorch_of_conda().filter(|_| is_of_stack))
 }
 
 /// That conda installs a package: nothing of PyPI's decides about it.

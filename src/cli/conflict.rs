@@ -118,7 +118,8 @@ pub(super) fn causes(
         }
         true => format!("ways out, each of them solved{of_target}:"),
     };
-    let heading = [&heading, nothing];
+    let is_of_stack_alone = conflict.also.is_empty() && conflict.would_work_if.iter().all(is_of_stack);
+    let words = Words { heading: &heading, nothing, marks_stack: has_others && !is_of_stack_alone };
     reasons(printer, &conflict.reasons);
     // Many causes that one change removes are one cause to the reader: a cutoff, the index.
     let is_one = |way: &WayOut| {
@@ -132,7 +133,7 @@ pub(super) fn causes(
             format!("{} more causes, which the same change removes (`-v` lists them)", conflict.also.len());
         printer.out(&wrap(&text, 0));
     } else {
-        ways_out(printer, &conflict.would_work_if, conflict.into(), heading);
+        ways_out(printer, &conflict.would_work_if, conflict.into(), words);
     }
     for other in conflict.also.iter().filter(|_| !is_folded) {
         printer.out("");
@@ -146,14 +147,14 @@ pub(super) fn causes(
         let more: Vec<Reason> = other.reasons.iter().filter(is_new).cloned().collect();
         let is_fact = |reason: &Reason| !matches!(reason.kind, ReasonKind::Asked { .. });
         reasons(printer, if more.iter().any(is_fact) { &more } else { &other.reasons });
-        ways_out(printer, &other.would_work_if, conflict.into(), heading);
+        ways_out(printer, &other.would_work_if, conflict.into(), words);
     }
     if !conflict.resolves_all.is_empty() {
         ways_out(
             printer,
             &conflict.resolves_all,
             conflict.into(),
-            [&format!("ways out of all of it, each of them solved{of_target}:"), nothing],
+            Words { heading: &format!("ways out of all of it, each of them solved{of_target}:"), ..words },
         );
     }
 }
@@ -199,14 +200,24 @@ impl<'c> From<&'c Conflict> for Unknown<'c> {
     }
 }
 
-/// Prints the changes that make the request work. Each of them was solved; the heading says how far. `nothing`: what is said where
-/// there are none.
-fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, [heading, nothing]: [&str; 2]) {
+/// What is said around the changes of a cause.
+#[derive(Clone, Copy)]
+struct Words<'w> {
+    /// Says how far they were solved.
+    heading: &'w str,
+    /// Where there are none.
+    nothing: &'w str,
+    /// Whether those that were solved for the stack are marked as such: the heading does not say it of all.
+    marks_stack: bool,
+}
+
+/// Prints the changes that make the request work.
+fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Words<'_>) {
     printer.out("");
     if ways.is_empty() {
         printer.out(&match unknown.silent {
             [] if unknown.cut => "no way out was found within the limit of the search".to_owned(),
-            [] => nothing.to_owned(),
+            [] => words.nothing.to_owned(),
             names => {
                 let names = names.join(", ");
                 wrap(&format!("no way out is known: the index {names} did not answer, so its packages could not be tried"), 0)
@@ -214,12 +225,11 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, [heading, 
         });
         return;
     }
-    printer.out(heading);
+    printer.out(words.heading);
     let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
-    let is_solved_further = ways.iter().any(|way| way.level == Level::Full);
     for way in ways {
         let mut gives = way.gives.clone();
-        if is_solved_further && way.level == Level::Stack {
+        if words.marks_stack && way.level == Level::Stack {
             gives.push_str(" (solved for the stack)");
         }
         let change = way.change.to_string();

@@ -208,7 +208,7 @@ fn show(
         }
     }
     if plan.runs.is_empty() && asked.is_some() {
-        printer.hint("without a requirement, `envlock plan` lists every build that runs there");
+        printer.hint("without a requirement, `envlock plan` lists the builds that run there");
     }
     printer.out("");
     // It is obvious that CPU builds are excluded on a machine with a GPU, where others run.

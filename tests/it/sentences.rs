@@ -177,3 +177,23 @@ fn a_variant_that_a_release_does_not_have_is_no_fault_of_python() {
     let run = context.run(&["diagnose", "pip.log", "--json"]).expect(1).json();
     assert_eq!(run["causes"][0]["code"], "no-such-build", "{run:#}");
 }
+
+/// The command that writes an export anew names the target that it was made for.
+#[test]
+fn an_export_of_a_target_stays_one() {
+    let (_server, context) = context(["1.0", "1.1"].map(|version| wheel("demo", version)).to_vec());
+    let manifest = |demo: &str| {
+        format!(
+            "[project]\nname = \"x\"\ndependencies = [\"{demo}\"]\n\n[target.a]\ngpus = [\"none\"]\n\n[target.b]\ngpus = [\"none\"]\nglibc = \"2.35\"\n"
+        )
+    };
+    context.write("envlock.toml", &manifest("demo"));
+    context.run(&["resolve"]).expect(0);
+    context.run(&["export", "requirements.txt", "--target", "b", "-o", "requirements.txt"]).expect(0);
+    assert!(context.read("requirements.txt").contains("# Exported with --target b\n"));
+    context.write("envlock.toml", &manifest("demo<1.1"));
+    let run = context.run(&["resolve"]).expect(0);
+    let command = "`envlock export requirements.txt --target b -o requirements.txt`";
+    assert!(run.flat().contains(command), "{}", run.shown());
+    assert!(context.run(&["resolve", "--locked"]).expect(1).flat().contains(command));
+}

@@ -73,11 +73,11 @@ pub(super) enum ColorChoice {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Write envlock.toml
+    /// Write envlock.toml, or `[tool.envlock]` of a pyproject.toml
     Init(InitArgs),
-    /// Add packages to envlock.toml, then resolve
+    /// Add packages to the manifest, then resolve
     Add(AddArgs),
-    /// Remove packages from envlock.toml, then resolve
+    /// Remove packages from the manifest, then resolve
     Remove(AddArgs),
     /// Show a machine: driver, GPUs, system, each fact with its source
     Probe(ProbeArgs),

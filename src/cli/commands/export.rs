@@ -17,7 +17,7 @@ use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
-use crate::model::text::clean;
+use crate::model::text::{clean, shell_word};
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 
@@ -110,7 +110,10 @@ fn rendered(
         }
         ExportFormat::Requirements => {
             let text = export::requirements(target, &addresses())?;
-            with_options(&text, &args.parts.options())
+            // Another command without the target would write another target's.
+            let named = args.target.as_ref().filter(|_| lock.targets.len() > 1);
+            let of_target = named.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
+            with_options(&text, &format!("{of_target}{}", args.parts.options()))
         }
         ExportFormat::RequirementsBuild => {
             export::requirements_to_build(target, &addresses())?.ok_or_else(|| {

@@ -252,6 +252,13 @@ fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
     Ok(stale.into_iter().map(of).collect())
 }
 
+/// The target that a requirements file was exported for, in the options of its head.
+fn target_of_options(options: &str) -> Option<String> {
+    let words = shlex::split(options)?;
+    let at = words.iter().position(|word| word == "--target")?;
+    words.get(at + 1).cloned()
+}
+
 /// The requirements files that `export` wrote under its own names and that do not install what a target locks, each with the
 /// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it.
 pub(super) fn stale_exports(
@@ -278,11 +285,13 @@ pub(super) fn stale_exports(
                 expected.is_ok_and(|expected| export::same_requirements(&text, &expected))
             })
         };
-        let is_meant = |target: &&Target| name.as_ref().is_none_or(|name| *name == target.name);
-        // The extras and groups that it was written for; what the lock no longer has is another file.
+        // The target, extras and groups that it was written for; what the lock no longer has is another file.
         let mut head = text.lines().take_while(|line| line.starts_with('#'));
         let options = head.find_map(|line| line.strip_prefix(export::REQUIREMENTS_OPTIONS));
-        let parts = PartArgs::of_options(options.unwrap_or_default());
+        let options = options.unwrap_or_default();
+        let parts = PartArgs::of_options(options);
+        let name = name.or_else(|| target_of_options(options));
+        let is_meant = |target: &&Target| name.as_ref().is_none_or(|name| *name == target.name);
         let of_parts = lock::with_parts(lock.clone(), &parts).ok();
         let targets = of_parts.iter().flat_map(|lock| &lock.targets);
         if !targets.filter(is_meant).any(|target| gives(&target)) {

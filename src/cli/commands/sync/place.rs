@@ -293,11 +293,17 @@ pub(super) fn named_python(
             Failure::Installer,
             format!("`{shown}` is Python {}, and {wanted} is locked", found.version),
         )
-        .hint(format!(
-            "name a Python {wanted}, or lock for this one: `envlock resolve --python 3.{}{}`",
-            found.version.minor,
-            others().options
-        ))),
+        .hint(format!("name a Python {wanted}{}", {
+            let others = others();
+            match others.pythons.iter().any(|python| python.minor == found.version.minor) {
+                true => format!(
+                    ", or lock for this one: `envlock resolve --python 3.{}{}`",
+                    found.version.minor, others.options
+                ),
+                // The project allows no other.
+                false => String::new(),
+            }
+        }))),
     }
 }
 

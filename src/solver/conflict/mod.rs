@@ -3,6 +3,7 @@
 //! The leaves of the proof become a graph of parties. Leaves that state the same fact about several versions
 //! are merged into one sentence. Nodes that exist only inside the solver are omitted.
 
+mod available;
 mod hardware;
 mod packages;
 mod requests;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
-use super::packages::first_upload;
+use super::available::first_upload;
 use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::request::UserRequirement;

@@ -6,6 +6,7 @@
 mod channel;
 mod explain;
 mod machine;
+mod pixi_lock;
 mod repodata;
 mod solve;
 mod spec;
@@ -13,6 +14,7 @@ mod stack;
 
 pub use explain::{Asked, Explained, Written, explain};
 pub use machine::{VirtualPackage, opened, virtual_packages};
+pub use pixi_lock::{InvalidPixiLock, in_newest_format};
 pub use repodata::{InvalidRepodata, Repodata};
 pub use solve::{CondaError, Question, Records, Solved, Unmet, unmet};
 pub use spec::{InvalidSpec, channel_of_spec, parse, parse_request};

@@ -1,7 +1,7 @@
 //! pixi's `pixi.lock`, format 6: every conda package and every file of PyPI by URL and hash, as pixi installs them.
 //!
-//! Source of the format: rattler_lock, `LockFile` of version 6. That crate writes format 7 alone, which pixi reads from 0.68
-//! (2026-05-07) on; newer ones read format 6 too.
+//! Source of the format: rattler_lock, `LockFile` of version 6. That crate reads it, and writes format 7 alone, which pixi reads from
+//! 0.68 (2026-05-07) on: `crate::conda::in_newest_format`.
 
 use std::fmt::Write as _;
 

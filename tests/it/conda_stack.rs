@@ -387,6 +387,7 @@ fn pixi_files() {
     resolve(&world, H100).expect(0);
     context.run(&["export", "pixi", "-o", "pixi.toml"]).expect(0);
     context.run(&["export", "pixi.lock", "-o", "pixi.lock"]).expect(0);
+    assert!(context.read("pixi.lock").lines().nth(1) == Some("version: 7"), "{}", context.read("pixi.lock"));
     let table: toml::Table = context.read("pixi.toml").parse().unwrap();
     let pytorch = &table["dependencies"]["pytorch"];
     assert_eq!(pytorch["build"].as_str(), Some("cuda129_mkl_py313_ha91d441_301"));

@@ -141,7 +141,7 @@ fn rendered(
                 pypi,
                 file: &|index, project, file| url_in(&pages, index, project, file),
             };
-            export::pixi_lock(target, &places)?
+            in_newest_pixi_format(&export::pixi_lock(target, &places)?)?
         }
         ExportFormat::Dockerfile => {
             let base = args.base.as_deref();
@@ -176,6 +176,20 @@ fn rendered(
             export::devcontainer(lock, target, &name, &args.parts.options())?
         }
     })
+}
+
+/// A pixi.lock in the format that pixi writes now, below the line that says who wrote it.
+#[cfg(feature = "conda")]
+fn in_newest_pixi_format(text: &str) -> Result<String, CliError> {
+    let (head, lock) = text.split_once('\n').unwrap_or(("", text));
+    let lock = crate::conda::in_newest_format(lock).map_err(|error| CliError::input(error.to_string()))?;
+    Ok(format!("{head}\n{lock}"))
+}
+
+/// Only a build with conda has the newer format; newer programs read the older one.
+#[cfg(not(feature = "conda"))]
+fn in_newest_pixi_format(text: &str) -> Result<String, CliError> {
+    Ok(text.to_owned())
 }
 
 /// A requirements file with the options that chose its packages, for the command that writes it anew.

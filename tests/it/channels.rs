@@ -774,7 +774,7 @@ fn what_conda_installs_is_condas() {
         let run = context.run(&["why", "--not", question]);
         assert!(!run.stdout.contains("is impossible"), "{}", run.shown());
     }
-    let run = context.run(&["why", "--not", "numpy==1.26.4"]).expect(1);
+    let run = context.run(&["why", "--not", "numpy==1.26.4"]).expect(2);
     assert!(run.flat().contains("conda installs `numpy`: 2.4.6"), "{}", run.shown());
     // What an override or a constraint says: the first is about PyPI's half.
     let text = "[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n[conda]\ndependencies = [\"numpy\"]\n";

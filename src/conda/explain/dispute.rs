@@ -4,6 +4,7 @@
 //! decides, so that it holds for every release of the packages between, not only for those of one answer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use super::{Explainer, virtual_package};
 use crate::conda::solve::{CondaError, Question, Solved};
@@ -20,10 +21,23 @@ const MAX_SERIES: usize = 30;
 /// How deep the requirements of a package that cannot be installed are followed.
 const MAX_DEPTH: usize = 24;
 
-/// The verb of what a package depends on.
-const NEEDS: &str = "needs";
-/// The verb of what a package constrains.
-const ADMITS: &str = "admits only";
+/// How a package bounds another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    /// It depends on it.
+    Needs,
+    /// It constrains it, if it is there.
+    AdmitsOnly,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verb::Needs => "needs",
+            Verb::AdmitsOnly => "admits only",
+        })
+    }
+}
 
 /// One part of a core, and an answer for it alone.
 struct Part {
@@ -119,7 +133,7 @@ impl Explainer<'_> {
 
     /// Why a package cannot be installed. `which` stands behind its name.
     fn why_not(&self, package: &CondaPackage, which: &str) -> Result<Vec<Reason>, CondaError> {
-        let told = |verb: &str, need: &str| {
+        let told = |verb: Verb, need: &str| {
             let text = format!("{}{which} {verb} {}", self.shown(package, need), clean(need, 60));
             self.fact(text, name_of_spec(need))
         };
@@ -136,8 +150,8 @@ impl Explainer<'_> {
         }
         // A bound on what is needed anyway is a requirement.
         let needed: BTreeSet<&str> = package.depends.iter().map(|need| name_of_spec(need)).collect();
-        let of_others: Vec<(&str, &String)> = requirements(package)
-            .filter(|(verb, need)| *verb == NEEDS || needed.contains(name_of_spec(need)))
+        let of_others: Vec<(Verb, &String)> = requirements(package)
+            .filter(|(verb, need)| *verb == Verb::Needs || needed.contains(name_of_spec(need)))
             .filter(|(_, need)| !name_of_spec(need).starts_with("__") && name_of_spec(need) != package.name)
             .collect();
         let specs = of_others.iter().map(|(_, need)| (*need).clone()).collect();
@@ -153,7 +167,8 @@ impl Explainer<'_> {
             let mut out = own.facts(&core)?;
             if !out.is_empty() || own.is_of_disjoint_specs(&core)? {
                 let is_told = |name: &str| {
-                    core.iter().any(|i| of_others[*i].0 == NEEDS && name_of_spec(of_others[*i].1) == name)
+                    core.iter()
+                        .any(|i| of_others[*i].0 == Verb::Needs && name_of_spec(of_others[*i].1) == name)
                 };
                 for (verb, need) in core.iter().map(|i| of_others[*i]) {
                     out.push(told(verb, need));
@@ -161,7 +176,7 @@ impl Explainer<'_> {
                     let needs = package.depends.iter().filter(|own| {
                         !is_told(name_of_spec(need)) && name_of_spec(own) == name_of_spec(need)
                     });
-                    out.extend(needs.take(1).map(|own| told(NEEDS, own)));
+                    out.extend(needs.take(1).map(|own| told(Verb::Needs, own)));
                 }
                 return Ok(out);
             }
@@ -173,8 +188,8 @@ impl Explainer<'_> {
     fn beside_its_needs(
         &self,
         package: &CondaPackage,
-        needs: &[(&str, &String)],
-        told: impl Fn(&str, &str) -> Reason,
+        needs: &[(Verb, &String)],
+        told: impl Fn(Verb, &str) -> Reason,
     ) -> Result<Vec<Reason>, CondaError> {
         // By itself, or with the others.
         let alone = needs.iter().map(|need| vec![*need]);
@@ -182,7 +197,7 @@ impl Explainer<'_> {
             let specs: Vec<String> = own.iter().map(|(_, need)| (*need).clone()).collect();
             let Some(answer) = self.solve(specs.clone(), &self.question.machine)? else { continue };
             let part = Part { specs, answer };
-            let of_needs = || own.iter().map(|(verb, need)| told(verb, need));
+            let of_needs = || own.iter().map(|(verb, need)| told(*verb, need));
             for refusing in self.needs(&part, &package.name)? {
                 if !refusing.admits.contains(&package.file)
                     && self.cannot_have_without(&part, &package.name, &refusing.admits)?
@@ -197,7 +212,7 @@ impl Explainer<'_> {
                 for need in self.needs(&part, name)? {
                     if need.admits.is_disjoint(&admitted) && self.cannot_without(&part, &need.admits)? {
                         let way = (!need.steps.is_empty()).then(|| self.fact(need.steps.join(", "), name));
-                        let facts = way.into_iter().chain([told(ADMITS, bound)]);
+                        let facts = way.into_iter().chain([told(Verb::AdmitsOnly, bound)]);
                         return Ok(facts.chain(of_needs()).collect());
                     }
                 }
@@ -251,7 +266,7 @@ impl Explainer<'_> {
             let way = |spec: &String| self.chain(name_of_spec(spec), &package.name, &part.answer);
             let ways = part.specs.iter().filter(|_| !is_asked).filter_map(way);
             let before = ways.min_by_key(Vec::len).unwrap_or_default();
-            for (verb, specs) in [(NEEDS, &package.depends), (ADMITS, &package.constrains)] {
+            for (verb, specs) in [(Verb::Needs, &package.depends), (Verb::AdmitsOnly, &package.constrains)] {
                 for spec in specs.iter().filter(|spec| name_of_spec(spec) == name) {
                     let own = format!(
                         "{} {verb} {}{}",
@@ -298,9 +313,12 @@ impl Explainer<'_> {
                 None => all.push((series, BTreeSet::from([record.file]))),
             }
         }
+        if all.len() > MAX_SERIES {
+            return Ok(None);
+        }
         let files: BTreeSet<String> = all.iter().flat_map(|(_, files)| files.iter().cloned()).collect();
         let needs = [self.cannot_without(parts[0], &files)?, self.cannot_without(parts[1], &files)?];
-        if all.len() > MAX_SERIES || needs == [false, false] {
+        if needs == [false, false] {
             return Ok(None);
         }
         let mut found = Vec::new();
@@ -373,9 +391,9 @@ fn disputable(one: &Part, other: &Part) -> Vec<String> {
 }
 
 /// What a package requires and what it admits, with the verb.
-fn requirements(package: &CondaPackage) -> impl Iterator<Item = (&'static str, &String)> {
-    let needs = package.depends.iter().map(|spec| (NEEDS, spec));
-    needs.chain(package.constrains.iter().map(|spec| (ADMITS, spec)))
+fn requirements(package: &CondaPackage) -> impl Iterator<Item = (Verb, &String)> {
+    let needs = package.depends.iter().map(|spec| (Verb::Needs, spec));
+    needs.chain(package.constrains.iter().map(|spec| (Verb::AdmitsOnly, spec)))
 }
 
 /// `3.13` of `3.13.9`.

@@ -237,16 +237,20 @@ impl Explainer<'_> {
             };
             let mut versions: Vec<&str> = all.iter().map(|own| own.version.as_str()).collect();
             versions.dedup();
-            // A range would say that what is asked for is in it.
+            // A range alone would say that what is asked for is in it.
+            let how = match parsed.build.is_some() && has_version() {
+                true => ", in other builds",
+                false if versions.len() > MAX_LISTED => ", none of which fits",
+                false => "",
+            };
             let has = match versions.len() {
                 ..=MAX_LISTED => versions.join(", "),
-                _ => format!("{} to {}, none of which fits", first.version, last.version),
+                _ => format!("{} to {}", first.version, last.version),
             };
-            let builds = if parsed.build.is_some() && has_version() { ", in other builds" } else { "" };
             let unread = if self.records.is_unread(&name) { " (other records cannot be used)" } else { "" };
             return Ok(Some(Reason {
                 kind: ReasonKind::Available,
-                text: format!("{channels} has {name} {has}{builds}{unread}"),
+                text: format!("{channels} has {name} {has}{how}{unread}"),
                 parties: vec![Party::package(name.as_str())],
                 source: OF_CHANNEL.to_owned(),
             }));

@@ -92,6 +92,11 @@ fn what_is_told_excludes_each_other() {
         // One requirement leads back, and the other explains it.
         ("loop", "1.0", "0", &["missing-part", "back"], &[]),
         ("back", "1.0", "0", &["loop"], &[]),
+        ("long", "1", "0", &[], &[]),
+        ("long", "2", "0", &[], &[]),
+        ("long", "3", "0", &[], &[]),
+        ("long", "4", "0", &[], &[]),
+        ("long", "6", "0", &[], &[]),
         // Two builds of one version, of which one has another cause.
         ("dual", "1.0", "cuda", &["__cuda >=12"], &[]),
         ("dual", "1.0", "cpu", &["lib >=9"], &[]),
@@ -171,6 +176,8 @@ fn what_is_told_excludes_each_other() {
             ],
         ),
         (&["lib 2 cuda*"], &["conda-forge has lib 1, 2, 3, in other builds"]),
+        (&["long 5"], &["conda-forge has long 1 to 6, none of which fits"]),
+        (&["long 4 cuda*"], &["conda-forge has long 1 to 6, in other builds"]),
         (&["lib 9 *0"], &["conda-forge has lib 1, 2, 3"]),
         (&["old-glibc"], &["old-glibc 1.0 needs __glibc <2.20, and the machine has no `__glibc`"]),
         (&["__cuda >=12"], &["`__cuda >=12` is needed, and the machine has no NVIDIA GPU"]),

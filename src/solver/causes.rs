@@ -22,6 +22,8 @@ use crate::model::wheel::Python;
 
 /// At most this many causes are looked for.
 const MAX: usize = 8;
+/// At most this many requested packages of a proof are tried without: each costs a search.
+const MAX_CORE: usize = 8;
 /// The steps that the searches for more causes and for changes may take: a few seconds.
 const MAX_STEPS: u64 = 300_000;
 
@@ -252,48 +254,56 @@ impl Problem<'_> {
 /// One proof that there is no solution, of the fewest requested packages: a search ends at the first contradiction it meets, which
 /// may rest on packages that are not at fault.
 fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Result<Cause, Answer> {
-    let mut smallest = proof(inputs, tables, depth)?;
+    let mut smallest = proof(inputs, tables, depth, true)?;
     let Some(core) = smallest.core.clone() else { return Ok(smallest) };
     let all: BTreeSet<String> =
         inputs.request.requirements.iter().map(|user| user.requirement.name.to_string()).collect();
     let mut left_out: BTreeSet<String> = all.difference(&core).cloned().collect();
     let mut order: Vec<String> = core.intersection(&all).cloned().collect();
-    if order.len() < 2 || order.len() > MAX {
+    if order.len() < 2 || order.len() > MAX_CORE {
         return Ok(smallest);
     }
+    let limit = inputs.memory.limit_of_explanation(MAX_STEPS);
     // What an environment is for is more often at fault than what goes with it.
-    order.sort_by_key(|name| STACK_PACKAGES.first() == Some(&name.as_str()));
+    order.sort_by_key(|name| name == "torch");
     for name in order {
+        if inputs.memory.steps() >= limit {
+            break;
+        }
         let fewer: BTreeSet<String> = left_out.iter().cloned().chain([name]).collect();
         let request = without(inputs.request, &fewer);
         if request.requirements.is_empty() {
             continue;
         }
-        match proof(&Inputs { request: &request, ..*inputs }, tables, depth) {
-            Ok(found) if found.core.is_some() => {
-                smallest = found;
-                left_out = fewer;
-            }
-            _ => {}
+        if let Ok(found) = proof(&Inputs { request: &request, ..*inputs }, tables, depth, false)
+            && found.core.is_some()
+        {
+            smallest = found;
+            left_out = fewer;
         }
     }
     Ok(smallest)
 }
 
-/// The first proof that a search finds.
-fn proof<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Result<Cause, Answer> {
+/// The first proof that a search finds. `each_python`: a proof for one Python will do where there is none for all.
+fn proof<'a>(
+    inputs: &Inputs<'a>,
+    tables: &Rc<Tables<'a>>,
+    depth: Depth,
+    each_python: bool,
+) -> Result<Cause, Answer> {
     let pythons = inputs::allowed_pythons(inputs.catalogue.registry, inputs.request);
     // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
     // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
     // absent); if it has no conflict, the proof is reported for the series that most requested packages have a file for,
     // the newest of those: that one of them has none for the newest Python is no reason against an older one.
     let mut one_by_one: Vec<Python> = pythons.iter().rev().copied().collect();
-    if depth == Depth::Full {
+    if depth == Depth::Full && each_python {
         let problem = Problem::new(inputs, tables, depth, pythons.clone());
         one_by_one.sort_by_key(|python| Reverse(problem.requested_with_files(*python)));
     }
     let mut series: Vec<Vec<Python>> = vec![pythons.clone()];
-    series.extend(one_by_one.into_iter().map(|python| vec![python]));
+    series.extend(one_by_one.into_iter().filter(|_| each_python).map(|python| vec![python]));
     let mut tries = vec![(Level::Stack, Depth::Stack, pythons.clone())];
     match depth {
         Depth::Stack => tries = series.into_iter().map(|s| (Level::Stack, Depth::Stack, s)).collect(),

@@ -83,19 +83,25 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
         let build = &torch.builds[*i as usize];
         std::cmp::Reverse((build.version_ordinal, problem.build_rank("torch", *i)))
     });
-    let asked =
-        problem.matching("torch", torch_specifiers(inputs)).unwrap_or_else(|_| super::tables::Set::full());
     // `==1.13.1+cu117` names builds, not only versions.
-    let of_request =
+    let asked =
         inputs.request.find("torch").and_then(|user| problem.requirement(&user.requirement).ok()?.ok());
-    let named = of_request.and_then(|list| list.into_iter().find(|(node, _)| *node == Node::build("torch")));
+    let is_asked = |i: u32| {
+        asked.iter().flatten().all(|(node, set)| match node {
+            Node::Package(name) if &**name == "torch" => {
+                set.contains(&torch.builds[i as usize].version_ordinal)
+            }
+            Node::Build(name) if &**name == "torch" => set.contains(&i),
+            _ => true,
+        })
+    };
     let mut plan = Plan::default();
     let mut out: BTreeMap<(Party, String), (String, Vec<(Version, String)>)> = BTreeMap::new();
-    for i in order.into_iter().filter(|i| named.as_ref().is_none_or(|(_, builds)| builds.contains(i))) {
+    for i in order.into_iter().filter(|i| is_asked(*i)) {
         let build = &torch.builds[i as usize];
         let variant = &problem.variants[build.variant as usize].name;
         let other = inputs.request.variant.as_ref().is_some_and(|limit| limit.value != *variant);
-        if other || !asked.contains(&build.version_ordinal) {
+        if other {
             continue;
         }
         match problem.against(build) {
@@ -117,14 +123,6 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
         .collect();
     plan.out.sort_by_key(|o| std::cmp::Reverse(o.builds.iter().map(|b| b.torch.len()).sum::<usize>()));
     plan
-}
-
-/// The request's specifiers on torch.
-fn torch_specifiers<'a>(inputs: &Inputs<'a>) -> Option<&'a pep440_rs::VersionSpecifiers> {
-    match &inputs.request.find("torch")?.requirement.version_or_url {
-        Some(pep508_rs::VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
-        _ => None,
-    }
 }
 
 /// Groups builds by variant, newest first.

@@ -29,6 +29,13 @@ impl Telling<'_, '_> {
         }
     }
 
+    /// The first of some releases that a later cutoff would admit, and when it was uploaded.
+    pub(super) fn first_late(&self, name: &str, versions: &[Version]) -> Option<(Timestamp, Version)> {
+        let candidates = self.problem.candidates(name).ok()?;
+        let late = candidates.iter().filter_map(first_upload);
+        late.filter(|(_, version)| versions.contains(version)).min()
+    }
+
     /// What the registry has instead of a version of the stack that it does not have: the range, if the version is
     /// outside, else the versions before and after it. `None` if the request is not about one version.
     pub(super) fn neighbours_text(
@@ -75,6 +82,13 @@ impl Telling<'_, '_> {
         }
     }
 
+    /// The direct reference by which a request names a package.
+    pub(super) fn direct(&self, name: &str) -> Option<&UserRequirement> {
+        let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == name;
+        let mut users = self.problem.asked.request.requirements.iter().filter(of_name);
+        users.find(|user| user.direct().is_some())
+    }
+
     /// Whether the index has no package of this name.
     pub(super) fn is_absent(&self, name: &str) -> bool {
         !self.problem.stack.contains_key(name) && self.problem.candidates(name).unwrap_or_default().is_empty()
@@ -102,9 +116,7 @@ impl Telling<'_, '_> {
             let ends = if first == last { vec![*first] } else { vec![*first, *first, *last] };
             let cutoff = cutoff_of(p, &candidates, name);
             let beside = cutoff.map(|text| format!(" with exclude-newer {text}")).unwrap_or_default();
-            let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == name;
-            let mut direct = p.asked.request.requirements.iter().filter(of_name);
-            if let Some(user) = direct.find(|user| user.direct().is_some()) {
+            if let Some(user) = self.direct(name) {
                 return format!("{name} is taken from `{}`, which is {first}", clean(&user.line(), 200));
             }
             let near = specifiers.and_then(|specifiers| next_to(&usable, specifiers)).unwrap_or_default();
@@ -131,6 +143,15 @@ impl Telling<'_, '_> {
                 format!("no source distribution of {name} is for Python {}", span(&p.pythons.series))
             }
         }
+    }
+}
+
+/// What is added to the sentence that releases were uploaded later: `, on 2024-12-04`, `, the first (2.0.0) on 2024-06-16`.
+pub(super) fn since(first: Option<(Timestamp, Version)>, count: usize) -> String {
+    match first {
+        Some((time, _)) if count == 1 => format!(", on {}", time.day()),
+        Some((time, version)) => format!(", the first ({version}) on {}", time.day()),
+        None => String::new(),
     }
 }
 

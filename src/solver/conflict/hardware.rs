@@ -6,14 +6,17 @@ use std::collections::BTreeSet;
 use pep440_rs::Version;
 
 use super::{Order, Telling};
+use crate::compatibility::DriverSpan;
 use crate::model::conflict::Party;
+use crate::model::host::Gpu;
 use crate::model::only::Only;
 use crate::model::version::{cuda_short, public};
 use crate::model::wheel::Python;
-use crate::registry::STACK_PACKAGES;
 use crate::registry::conda_builds::OF_CHANNEL;
+use crate::registry::{Architecture, STACK_PACKAGES};
 use crate::solver::explain::{phrase, span};
 use crate::solver::node::Node;
+use crate::solver::problem::Problem;
 use crate::solver::tables::{BuildRow, Set, is_stack_package};
 
 impl Telling<'_, '_> {
@@ -54,7 +57,7 @@ impl Telling<'_, '_> {
             let shown: Vec<Version> = shown.iter().map(|v| table.versions[*v as usize].clone()).collect();
             let place = match (&p.asked.request.only_index, by_index) {
                 (Some(only), true) if only.value == Only::pypi() => " on PyPI".to_owned(),
-                (Some(only), true) => format!(" on {}", super::index_words(&only.value)),
+                (Some(only), true) => format!(" on {}", self.index_words(&only.value)),
                 _ => String::new(),
             };
             let verb = if shown.len() == 1 { "is" } else { "are" };
@@ -108,20 +111,12 @@ impl Telling<'_, '_> {
         let (text, source) = p.driver_floors(&cuda);
         let native = if p.asked.request.native_driver_only.is_some() { " for native mode" } else { "" };
         self.say(Order::DriverFloors, format!("{text}{native}"), &[Party::Cuda, Party::Driver], source);
-        for (gpu, capability) in &p.machine.gpus {
-            if let (Some(driver), Some(a)) = (&p.machine.host.driver, p.registry.architecture(*capability))
-                && let Some(first) = a.first_branch
-                && driver.version.major() < first
-            {
-                let text =
-                    format!("{} is supported by driver branch {first} and newer (inferred)", gpu.label());
-                self.say(
-                    Order::DriverFloors,
-                    text,
-                    &[Party::Gpu, Party::Driver],
-                    p.registry.source_text(&a.source),
-                );
-            }
+        let of_newer: Vec<_> = of_newer_drivers(p).collect();
+        for (gpu, architecture) in of_newer {
+            let Some(first) = architecture.first_branch else { continue };
+            let text = format!("{} is supported by driver branch {first} and newer (inferred)", gpu.label());
+            let source = p.registry.source_text(&architecture.source);
+            self.say(Order::DriverFloors, text, &[Party::Gpu, Party::Driver], source);
         }
         if let Some(driver) = &p.machine.host.driver {
             let compat =
@@ -285,7 +280,7 @@ impl Telling<'_, '_> {
     }
 
     /// Builds as the subject of a sentence, by variant: `torch 2.12.0 to 2.15.0 as cu132, 2.9.0 to 2.14.1 as cu130`. The
-    /// newest variants are listed, the others counted.
+    /// newest variants are listed with their versions, the others named.
     pub(super) fn by_variant(&self, name: &str, builds: &[&&BuildRow<'_>]) -> String {
         /// The maximum number of groups of variants in a message.
         const MAX_GROUPS: usize = 3;
@@ -522,4 +517,14 @@ impl Telling<'_, '_> {
             self.asked(Order::Limits, text, Party::Python, &python.origin, python.bounds_above());
         }
     }
+}
+
+/// The GPUs of the machine whose first driver branch is newer than its driver.
+pub(super) fn of_newer_drivers<'p>(p: &'p Problem<'_>) -> impl Iterator<Item = (&'p Gpu, &'p Architecture)> {
+    let driver = p.machine.host.driver.as_ref().map(|driver| &driver.version);
+    p.machine.gpus.iter().filter_map(move |(gpu, capability)| {
+        let from = DriverSpan::of(p.registry, *capability).from?;
+        let is_newer = driver.is_some_and(|own| *own < from);
+        is_newer.then_some((*gpu, p.registry.architecture(*capability)?))
+    })
 }

@@ -144,12 +144,14 @@ pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     telling.finish()
 }
 
-/// The indexes of a limit: a channel that it names has no part in what indexes have.
-fn index_words(only: &Only) -> String {
-    only.without(&[CONDA_FORGE.to_owned()]).as_ref().unwrap_or(only).in_words()
-}
-
 impl Telling<'_, '_> {
+    /// The indexes of a limit: a channel that it names has no part in what indexes have.
+    fn index_words(&self, only: &Only) -> String {
+        let channels = self.problem.asked.request.conda.channels.iter().cloned();
+        let channels: Vec<String> = channels.chain([CONDA_FORGE.to_owned()]).collect();
+        only.without(&channels).as_ref().unwrap_or(only).in_words()
+    }
+
     /// Adds a fact.
     fn say(&mut self, order: Order, text: String, parties: &[Party], source: impl Into<String>) {
         self.add(order, ReasonKind::Fact, text, parties, source.into());
@@ -157,15 +159,16 @@ impl Telling<'_, '_> {
 
     /// Adds the available releases of a package.
     fn available(&mut self, text: String, package: &str) {
-        let source = match is_stack_package(package) {
-            true => self.problem.registry.stack_label(),
-            false => "index",
+        let source = match self.direct(package) {
+            Some(user) => user.origin.to_string(),
+            None if is_stack_package(package) => self.problem.registry.stack_label().to_owned(),
+            None => "index".to_owned(),
         };
         let kind = match self.is_absent(package) {
             true => ReasonKind::NoProject { nearest: self.problem.registry.nearest_package(package) },
             false => ReasonKind::Available,
         };
-        self.add(Order::Packages, kind, text, &[Party::package(package)], source.to_owned());
+        self.add(Order::Packages, kind, text, &[Party::package(package)], source);
     }
 
     /// Adds a part of the request. `bounds_above`: whether it excludes newer releases.
@@ -284,7 +287,9 @@ impl Telling<'_, '_> {
             _ if name == "torch" && p.registry.has_stack_of_channels() => {
                 format!(" of {}", p.asked.request.conda.channels.join(", "))
             }
-            Some(limit) if self.involves_party(&Party::Index) => format!(" of {}", index_words(&limit.value)),
+            Some(limit) if self.involves_party(&Party::Index) => {
+                format!(" of {}", self.index_words(&limit.value))
+            }
             _ => String::new(),
         };
         let asked = asked.filter(|(name, _)| self.rests_on_hardware_and(name));
@@ -294,12 +299,7 @@ impl Telling<'_, '_> {
                 let version =
                     p.machine.host.driver.as_ref().map(|d| d.version.to_string()).unwrap_or_default();
                 // Where it is the GPU that needs a newer driver, another GPU runs with this one.
-                let major = p.machine.host.driver.as_ref().map(|driver| driver.version.major());
-                let too_new = p.machine.gpus.iter().find(|(_, capability)| {
-                    let first = p.registry.architecture(*capability).and_then(|own| own.first_branch);
-                    first.zip(major).is_some_and(|(first, major)| major < first)
-                });
-                let branch = too_new.map(|(gpu, _)| gpu.label());
+                let branch = hardware::of_newer_drivers(p).next().map(|(gpu, _)| gpu.label());
                 match branch {
                     Some(gpu) => format!("no {asked} runs on {gpu} with driver {version}"),
                     None => format!("no {asked} runs on driver {version}"),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pep508_rs::VersionOrUrl;
 
-use super::available::first_upload;
+use super::available::{first_upload, since};
 use super::{Order, Telling};
 use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Party, ReasonKind};
@@ -120,10 +120,11 @@ impl Telling<'_, '_> {
                     if !versions.is_empty() && !self.involves_gpu() {
                         // Each variant has its own cuDNN.
                         let rows: Vec<_> = rows.iter().collect();
+                        let verb = if rows.len() == 1 { "is" } else { "are" };
                         self.say(
                             Order::Gpus,
                             format!(
-                                "{} are built with cuDNN {}",
+                                "{} {verb} built with cuDNN {}",
                                 self.by_variant(from, &rows),
                                 span(&versions)
                             ),
@@ -306,11 +307,7 @@ impl Telling<'_, '_> {
                     }
                     _ => None,
                 };
-                let late = match late {
-                    Some((time, _)) if versions.len() == 1 => format!(", on {}", time.day()),
-                    Some((time, version)) => format!(", the first ({version}) on {}", time.day()),
-                    None => String::new(),
-                };
+                let late = since(late, versions.len());
                 let text = format!("{} {}{late}", p.name_versions(&node, set), why.of(versions.len() > 1));
                 let kind = match (why, node.package_name()) {
                     (Unusable::UnknownMetadata(_) | Unusable::UnknownHere(_), Some(name)) => {

@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
-use super::available::first_upload;
+use super::available::since;
 use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::request::UserRequirement;
-use crate::model::timestamp::Timestamp;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::Build;
 use crate::solver::explain::span;
@@ -198,21 +197,11 @@ impl Telling<'_, '_> {
             cut.iter().filter(|(other, _)| other == why).map(|(_, version)| *version).collect();
         let versions: Vec<Version> = same.iter().map(|version| (*version).clone()).collect();
         let first = self.first_late(name, &versions);
-        Some(match (same.as_slice(), first) {
-            ([one], Some((time, _))) => format!("{name} {one} {}, on {}", why.of(false), time.day()),
-            ([one], None) => format!("{name} {one} {}", why.of(false)),
-            (many, Some((time, version))) => {
-                format!("{name} {} {}, the first ({version}) on {}", span(many), why.of(true), time.day())
-            }
-            (many, None) => format!("{name} {} {}", span(many), why.of(true)),
+        let late = since(first, same.len());
+        Some(match same.as_slice() {
+            [one] => format!("{name} {one} {}{late}", why.of(false)),
+            many => format!("{name} {} {}{late}", span(many), why.of(true)),
         })
-    }
-
-    /// The first of some releases that a later cutoff would admit, and when it was uploaded.
-    pub(super) fn first_late(&self, name: &str, versions: &[Version]) -> Option<(Timestamp, Version)> {
-        let candidates = self.problem.candidates(name).ok()?;
-        let late = candidates.iter().filter_map(first_upload);
-        late.filter(|(_, version)| versions.contains(version)).min()
     }
 
     /// For a request that no version satisfies, adds the available versions or variants.

@@ -37,6 +37,14 @@ pub(super) fn install_beside(situation: &Situation<'_>, version: DottedVersion) 
     install_for(situation, Host { driver: Some(driver), ..situation.host() }, Policy::Minor)
 }
 
+/// ` --index-url URL` of a build that PyPI does not have: of `pytorch/cu126`.
+pub(super) fn index_option(situation: &Situation<'_>, index: &str) -> String {
+    match index.split_once('/') {
+        Some((_, variant)) => format!(" --index-url {}/{variant}", situation.pytorch_index),
+        None => String::new(),
+    }
+}
+
 fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
         return Vec::new();
@@ -47,10 +55,7 @@ fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix
     for (name, version) in &stack.companions {
         packages.push_str(&format!(" {name}=={version}"));
     }
-    let index = match stack.index.split_once('/') {
-        Some((_, variant)) => format!(" --index-url {}/{variant}", situation.pytorch_index),
-        None => String::new(),
-    };
+    let index = index_option(situation, &stack.index);
     let mut out = Vec::new();
     let by_conda: Vec<&str> =
         CONDA_TORCH_PACKAGES.into_iter().filter(|name| is_of_conda(situation, name)).collect();

@@ -107,7 +107,7 @@ def _envlock_guard():
                 text = "driver %s no longer supports %s: it needs a driver older than %s"
                 error("driver-too-new", text % (kernel_module, label, below))
     if found:
-        raise SystemExit("\n".join(found + ["for the fix of each: envlock verify --require-gpu"]))
+        raise SystemExit("\n".join(found + ["details: envlock verify --require-gpu"]))
 
 
 _envlock_guard()

@@ -18,8 +18,8 @@ pub(super) fn check(target: &Target, host: Option<&Host>, loaded_cudnn: Option<&
         return None;
     }
     let summary = match changes.len() {
-        1 => "one fact is not as when the lock was made; that is no fault".to_owned(),
-        n => format!("{n} facts are not as when the lock was made; none is a fault"),
+        1 => "1 change since the lock was made, which is not an error".to_owned(),
+        n => format!("{n} changes since the lock was made, none of them an error"),
     };
     let findings = changes.into_iter().map(findings::drift).collect();
     Some(Area { as_locked: None, kind: AreaKind::Drift, findings, summary })

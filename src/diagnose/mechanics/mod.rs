@@ -6,6 +6,7 @@ mod pairs;
 
 use super::cause::{Cause, Evidence, evidence_of_facts};
 use super::facts::Fact;
+use super::fields::installer::{asked_build, asked_release};
 use super::fix;
 use super::situation::Situation;
 use crate::compatibility::{CPU, cudnn_drops, served};
@@ -213,20 +214,15 @@ fn other_than_asked(s: &Situation<'_>) -> Option<Cause> {
 
 /// An installer was asked for a variant that this release of torch does not have.
 fn unknown_build(s: &Situation<'_>) -> Option<Cause> {
-    // The index of one variant asks for it as well as `+cu126` does.
+    // The index of one variant asks for it as well as `+cu126` does, where pip saw other releases there.
     let of_index = match s.facts.index_variants.as_slice() {
-        [one] => Some(one.as_str()),
+        [one] if !s.facts.offered_torch.is_empty() => Some(one),
         _ => None,
     };
     let asked = s.facts.events.iter().find_map(|event| {
-        let tail = &event.text[event.text.find("torch==")? + "torch==".len()..];
-        let end =
-            tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '+')).unwrap_or(tail.len());
-        let (version, variant) = match tail[..end].split_once('+') {
-            Some((version, variant)) => (version, variant),
-            None => (&tail[..end], of_index?),
-        };
-        Some((version.parse::<pep440_rs::Version>().ok()?, variant.to_owned(), event))
+        let of_event = || Some((asked_release(&event.text)?, of_index?.clone()));
+        let (version, variant) = asked_build(&event.text).or_else(of_event)?;
+        Some((version, variant, event))
     });
     let (version, variant, event) = asked?;
     let builds = s.registry.builds().iter().filter(|build| build.version == version);

@@ -30,10 +30,7 @@ pub(super) fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
     let build = s.build();
     if let Some((build, vision)) = build.and_then(|build| Some((build, build.companion("torchvision")?))) {
         // From the index that has its build for the same CUDA.
-        let index = match build.index().split_once('/') {
-            Some((_, variant)) => format!(" --index-url {}/{variant}", s.pytorch_index),
-            None => String::new(),
-        };
+        let index = fix::index_option(s, &build.index());
         let command = format!("pip install torchvision=={vision}{index}");
         let fix = Fix::command_that(command, format!("built for torch {torch}"));
         cause.fix.push(fix::for_setup(s, fix));

@@ -111,14 +111,12 @@ pub(super) fn causes(
     // Where an index did not answer.
     let has_others = asked == Level::Full && has_others(request);
     let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
+    let is_of_stack_alone = conflict.also.is_empty() && conflict.would_work_if.iter().all(is_of_stack);
     let heading = match conflict.also.is_empty() {
         false => format!("ways out of this, each of them solved{of_target} with the rest out of the way:"),
-        true if conflict.would_work_if.iter().all(is_of_stack) => {
-            format!("ways out, each of them solved for the stack{of_target}:")
-        }
+        true if is_of_stack_alone => format!("ways out, each of them solved for the stack{of_target}:"),
         true => format!("ways out, each of them solved{of_target}:"),
     };
-    let is_of_stack_alone = conflict.also.is_empty() && conflict.would_work_if.iter().all(is_of_stack);
     let words = Words { heading: &heading, nothing, marks_stack: has_others && !is_of_stack_alone };
     reasons(printer, &conflict.reasons);
     // Many causes that one change removes are one cause to the reader: a cutoff, the index.

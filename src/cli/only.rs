@@ -76,7 +76,7 @@ fn check_indexes(request: &Request, only: &Limit<Only>, channels: &[String]) -> 
         "`only-index` ({}) does not name the index that is needed: {why}",
         only.value
     ))
-    .hint(match channels.iter().any(|channel| only.value.has_channel(channel)) && !request.has_stack_of_conda() {
+    .hint(match request.find("torch").is_some() && !request.has_stack_of_conda() && only.value.has_channel(CONDA_FORGE) {
         true => format!(
             "`--only-index {whole}` names it too; `source = \"conda-forge\"` in `[stack]` takes torch from the channel"
         ),

@@ -112,6 +112,24 @@ impl Project {
     }
 }
 
+/// The error of packages that are named beside a manifest, with the command that was meant.
+fn packages_beside_manifest(project: &Project, packages: &[String], solve: &SolveArgs) -> CliError {
+    let manifest = project.folder.join(project.manifest_name());
+    let here = std::env::current_dir().unwrap_or_default();
+    let shown = manifest.strip_prefix(&here).unwrap_or(&manifest).display().to_string();
+    let text = format!("packages cannot be named on the command line beside {}", clean(&shown, 200));
+    let named = packages.iter().map(|text| shell_word(&clean(text, 400)));
+    // `--upgrade requests` is `--upgrade` and a package.
+    if solve.upgrade.iter().any(String::is_empty) {
+        let each: String = named.map(|name| format!(" --upgrade={name}")).collect();
+        return CliError::usage(text).hint(format!("upgrade them alone with `envlock resolve{each}`"));
+    }
+    let names: String = named.map(|name| format!(" {name}")).collect();
+    let options = format!("{}{}", solve.host.given(), solve.limits());
+    let dry_run = if solve.dry_run { " --dry-run" } else { "" };
+    CliError::usage(text).hint(format!("add them with `envlock add{names}{options}{dry_run}`"))
+}
+
 /// The request of `resolve`: from packages, the manifest or the lock, overridden by the options.
 pub(super) fn request(
     project: &Project,
@@ -120,67 +138,46 @@ pub(super) fn request(
     lock_lines: Option<&[String]>,
     registry: &Registry,
 ) -> Result<Request, CliError> {
-    let mut request =
-        match (&project.manifest, packages.is_empty()) {
-            (Some(_), false) => {
-                let manifest = project.folder.join(project.manifest_name());
-                let here = std::env::current_dir().unwrap_or_default();
-                let shown = manifest.strip_prefix(&here).unwrap_or(&manifest).display().to_string();
-                let names: String =
-                    packages.iter().map(|text| format!(" {}", shell_word(&clean(text, 400)))).collect();
-                let options = format!("{}{}", solve.host.given(), solve.limits());
-                let dry_run = if solve.dry_run { " --dry-run" } else { "" };
-                let text =
-                    format!("packages cannot be named on the command line beside {}", clean(&shown, 200));
-                // `--upgrade requests` is `--upgrade` and a package.
-                if solve.upgrade.iter().any(String::is_empty) {
-                    let each: String = packages
-                        .iter()
-                        .map(|text| format!(" --upgrade={}", shell_word(&clean(text, 400))))
-                        .collect();
-                    return Err(CliError::usage(text)
-                        .hint(format!("upgrade them alone with `envlock resolve{each}`")));
-                }
-                return Err(CliError::usage(text)
-                    .hint(format!("add them with `envlock add{names}{options}{dry_run}`")));
+    let mut request = match (&project.manifest, packages.is_empty()) {
+        (Some(_), false) => return Err(packages_beside_manifest(project, packages, solve)),
+        (Some(manifest), true) => {
+            let mut request = manifest.request.clone();
+            // An age stands for the time of the lock until the lock is upgraded.
+            if let Some(lines) = lock_lines.filter(|_| !solve.upgrade.iter().any(String::is_empty)) {
+                request.exclude_newer.keep_times_of(&lockfile::read_request(lines)?.exclude_newer);
             }
-            (Some(manifest), true) => {
-                let mut request = manifest.request.clone();
-                // An age stands for the time of the lock until the lock is upgraded.
-                if let Some(lines) = lock_lines.filter(|_| !solve.upgrade.iter().any(String::is_empty)) {
-                    request.exclude_newer.keep_times_of(&lockfile::read_request(lines)?.exclude_newer);
-                }
-                request
+            request
+        }
+        (None, false) => {
+            let mut request = Request::default();
+            for text in packages {
+                request.requirements.push(self::requirement(text)?);
             }
-            (None, false) => {
-                let mut request = Request::default();
-                for text in packages {
-                    request.requirements.push(self::requirement(text)?);
-                }
-                request
+            request
+        }
+        (None, true) => match lock_lines {
+            // Options of an earlier run and targets of a manifest are not part of the request.
+            Some(lines) => {
+                Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
             }
-            (None, true) => match lock_lines {
-                // Options of an earlier run and targets of a manifest are not part of the request.
-                Some(lines) => {
-                    Request { targets: Vec::new(), ..lockfile::read_request(lines)?.without_options() }
-                }
-                None => {
-                    let hint = match files::requirements_in(&project.folder) {
-                        _ if files::owned_manifest(&project.folder).is_some()
-                            || files::states_packages(&project.folder) =>
-                        {
-                            "`envlock init` adds envlock's tables to the manifest that is here".to_owned()
-                        }
-                        Some(name) => format!("`envlock init --from {name}` takes the packages of {name}"),
-                        None => "start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`"
-                            .to_owned(),
-                    };
-                    return Err(
-                        CliError::usage("there is no envlock.toml here, and no package was named").hint(hint)
-                    );
-                }
-            },
-        };
+            None => {
+                let hint = match files::requirements_in(&project.folder) {
+                    _ if files::owned_manifest(&project.folder).is_some()
+                        || files::states_packages(&project.folder) =>
+                    {
+                        "`envlock init` adds envlock's tables to the manifest that is here".to_owned()
+                    }
+                    Some(name) => format!("`envlock init --from {name}` takes the packages of {name}"),
+                    None => {
+                        "start with `envlock init --torch \">=2.8\"`, or `envlock resolve torch`".to_owned()
+                    }
+                };
+                return Err(
+                    CliError::usage("there is no envlock.toml here, and no package was named").hint(hint)
+                );
+            }
+        },
+    };
     if let Some(text) = &solve.python {
         let asked = self::python(text)?;
         let own = request.python.as_ref().filter(|_| project.manifest.is_some());

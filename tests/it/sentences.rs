@@ -21,15 +21,14 @@ fn who_stands_against_what_is_named() {
     for version in ["1.0", "1.1"] {
         wheels.push(wheel("array", version).tags("cp311-cp311-manylinux_2_17_x86_64"));
     }
+    // One that exists only as source is for every Python, and none of it is installed here.
+    wheels.push(wheel("array", "0.9").source("from setuptools import setup\nsetup()\n"));
     wheels.push(wheel("array", "2.0").tags("cp313-cp313-manylinux_2_17_x86_64"));
-    wheels.push(
-        wheel("frame", "3.0")
-            .needs("array>=2; python_version >= '3.13'")
-            .needs("array>=1.5; python_version < '3.13'"),
-    );
+    wheels.push(wheel("frame", "3.0").needs("array>=1.5; python_version < '3.12'"));
     wheels.push(wheel("frame", "2.0").needs("array"));
     let (_server, context) = context(wheels);
-    let run = context.run(&[&["resolve", "array<1.9", "frame>=3"], &NONE[..]].concat()).expect(1);
+    let run =
+        context.run(&[&["resolve", "array<1.9", "frame>=3", "--no-sources"], &NONE[..]].concat()).expect(1);
     for expected in ["frame 3.0 needs array", "you require array<1.9", "you require frame>=3", "frame <3"] {
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
@@ -66,7 +65,7 @@ fn upgrades_of_what_is_not_there() {
     for (arguments, expected) in [
         (&["resolve", "--upgrade=nosuch"][..], "the lock has no package `nosuch`"),
         (&["resolve", "--upgrade=demo==1.0"], "`envlock add demo==1.0` asks for a version"),
-        (&["resolve", "--upgrade=demo,other"], "`--upgrade=demo --upgrade=other`"),
+        (&["resolve", "--upgrade=demo,other,third"], "`--upgrade=demo --upgrade=other --upgrade=third`"),
         (&["resolve", "--upgrade", "demo"], "`envlock resolve --upgrade=demo`"),
     ] {
         let run = context.run(arguments).expect(2);
@@ -196,4 +195,43 @@ fn an_export_of_a_target_stays_one() {
     let command = "`envlock export requirements.txt --target b -o requirements.txt`";
     assert!(run.flat().contains(command), "{}", run.shown());
     assert!(context.run(&["resolve", "--locked"]).expect(1).flat().contains(command));
+}
+
+/// torchvision for the installed torch comes from the index that has its build for the same CUDA.
+#[test]
+fn a_companion_comes_from_the_index_of_its_torch() {
+    let context = TestContext::new().with_shipped_registry();
+    context.write(
+        "env.txt",
+        "PyTorch version: 2.7.1+cu118\n[pip3] torch==2.7.1+cu118\n[pip3] torchvision==0.21.0+cu118\n",
+    );
+    let run = context.run(&["diagnose", "env.txt"]).expect(1);
+    assert!(run.flat().contains("pip install torchvision==0.22.1 --index-url"), "{}", run.shown());
+    assert!(run.flat().contains("/cu118"), "{}", run.shown());
+}
+
+/// `--only-index` opens no other index, not even to solve a way out.
+#[test]
+fn a_way_out_opens_no_index() {
+    let (server, context) = context(vec![wheel("demo", "1.0")]);
+    let context = context.with_shipped_registry();
+    let options = ["--gpu", "P100", "--driver", "580.65.06", "--only-index", "pypi"];
+    let run = context.run(&[&["resolve", "torch>=2.8", "demo"], &options[..]].concat()).expect(1);
+    assert!(run.flat().contains("allow the pytorch index"), "{}", run.shown());
+    let asked = server.paths();
+    assert!(!asked.iter().any(|path| path.starts_with("/whl")), "{asked:?}");
+}
+
+/// A wheel for one Python beside one for all does not hold the lock to its Python.
+#[test]
+fn who_holds_the_python() {
+    let of_one = |name: &str| wheel(name, "1.0").tags("cp312-cp312-manylinux_2_17_x86_64");
+    let (_server, context) = context(vec![of_one("both"), wheel("both", "1.0"), of_one("one")]);
+    context.run(&[&["resolve", "both", "one", "--python", "3.12"], &NONE[..]].concat()).expect(0);
+    let run = context.run(&["why", "python"]).expect(0);
+    assert!(
+        run.flat().contains("the locked wheels of one 1.0, which are for Python 3.12 alone"),
+        "{}",
+        run.shown()
+    );
 }

@@ -85,6 +85,7 @@ impl Synced {
                 ("pypi", wheel("alpha", "2.0").file("alpha/__init__.py", "x = 2\n")),
                 ("pypi", wheel("beta", "1.0").needs("alpha").file("beta.py", "import alpha\n")),
                 ("pypi", wheel("gamma", "1.0").file("gamma.py", "\n")),
+                ("pypi", wheel("jax", "0.1").file("jax/__init__.py", "")),
                 ("pypi", source("built", "1.0")),
             ],
             Shape { json: true, metadata: true, ..Shape::default() },
@@ -670,4 +671,16 @@ fn a_dry_run_does_not_run_the_python_that_it_found() {
     assert!(!mark.exists(), "{}", run.shown());
     env.sync(&[]);
     assert!(mark.exists(), "the script is what a real run would use");
+}
+
+/// The steps of a workflow that follow run no smoke test: what it finds is annotated here. One that was there runs it only if asked.
+#[test]
+fn a_failing_smoke_test_is_annotated() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"jax\"", "");
+    let run = env.sync(&["--smoke", "cpu", "--format", "github"]).expect(1);
+    assert!(run.stdout.contains("\n::error title=envlock smoke-crashed::"), "{}", run.shown());
+    let run = env.sync(&["--format", "github"]).expect(0);
+    assert!(!run.stdout.contains("::error"), "{}", run.shown());
+    assert!(run.flat().contains("smoke test not run: the environment is not active"), "{}", run.shown());
 }

@@ -1,5 +1,9 @@
 //! What the old lock holds for a new solve: its machines, its versions, and whether it may be replaced.
 
+use std::str::FromStr;
+
+use pep508_rs::PackageName;
+
 use crate::cli::args::SolveArgs;
 use crate::cli::error::CliError;
 use crate::cli::files;
@@ -79,17 +83,15 @@ pub(super) fn check_upgrades(
 ) -> Result<(), CliError> {
     for asked in args.upgrade.iter().filter(|name| !name.is_empty()) {
         let shown = clean(asked, 60);
-        let is_name = asked.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
-        if !is_name {
-            let hint = match asked.split_once(',') {
-                Some((one, rest)) if !rest.contains(['=', '<', '>']) => {
-                    format!(
-                        "give it once for each: `--upgrade={} --upgrade={}`",
-                        clean(one, 60),
-                        clean(rest, 60)
-                    )
+        let is_name = |text: &str| PackageName::from_str(text).is_ok();
+        if !is_name(asked) {
+            let hint = match asked.split(',').all(is_name) {
+                true => {
+                    let each: Vec<String> =
+                        asked.split(',').map(|name| format!("--upgrade={name}")).collect();
+                    format!("give it once for each: `{}`", each.join(" "))
                 }
-                _ => format!("`envlock add {}` asks for a version", shell_word(&shown)),
+                false => format!("`envlock add {}` asks for a version", shell_word(&shown)),
             };
             return Err(
                 CliError::usage(format!("`--upgrade={shown}`: it takes the name of one package")).hint(hint)

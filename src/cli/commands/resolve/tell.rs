@@ -116,10 +116,11 @@ pub(super) fn mark_kept_versions(solution: &mut Solution, preferences: &Preferen
 
 /// Says with the newest versions that a cutoff excludes newer ones. Only the printed answer changes.
 pub(super) fn mark_cutoff(solution: &mut Solution, request: &Request) {
-    let Some(cutoff) = &request.exclude_newer.general else { return };
     for package in solution.packages.iter_mut().filter(|package| package.reason == Choice::Newest) {
-        let text = format!("{} (`exclude-newer` is {})", package.reason, cutoff.value.text);
-        package.reason = Choice::Said(text);
+        let index = package.source.index();
+        if let Some(cutoff) = index.and_then(|index| request.exclude_newer.of(index, &package.name)) {
+            package.reason = Choice::Said(format!("{} (`exclude-newer` is {})", package.reason, cutoff.text));
+        }
     }
 }
 

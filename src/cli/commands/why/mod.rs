@@ -71,22 +71,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
     let registry = kept::with_rows_of(global, registry, &targets);
     let several = targets.len() > 1;
     let package = args.package.as_deref().map(normalized_name);
-    if let (Some(name), None) = (&package, &args.not) {
-        let level = targets[0].level;
-        let is_party = MACHINE_PARTS.contains(&name.as_str());
-        targets.retain(|target| is_party || target.package(name).is_some());
-        if targets.is_empty() {
-            let all = lock::targets(&lock, args.target.as_deref())?;
-            let of_conda = all.into_iter().find_map(|target| {
-                let by_name = target.conda.iter().find(|package| package.name == *name);
-                by_name.or_else(|| target.provided_by_conda().get(name).copied())
-            });
-            return Err(match of_conda {
-                Some(package) => of_channel(name, package),
-                None => not_locked(name, level),
-            });
-        }
-    }
+    let level = targets.first().map_or(Level::Full, |target| target.level);
     // What conda installs on a target, no answer of PyPI is about.
     let asked = args.not.as_deref().or(package.as_deref()).filter(|asked| !MACHINE_PARTS.contains(asked));
     for target in lock::targets(&lock, args.target.as_deref())? {
@@ -99,6 +84,13 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
             return Err(CliError { exit, ..answer });
         }
         printer.note(&format!("target `{}`: {}", target.name, answer.message));
+    }
+    if let (Some(name), None) = (&package, &args.not) {
+        let is_party = MACHINE_PARTS.contains(&name.as_str());
+        targets.retain(|target| is_party || target.package(name).is_some());
+        if targets.is_empty() {
+            return Err(not_locked(name, level));
+        }
     }
     let mut answers = Vec::new();
     let mut status = exit::YES;

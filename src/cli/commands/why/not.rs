@@ -164,8 +164,6 @@ impl Subject<'_> {
                     _ => None,
                 };
                 let got = asked.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
-                // The hint puts the specifier in single quotes, so one that contains a single quote gets no hint.
-                // Neither does a lock with several targets: another target may not allow it.
                 let question = request.requirements.iter().rfind(|own| own.origin == Origin::Question);
                 let bounds = question.and_then(UserRequirement::specifiers);
                 let locked = match &party {
@@ -173,6 +171,8 @@ impl Subject<'_> {
                     _ => None,
                 };
                 let is_locked = locked.is_some_and(|own| bounds.is_some_and(|b| b.contains(&own.version)));
+                // The hint puts the specifier in single quotes, so one that contains a single quote gets no hint.
+                // Neither does a lock with several targets: another target may not allow it.
                 let added = request.requirements.len() > self.request.requirements.len();
                 let met = MetBy {
                     python: solution.python.to_string(),

@@ -11,6 +11,7 @@
 //! * SASS covers its own major capability at its minor and above, PTX covers every newer capability; code for
 //!   discrete GPUs does not cover Tegra, and vice versa ([`served`]);
 //! * a driver supports a GPU from the first branch of its architecture to the last ([`DriverSpan`]);
+//! * machine code fits a torch of its own CUDA major and C++ ABI ([`misfit`]);
 //! * cuDNN supports GPUs at or above a compute capability ([`cudnn_drops`]).
 
 mod code;
@@ -19,6 +20,7 @@ mod conda;
 mod driver;
 mod envelope;
 mod host;
+mod linked;
 mod needs;
 mod runtime;
 mod variant;
@@ -29,6 +31,7 @@ pub use conda::{UnreadSpec, with_machine_specs};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use host::{ImpossibleHost, check_host};
+pub use linked::{LinkTarget, Misfit, MisfitKind, misfit};
 pub use needs::{Needs, Violation, glibc_suffices};
-pub use runtime::{cuda_runtime, unknown_cuda_user};
+pub use runtime::{cuda_runtime, is_named_for_cuda, unknown_cuda_user};
 pub use variant::{CPU, cuda_of_variant, is_cuda};

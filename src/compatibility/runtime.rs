@@ -62,25 +62,29 @@ pub(super) fn coverage_without_framework(
     known_capabilities(registry, platform).into_iter().filter_map(of).collect()
 }
 
+/// Whether a package's name states a CUDA: `cupy-cuda12x`, `faiss-gpu-cu12`.
+pub fn is_named_for_cuda(package: &str) -> bool {
+    package.split('-').any(|part| {
+        let digits = part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"));
+        digits.is_some_and(|digits| {
+            let digits = digits.strip_suffix('x').unwrap_or(digits);
+            digits.len() >= 2 && digits.bytes().all(|b| b.is_ascii_digit())
+        })
+    })
+}
+
 /// What is not known of packages that use CUDA where no framework is among them, as a sentence; `None` if none of them is
 /// known to use CUDA.
 pub fn unknown_cuda_user(registry: &Registry, packages: &[ChosenPackage]) -> Option<String> {
     let runtime = cuda_runtime(registry, packages);
     let uses_cuda = |package: &&ChosenPackage| {
-        let in_name = package.name.split('-').any(|part| {
-            let digits = part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"));
-            digits.is_some_and(|digits| {
-                let digits = digits.strip_suffix('x').unwrap_or(digits);
-                digits.len() >= 2 && digits.bytes().all(|b| b.is_ascii_digit())
-            })
-        });
         let is_for_cuda = || BuiltFor::of(&package.version).is_some_and(|built| built.cuda_major.is_some());
         let brings = || {
             let runtime = runtime.as_ref().map(|(runtime, _)| runtime.name.as_str());
             package.requires.iter().any(|edge| Some(edge.to.as_str()) == runtime)
         };
         let opens = || registry.providers().iter().any(|provider| provider.package == package.name);
-        in_name || package.targets.is_some() || is_for_cuda() || brings() || opens()
+        is_named_for_cuda(&package.name) || package.targets.is_some() || is_for_cuda() || brings() || opens()
     };
     // NVIDIA's libraries are there because another package uses them.
     let is_library = |package: &&ChosenPackage| package.name.starts_with("nvidia-");

@@ -16,6 +16,7 @@ mod ranged;
 mod remote_wheel;
 mod sdists;
 mod simple;
+mod wheels;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{ProjectPage, RawFile};
+use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
 
 use cache::Cache;
@@ -284,6 +285,24 @@ impl IndexClient {
             Some(file) => Ok(file),
             None => small_file(&answer.body).map_err(|e| failed(e.to_string())),
         }
+    }
+
+    /// Downloads wheels at once, each into a temporary file. `done` receives the number of a file and the file, if its size and
+    /// hash are those that the index states, else why there is none.
+    ///
+    /// # Errors
+    /// With `--offline`, and if the network cannot be set up.
+    pub fn download_each(
+        &self,
+        files: &[&ReleaseFile],
+        done: &mut dyn FnMut(usize, Result<std::fs::File, String>),
+    ) -> Result<(), IndexError> {
+        wheels::download_each(self, files, done)
+    }
+
+    /// The folder of the cache.
+    pub fn cache_dir(&self) -> &std::path::Path {
+        &self.config.cache_dir
     }
 
     /// Whether a server has a file; `None` with `--offline`, and if the server does not say it at once.

@@ -1,6 +1,8 @@
 //! Libraries of a package of which its own code loads one: builds for several releases of torch, CUDA, FFmpeg or Python.
 //! Which one is known to the package alone, so the others are not part of any process.
 
+use std::collections::HashMap;
+
 use crate::model::wheel::Python;
 
 /// How many files of one pattern make them alternatives. Two may be parts of one package: `_vllm_fa2_C`, `_vllm_fa3_C`.
@@ -38,6 +40,18 @@ pub(super) fn is_one_of_several(path: &str, libraries: &[String]) -> bool {
     let pattern = pattern(path);
     pattern.contains('#')
         && libraries.iter().filter(|other| self::pattern(other) == pattern).count() >= MIN_ALTERNATIVES
+}
+
+/// What each file has in common with the others of which it is an alternative: its path without numbers and devices.
+pub(super) fn groups(libraries: &[String]) -> Vec<Option<String>> {
+    let patterns: Vec<String> = libraries.iter().map(|path| pattern(path)).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for pattern in patterns.iter().filter(|pattern| pattern.contains('#')) {
+        *counts.entry(pattern).or_default() += 1;
+    }
+    let is_alternative =
+        |pattern: &&String| counts.get(pattern.as_str()).is_some_and(|count| *count >= MIN_ALTERNATIVES);
+    patterns.iter().map(|pattern| Some(pattern).filter(is_alternative).cloned()).collect()
 }
 
 /// A path with its numbers and devices replaced. The Python tag is not part of the name.
@@ -82,6 +96,9 @@ mod tests {
             "torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch29-cpu.so",
         ]);
         assert!(dlpack.iter().all(|path| is_one_of_several(path, &dlpack)));
+        let group = Some("torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch#-@".to_owned());
+        assert_eq!(groups(&dlpack), vec![group; 3]);
+        assert_eq!(groups(&dlpack[..2]), [None, None]);
         let vllm = list(&[
             "vllm/_C.abi3.so",
             "vllm/_moe_C.abi3.so",

@@ -232,7 +232,7 @@ fn is_of_cpp(name: &[u8]) -> bool {
 }
 
 /// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
-fn is_of_torch(name: &[u8]) -> bool {
+pub(super) fn is_of_torch(name: &[u8]) -> bool {
     let Some(rest) = encoded(name) else { return false };
     let spelled: [&[u8]; 8] =
         [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];

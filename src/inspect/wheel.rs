@@ -51,6 +51,24 @@ pub fn wheel<R: Read + Seek>(
     detail: Detail,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<Library>, WheelError> {
+    let mut out = Vec::new();
+    each_library(archive, wanted, progress, &mut |name, elf| {
+        let path = Path::new(name);
+        out.push(Library { path: name.to_owned(), ..of_elf(elf, path, path, detail) });
+    })?;
+    Ok(out)
+}
+
+/// Reads the shared libraries of a wheel for which `wanted` returns true, one after the other. `progress` as in [`wheel`].
+///
+/// # Errors
+/// Those of [`wheel`].
+pub(super) fn each_library<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    wanted: &dyn Fn(&str) -> bool,
+    progress: &mut dyn FnMut(u64, u64),
+    read: &mut dyn FnMut(&str, &Elf<'_>),
+) -> Result<(), WheelError> {
     let not_a_wheel = |e: zip::result::ZipError| WheelError::NotAWheel(clean(&e.to_string(), 120));
     let mut libraries = Vec::new();
     for (index, name) in libraries_of(archive, wanted) {
@@ -62,7 +80,6 @@ pub fn wheel<R: Read + Seek>(
     if total > MAX_TOTAL || (total > RATIO_UNCHECKED_UP_TO && total / packed_in_all.max(1) > MAX_RATIO) {
         return Err(WheelError::NotAWheel("the declared size of its libraries is too large".to_owned()));
     }
-    let mut out = Vec::new();
     let mut before = 0;
     for (index, size, packed, name) in libraries {
         let broken = |why| WheelError::Member { member: name.clone(), why };
@@ -89,9 +106,9 @@ pub fn wheel<R: Read + Seek>(
         file.seek(SeekFrom::Start(0))?;
         let Ok(mapped) = Mapped::open(&ThisMachine, file.path()) else { continue };
         let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
-        out.push(Library { path: name.clone(), ..of_elf(&elf, Path::new(&name), Path::new(&name), detail) });
+        read(&name, &elf);
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Opens a wheel as a zip archive.

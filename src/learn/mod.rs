@@ -1,6 +1,7 @@
 //! Reads compatibility data from a wheel, for a row of the registry: METADATA, `version.py`, and the GPU code in its
 //! libraries. The data comes from the wheel itself, not from release notes.
 
+mod linked;
 mod row;
 mod store;
 mod unread;
@@ -23,6 +24,7 @@ use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
 use crate::registry::COMPANIONS;
 
+pub use linked::{LinkedStore, linked};
 pub use row::{differences, file_of, file_of_release, render};
 pub use store::{Kept, Place, Row, Store};
 pub use unread::unread;

@@ -23,6 +23,7 @@ pub mod installed;
 pub mod level;
 pub mod library;
 pub mod limit;
+pub mod linked;
 pub mod machine_state;
 pub mod marker;
 pub mod metadata;

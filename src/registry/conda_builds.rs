@@ -3,6 +3,7 @@
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
 
+use super::rows::CondaCxx11Abi;
 use super::schema;
 use super::{Build, COMPANIONS, Companion, CondaBuild, Registry};
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, lowest, name_of_spec, recipe_build};
@@ -29,9 +30,20 @@ pub enum CondaBuildOf {
 impl Registry {
     /// What is known of the GPU code of conda packages.
     pub fn conda_builds(&self) -> &[CondaBuild] {
-        self.conda.get_or_init(|| {
-            self.file::<schema::CondaFile>("conda.toml").map(|file| file.build).unwrap_or_default()
-        })
+        &self.conda_file().build
+    }
+
+    /// Whether a package of conda-forge uses the C++11 ABI of libstdc++; `None` if unknown, as of other channels.
+    pub fn cxx11_abi_of_conda(&self, package: &CondaPackage) -> Option<bool> {
+        let version: Version = package.version.parse().ok()?;
+        let is_meant = |row: &&CondaCxx11Abi| {
+            row.package == package.name && row.versions.contains(&version) && package.channel == CONDA_FORGE
+        };
+        self.conda_file().cxx11_abi.iter().find(is_meant).map(|row| row.cxx11_abi)
+    }
+
+    fn conda_file(&self) -> &schema::CondaFile {
+        self.conda.get_or_init(|| self.file("conda.toml").unwrap_or_default())
     }
 
     /// What is known of the GPU code of a conda package, by its version, the CUDA that it is for and the recipe's build number.

@@ -60,7 +60,7 @@ pub struct Registry {
     tegra: OnceLock<rows::Tegra>,
     loading: OnceLock<rows::LoadingRows>,
     packages: OnceLock<rows::PackageRows>,
-    conda: OnceLock<Vec<rows::CondaBuild>>,
+    conda: OnceLock<schema::CondaFile>,
     errors: OnceLock<rows::ErrorRows>,
     pythons: OnceLock<Vec<u32>>,
     advisories: OnceLock<Vec<Advisory>>,

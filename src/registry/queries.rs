@@ -299,6 +299,7 @@ impl Registry {
                 same_release: sorted(file.same_release, |r: &SameRelease| r.package.clone()),
                 providers: sorted(file.provider, |r: &Provider| r.package.clone()),
                 stdlib_imports: sorted(file.stdlib_import, |r: &StdlibImport| r.package.clone()),
+                cuda_libraries: sorted(file.cuda_libraries, |r: &CudaLibraries| r.cuda),
             }
         })
     }
@@ -472,6 +473,16 @@ impl Registry {
     /// The libraries that other libraries open by name at run time.
     pub fn opened_by_name(&self) -> &[Opened] {
         &self.loading().opens
+    }
+
+    /// The CUDA major versions of which a library of the toolkit is a part: 12 of `libcufft.so.11`. Empty for a name that is not
+    /// known, of a library that is one of CUDA's under other names; `None` if it is none of CUDA's.
+    pub fn cuda_of_library(&self, name: &str) -> Option<Vec<u64>> {
+        let rows = &self.loading().cuda_libraries;
+        let stem = |name: &str| name.split(".so").next().map(str::to_owned);
+        let is_of_cuda = rows.iter().flat_map(|row| &row.names).any(|own| stem(own) == stem(name));
+        let has_name = |row: &&CudaLibraries| row.names.iter().any(|own| own == name);
+        is_of_cuda.then(|| rows.iter().filter(has_name).map(|row| row.cuda).collect())
     }
 
     /// The first CUDA release whose driver compiles a PTX ISA version; `None` if unknown.

@@ -8,7 +8,7 @@ use crate::model::native::{FrameworkLoads, Opened, Provider};
 macro_rules! files {
     ($($(#[$doc:meta])* $file:ident { $($table:ident: $row:ty),+ })+) => {
         $($(#[$doc])*
-        #[derive(Debug, Deserialize)]
+        #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(super) struct $file {
             $(#[serde(default)] pub $table: Vec<$row>,)+
@@ -45,11 +45,11 @@ files! {
     /// `errors/*.toml`.
     ErrorRulesFile { error: ErrorRule, codes: CodeFamily }
     /// `loading.toml`.
-    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda, same_release: SameRelease, provider: Provider, stdlib_import: StdlibImport }
+    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda, same_release: SameRelease, provider: Provider, stdlib_import: StdlibImport, cuda_libraries: CudaLibraries }
     /// `packages.toml`.
     PackagesFile { source_package: SourcePackage, build_module: BuildModule, backport: Backport, removed: Removed, python_limit: PythonLimit, undeclared: Undeclared, conda: CondaName, prebuilt: Prebuilt, cxx11_abi: Cxx11Abi }
     /// `conda.toml`.
-    CondaFile { build: CondaBuild }
+    CondaFile { build: CondaBuild, cxx11_abi: CondaCxx11Abi }
     /// `python.toml`.
     PythonsFile { python: PythonRow }
     /// `advisories/*.toml`.

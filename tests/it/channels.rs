@@ -66,8 +66,6 @@ pub fn world() -> World {
         ("pypi", wheel("sixer", "1.0").needs("six")),
         ("pypi", wheel("trainer", "1.0").needs("torch>=2,<2.9")),
         ("pypi", wheel("trainer", "0.9").needs("torch<2")),
-        ("pypi", linux("linked", "1.0", "cp313").needs("torch")),
-        ("pypi", linux("onnxruntime-gpu", "1.31.1", "cp313")),
     ];
     let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda");

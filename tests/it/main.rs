@@ -34,6 +34,7 @@ mod index;
 #[path = "../hostile/killed.rs"]
 mod killed;
 mod learn;
+mod linked;
 mod loader;
 mod native;
 mod nodes;

@@ -483,6 +483,8 @@ impl Linter {
                 let numbers: Vec<u64> = r.version.split('.').filter_map(|part| part.parse().ok()).collect();
                 (r.package.clone(), numbers, r.platform.to_string(), r.cuda.clone(), r.builds.clone())
             });
+            let abis: Vec<Placed<CondaCxx11Abi>> = self.rows(file, "cxx11_abi");
+            self.ordered(&abis, |r| (r.package.clone(), r.versions.to_string()));
         }
         // A registry of an older program has no such file.
         if let Some(file) = registry.files().iter().find(|file| file.path == "packages.toml") {
@@ -538,6 +540,13 @@ impl Linter {
             self.ordered(&releases, |r| r.package.clone());
             let providers: Vec<Placed<Provider>> = self.rows(file, "provider");
             self.ordered(&providers, |r| r.package.clone());
+            let libraries: Vec<Placed<CudaLibraries>> = self.rows(file, "cuda_libraries");
+            self.ordered(&libraries, |r| r.cuda);
+            for Placed { row, path, line } in libraries {
+                if !row.names.is_sorted_by(|one, next| one < next) {
+                    self.problem(&path, line, "`names` must be sorted, each of them once");
+                }
+            }
             let stdlib: Vec<Placed<StdlibImport>> = self.rows(file, "stdlib_import");
             self.ordered(&stdlib, |r| r.package.clone());
             let same: Vec<Placed<SameFile>> = self.rows(file, "same_file");

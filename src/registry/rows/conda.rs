@@ -1,5 +1,6 @@
 //! Builds of frameworks on conda channels.
 
+use pep440_rs::VersionSpecifiers;
 use semver::Version as Semver;
 use serde::Deserialize;
 
@@ -25,6 +26,23 @@ pub struct CondaBuild {
     /// Its code.
     pub targets: CodeTargets,
     /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
+/// Whether conda-forge's builds of a package use the C++11 ABI of libstdc++.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CondaCxx11Abi {
+    /// conda's name of the package.
+    pub package: String,
+    /// Its releases.
+    pub versions: VersionSpecifiers,
+    /// Whether they use it.
+    pub cxx11_abi: bool,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
     pub evidence: Evidence,
     /// Source ids.
     pub source: Vec<String>,

@@ -34,6 +34,22 @@ pub(in crate::registry) struct LoadingRows {
     pub same_release: Vec<SameRelease>,
     pub stdlib_imports: Vec<StdlibImport>,
     pub providers: Vec<Provider>,
+    pub cuda_libraries: Vec<CudaLibraries>,
+}
+
+/// The libraries of the CUDA toolkit of a major version.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CudaLibraries {
+    /// The major version.
+    pub cuda: u64,
+    /// `DT_SONAME` of each.
+    pub names: Vec<String>,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 /// A package that works only with the same release of another one, which it does not require.

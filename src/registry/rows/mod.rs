@@ -25,7 +25,7 @@ use crate::model::version::cuda_version;
 use crate::model::wheel::Python;
 
 pub use advisories::{AbiBreak, Advisory, Effect};
-pub use conda::CondaBuild;
+pub use conda::{CondaBuild, CondaCxx11Abi};
 pub(super) use containers::ContainerRows;
 pub use containers::{Image, NonexistentImage};
 pub(super) use cuda::CudaRows;
@@ -41,7 +41,7 @@ pub use errors::{
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
-pub use loading::{CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport};
+pub use loading::{CudaLibraries, CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport};
 pub(super) use packages::PackageRows;
 pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
@@ -89,7 +89,9 @@ rows!(
     BuildModule,
     Companion,
     CondaBuild,
+    CondaCxx11Abi,
     CondaName,
+    CudaLibraries,
     Cxx11Abi,
     CudnnFloor,
     CudnnRelease,

@@ -4,6 +4,7 @@
 mod causes;
 mod checked;
 mod conflict;
+mod linked;
 mod stack;
 mod told;
 mod ways;

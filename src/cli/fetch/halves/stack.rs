@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
-use super::told::{built_for_pypi, newer_unknown, twice, with_unknown, without_gpu};
+use super::told::{newer_unknown, twice, with_unknown, without_gpu};
 use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters, tell_tried};
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
@@ -64,11 +64,16 @@ impl ChosenStack {
 
 impl Session<'_> {
     /// Solves both halves with the stack from the channels: PyPI's half alone chooses a build that the machine runs; if
-    /// conda's half cannot install it, it is left out and another one is chosen.
+    /// conda's half cannot install it, it is left out and another one is chosen. `not_for_cuda`: only builds for other CUDA major
+    /// versions than these are there.
     ///
     /// # Errors
     /// Those of [`Session::solve_both`].
-    pub(super) fn solve_with_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+    pub(super) fn with_build(
+        &mut self,
+        asked: &Asked<'_>,
+        not_for_cuda: &BTreeSet<u64>,
+    ) -> Result<Answer, CliError> {
         let platform = asked.host.system.platform;
         let records = self.records(asked.request, platform)?;
         let specs: Vec<&str> = asked.request.conda.specs.iter().map(|spec| spec.text.as_str()).collect();
@@ -76,7 +81,11 @@ impl Session<'_> {
         let mut first: Option<Box<Conflict>> = None;
         let (mut rounds, mut unfit) = (0, BTreeMap::new());
         while rounds < MAX_ROUNDS {
-            let stack = self.stack_of(&records, asked, &left_out, &specs);
+            let mut stack = self.stack_of(&records, asked, &left_out, &specs);
+            if !not_for_cuda.is_empty() {
+                let is_left = |cuda: &semver::Version| !not_for_cuda.contains(&cuda.major);
+                stack.builds.retain(|build| build.cuda.as_ref().is_some_and(is_left));
+            }
             let answer = self.stack_with_requirements(asked, &stack, &records)?;
             let solution = match answer {
                 Answer::Solution(solution) => solution,
@@ -116,11 +125,6 @@ impl Session<'_> {
             )?;
             match answer {
                 OfPython::Solved(mut solution) => {
-                    if let Some(conflict) =
-                        half.as_ref().and_then(|_| built_for_pypi(&solution, asked.request, self.registry))
-                    {
-                        return Ok(Answer::Conflict(Box::new(conflict)));
-                    }
                     solution.notes.extend(twice(&solution));
                     if let Some(half) = &half {
                         self.complete(&mut solution, &asked.request.conda.channels);

@@ -1,17 +1,15 @@
 //! What is said of a stack from channels: conflicts about its builds, and notes about a solution.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use crate::compatibility::{CPU, cuda_of_variant};
+use crate::compatibility::CPU;
 use crate::conda::{Records, Stack, StackChoice};
-use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Note, Solution};
 use crate::registry::conda_builds::{OF_CHANNEL, PYTORCH};
-use crate::registry::{Companion, Registry};
 
 /// A conflict about builds in channels, with those that are left out because their code is not known.
 pub(super) fn with_unknown(
@@ -49,64 +47,20 @@ pub(super) fn with_unknown(
     conflict
 }
 
-/// A package of PyPI with machine code that requires torch: it is built against PyPI's.
-pub(super) fn built_for_pypi(
-    solution: &Solution,
+/// A conflict with a package of PyPI whose wheel has code that is not built for the torch, or the CUDA, that conda installs.
+pub(super) fn not_built_for(
+    package: &ChosenPackage,
+    what: String,
+    headline: &str,
     request: &Request,
-    registry: &Registry,
-) -> Option<Conflict> {
-    let has_code = |package: &&ChosenPackage| {
-        package
-            .files
-            .first()
-            .is_some_and(|file| file.name.ends_with(".whl") && !file.name.ends_with("-any.whl"))
-    };
-    // Some link torch without requiring it.
-    let links_torch = |package: &&ChosenPackage| {
-        // What one release links, others do as well.
-        let is_one = |row: &Companion| row.package == package.name;
-        let links = |row: &Companion| row.torch.is_some() || !row.links_cuda.is_empty();
-        registry.companions().iter().any(|row| is_one(row) && links(row))
-            || BuiltFor::of(&package.version).is_some()
-    };
-    let requires_torch = |package: &&ChosenPackage| {
-        package.requires.iter().any(|edge| edge.to == "torch") || links_torch(package)
-    };
-    let of_torch = solution.packages.iter().filter(has_code).find(requires_torch);
-    let cuda =
-        solution.stack.as_ref().and_then(|stack| cuda_of_variant(&stack.variant)).map(|(major, _)| major);
-    // Of a package without torch: its GPU code needs CUDA's libraries, of the major version that it was linked with.
-    let is_of_other_cuda = |package: &&ChosenPackage| {
-        let mut rows = registry.companions().iter().filter(|row| row.package == package.name);
-        let is_read = |row: &Companion| {
-            row.version == package.version
-                && cuda.is_some_and(|major| row.links_cuda.contains(&u64::from(major)))
-        };
-        let has_gpu_code = package.targets.is_some() || rows.clone().any(|row| row.targets.is_some());
-        has_gpu_code && !rows.any(is_read)
-    };
-    let of_cuda = || solution.packages.iter().filter(has_code).find(is_of_other_cuda).zip(cuda);
-    let (package, why, headline) = match (of_torch, of_cuda()) {
-        (Some(package), _) => (
-            package,
-            "machine code for torch: it is built against PyPI's torch, and whether it works with conda's is not known"
-                .to_owned(),
-            "is not built for conda's torch",
-        ),
-        (None, Some((package, major))) => (
-            package,
-            format!("GPU code and brings no CUDA: that it is linked with CUDA {major}, which conda installs, is not known"),
-            "is not known to be built for conda's CUDA",
-        ),
-        (None, None) => return None,
-    };
+) -> Conflict {
     let shown = format!("{} {}", package.name, package.version);
     let party = Party::package(package.name.as_str());
     let mut reasons = vec![Reason {
         kind: ReasonKind::Fact,
-        text: format!("the wheel of {shown} has {why}"),
+        text: format!("the wheel of {shown} has {what}"),
         parties: vec![party.clone(), Party::package("torch")],
-        source: "its metadata".to_owned(),
+        source: "the libraries of the wheel".to_owned(),
     }];
     if let Some(origin) = &request.conda.stack {
         reasons.push(Reason {
@@ -116,7 +70,7 @@ pub(super) fn built_for_pypi(
             source: origin.to_string(),
         });
     }
-    Some(Conflict {
+    Conflict {
         headline: format!("{shown} of PyPI {headline}"),
         target: "default".to_owned(),
         reasons,
@@ -125,7 +79,23 @@ pub(super) fn built_for_pypi(
         resolves_all: Vec::new(),
         silent: Vec::new(),
         cut: false,
-    })
+    }
+}
+
+/// That the machine code of some wheels was not read, one note for each reason.
+pub(super) fn unread(packages: &[(&ChosenPackage, String)]) -> Vec<Note> {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (package, why) in packages {
+        by_reason.entry(why).or_default().push(&package.name);
+    }
+    let note = |(why, names): (&str, Vec<&str>)| Note {
+        text: format!(
+            "which libraries the machine code of {} needs was not read: {why}; `envlock verify` reads it once installed",
+            names.join(", ")
+        ),
+        source: None,
+    };
+    by_reason.into_iter().map(note).collect()
 }
 
 /// A conflict about builds for the CPU alone: conda has those for CUDA, and does not install them.

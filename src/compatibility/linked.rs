@@ -1,0 +1,225 @@
+//! Whether the machine code of a wheel fits a torch that it was not built with: the CUDA libraries that it links, and the
+//! strings that torch's functions take.
+//!
+//! Sources: the dynamic sections and symbols of the wheel's libraries, the names of CUDA's libraries
+//! (`[[cuda_libraries]]` in `loading.toml`) and the ABI of conda-forge's builds (`[[cxx11_abi]]` in `conda.toml`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::model::linked::{Linked, LinkedLibrary};
+use crate::registry::Registry;
+
+/// A torch, and the CUDA beside it, as machine code is linked with them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkTarget {
+    /// The CUDA major version of its build; `None` for builds for the CPU.
+    pub cuda: Option<u64>,
+    /// Whether it uses the C++11 ABI of libstdc++; `None` if that is not known.
+    pub cxx11_abi: Option<bool>,
+    /// The CUDA major versions whose libraries other packages bring.
+    pub beside: Vec<u64>,
+    /// The CUDA major version that the wheel's own version names, `+cu12torch2.9`.
+    pub stated: Option<u64>,
+}
+
+/// Why a library does not fit. Displayed as what its wheel has: `` `_C.so`, linked with CUDA 12 (`libcudart.so.12`) ``.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// The library's path in the wheel.
+    pub library: String,
+    /// What is wrong with it.
+    pub kind: MisfitKind,
+}
+
+/// What is wrong with a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MisfitKind {
+    /// It needs torch's code for CUDA, and the build is for the CPU.
+    TorchForCuda {
+        /// `libc10_cuda.so`.
+        needed: String,
+    },
+    /// It passes strings of the other ABI of libstdc++.
+    Abi {
+        /// Whether it uses the C++11 ABI.
+        cxx11: bool,
+    },
+    /// It passes strings, and the ABI of torch is not known.
+    UnknownAbi,
+    /// It needs a library of another CUDA, which nothing brings.
+    OtherCuda {
+        /// `libcudart.so.12`.
+        needed: String,
+        /// The CUDA major versions of which that is a part.
+        cuda: Vec<u64>,
+    },
+    /// It needs a library of a CUDA that is not known.
+    UnknownCuda {
+        /// `libcudart.so.14`.
+        needed: String,
+    },
+    /// It uses torch's code for CUDA, and does not name the CUDA that it was built with.
+    NoCuda {
+        /// `libc10_cuda.so`.
+        needed: String,
+    },
+}
+
+/// The first library of a wheel that does not fit. Of several that the package chooses from, one has to.
+pub fn misfit(registry: &Registry, linked: &Linked, target: &LinkTarget) -> Option<Misfit> {
+    let mut choices: BTreeMap<&str, Option<Misfit>> = BTreeMap::new();
+    for library in &linked.libraries {
+        let found =
+            kind(registry, library, target).map(|kind| Misfit { library: library.path.clone(), kind });
+        match (&library.one_of, found) {
+            (None, Some(misfit)) => return Some(misfit),
+            (None, None) => {}
+            (Some(group), found) => {
+                let known = choices.entry(group).or_insert_with(|| found.clone());
+                *known = known.take().filter(|_| found.is_some());
+            }
+        }
+    }
+    choices.into_values().flatten().next()
+}
+
+fn kind(registry: &Registry, library: &LinkedLibrary, target: &LinkTarget) -> Option<MisfitKind> {
+    let for_cuda = library.of_torch_for_cuda().map(str::to_owned);
+    if let (Some(needed), None) = (&for_cuda, target.cuda) {
+        return Some(MisfitKind::TorchForCuda { needed: needed.clone() });
+    }
+    let strings = library.torch.unwrap_or_default();
+    match target.cxx11_abi {
+        Some(true) if strings.old_abi => return Some(MisfitKind::Abi { cxx11: false }),
+        Some(false) if strings.cxx11_abi => return Some(MisfitKind::Abi { cxx11: true }),
+        None if strings.old_abi || strings.cxx11_abi => return Some(MisfitKind::UnknownAbi),
+        _ => {}
+    }
+    // A package that also works without CUDA may bring code for it.
+    let own = target.cuda?;
+    let of_cuda: Vec<(&String, Vec<u64>)> =
+        library.needed.iter().filter_map(|name| Some((name, registry.cuda_of_library(name)?))).collect();
+    let is_there = |cuda: &[u64]| cuda.iter().any(|major| *major == own || target.beside.contains(major));
+    if let Some((needed, cuda)) = of_cuda.iter().find(|(_, cuda)| !is_there(cuda)) {
+        let (needed, cuda) = ((*needed).clone(), cuda.clone());
+        return Some(match cuda.is_empty() {
+            true => MisfitKind::UnknownCuda { needed },
+            false => MisfitKind::OtherCuda { needed, cuda },
+        });
+    }
+    // A name that several CUDA majors share says nothing of the one that it was built with.
+    let names_own = of_cuda.iter().any(|(_, cuda)| cuda == &[own]) || target.stated == Some(own);
+    for_cuda.filter(|_| !names_own).map(|needed| MisfitKind::NoCuda { needed })
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`, ", self.library)?;
+        match &self.kind {
+            MisfitKind::TorchForCuda { needed } => {
+                write!(f, "which needs `{needed}`: a build of torch for the CPU has no such library")
+            }
+            MisfitKind::Abi { cxx11: true } => f.write_str("which passes strings of the C++11 ABI to torch"),
+            MisfitKind::Abi { cxx11: false } => {
+                f.write_str("which passes strings to torch as libstdc++ had them before C++11")
+            }
+            MisfitKind::UnknownAbi => {
+                f.write_str("which passes strings to torch: which ABI this torch uses is not known")
+            }
+            MisfitKind::OtherCuda { needed, cuda } => {
+                let majors: Vec<String> = cuda.iter().map(u64::to_string).collect();
+                write!(f, "which needs `{needed}` of CUDA {}", majors.join(" or "))
+            }
+            MisfitKind::UnknownCuda { needed } => {
+                write!(f, "which needs `{needed}`: of which CUDA that is, is not known")
+            }
+            MisfitKind::NoCuda { needed } => {
+                write!(f, "which needs torch's `{needed}` and does not name the CUDA that it was built with")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::linked::TorchSymbols;
+
+    fn library(path: &str, needed: &[&str], torch: Option<(bool, bool)>) -> LinkedLibrary {
+        LinkedLibrary {
+            path: path.to_owned(),
+            needed: needed.iter().map(|name| (*name).to_owned()).collect(),
+            torch: torch.map(|(old_abi, cxx11_abi)| TorchSymbols { old_abi, cxx11_abi }),
+            one_of: None,
+        }
+    }
+
+    #[test]
+    fn what_fits_a_torch() {
+        let registry = Registry::embedded();
+        let of = |cuda: Option<u64>| LinkTarget { cuda, cxx11_abi: Some(true), ..LinkTarget::default() };
+        let (new, old, none) = (Some((false, true)), Some((true, false)), Some((false, false)));
+        let gpu = ["libc10.so", "libc10_cuda.so", "libcudart.so.12"];
+        let found = |libraries: &[LinkedLibrary], target: &LinkTarget| {
+            let linked = Linked { libraries: libraries.to_vec() };
+            misfit(&registry, &linked, target).map(|misfit| misfit.kind)
+        };
+        let needed = |name: &str| name.to_owned();
+        let one = |needed: &[&str], torch| vec![library("a/_C.so", needed, torch)];
+        let (cpu, cu12, cu13) = (of(None), of(Some(12)), of(Some(13)));
+        let open = LinkTarget { cxx11_abi: None, ..cu12.clone() };
+        let beside = LinkTarget { beside: vec![12], ..cu13.clone() };
+        let stated = LinkTarget { stated: Some(12), ..cu12.clone() };
+        let other = |name: &str, cuda: &[u64]| {
+            Some(MisfitKind::OtherCuda { needed: needed(name), cuda: cuda.to_vec() })
+        };
+        for (libraries, target, expected) in [
+            (one(&["libc.so.6"], None), &cu12, None),
+            (one(&["libc10.so"], new), &cpu, None),
+            (one(&["libc10.so"], old), &cpu, Some(MisfitKind::Abi { cxx11: false })),
+            (one(&["libc10.so"], none), &open, None),
+            (one(&["libc10.so"], new), &open, Some(MisfitKind::UnknownAbi)),
+            (one(&gpu, new), &cpu, Some(MisfitKind::TorchForCuda { needed: needed("libc10_cuda.so") })),
+            (one(&gpu, new), &cu12, None),
+            (one(&gpu, new), &cu13, other("libcudart.so.12", &[12])),
+            (one(&gpu, new), &beside, Some(MisfitKind::NoCuda { needed: needed("libc10_cuda.so") })),
+            (one(&["libcudart.so.12"], None), &beside, None),
+            (one(&["libcudart.so.12"], None), &cpu, None),
+            (one(&["libc10_cuda.so", "libcurand.so.10"], new), &stated, None),
+            (
+                one(&["libc10_cuda.so", "libcurand.so.10"], new),
+                &cu12,
+                Some(MisfitKind::NoCuda { needed: needed("libc10_cuda.so") }),
+            ),
+            (one(&["libcusparse.so.12"], None), &cu13, None),
+            (one(&["libcusolver.so.11"], None), &cu13, other("libcusolver.so.11", &[11, 12])),
+            (
+                one(&["libcudart.so.14"], None),
+                &cu13,
+                Some(MisfitKind::UnknownCuda { needed: needed("libcudart.so.14") }),
+            ),
+            (one(&["libcuda.so.1", "libnvidia-ml.so.1"], None), &cu13, None),
+        ] {
+            assert_eq!(found(&libraries, target), expected, "{libraries:?} {target:?}");
+        }
+    }
+
+    /// bitsandbytes has a library for each CUDA, and loads one.
+    #[test]
+    fn one_of_several_has_to_fit() {
+        let registry = Registry::embedded();
+        let one = |major: u64| LinkedLibrary {
+            one_of: Some("b/libb_cuda#".to_owned()),
+            ..library(&format!("b/libb_cuda{major}.so"), &[&format!("libcudart.so.{major}")], None)
+        };
+        let linked = Linked { libraries: vec![one(12), one(13), one(14)] };
+        let on = |cuda| {
+            let target = LinkTarget { cuda: Some(cuda), cxx11_abi: Some(true), ..LinkTarget::default() };
+            misfit(&registry, &linked, &target).map(|misfit| misfit.library)
+        };
+        assert_eq!((on(12), on(13)), (None, None));
+        assert_eq!(on(11).as_deref(), Some("b/libb_cuda12.so"));
+        assert_eq!(misfit(&registry, &Linked::default(), &LinkTarget::default()), None);
+    }
+}

@@ -56,13 +56,13 @@ pub fn both(a: Envelope, b: Envelope) -> Envelope {
         }
     };
     let lowest = coverage.iter().filter_map(|c| c.driver_min.clone()).min();
-    Envelope { driver: lowest.max(a.driver).max(b.driver), coverage, ..a }
+    Envelope { driver: lowest.max(a.driver).max(b.driver), coverage, glibc: a.glibc.max(b.glibc), ..a }
 }
 
 /// What a torch build requires of any machine: for each compute capability that its code and its cuDNN
 /// support, the lowest driver and, if documented, the first branch that no longer supports it.
 pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
-    Envelope { glibc: build.glibc.clone(), ..Needs::of_torch(build).envelope(registry) }
+    Needs::of_torch(build).envelope(registry)
 }
 
 /// What releases of a framework other than torch require of any machine.
@@ -101,7 +101,7 @@ impl Needs<'_> {
         Envelope {
             driver: coverage.iter().filter_map(|c| c.driver_min.clone()).min(),
             coverage,
-            glibc: None,
+            glibc: self.glibc.cloned(),
             platform: self.platform,
         }
     }

@@ -416,11 +416,18 @@ impl Judged {
                     cudnn: cudnn.as_ref(),
                     targets: Some(&row.targets),
                     unread_code_covers_none: true,
-                    glibc: None,
+                    glibc: row.glibc.as_ref(),
                     platform,
                     source: &row.source,
                 };
                 envelopes.push(needs.envelope(registry));
+                let major = |version: &DottedVersion| u64::from(version.major());
+                if let (Some(locked), Some(own)) = (&cudnn, row.cudnn)
+                    && major(locked) != own
+                {
+                    self.impossible
+                        .push(format!("cuDNN {locked} is locked, {known} was built with cuDNN {own}"));
+                }
                 continue;
             }
             let floor =

@@ -1,4 +1,4 @@
-//! conda's packages of torch as builds: which GPUs their code runs on is in `conda.toml`, everything else in their records.
+//! conda's packages of torch as builds: `conda.toml` has what their records do not say.
 
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
@@ -63,23 +63,28 @@ impl Registry {
         })
     }
 
+    /// What is known of a conda package of torch for CUDA.
+    fn row_of_conda(&self, package: &CondaPackage, platform: Platform) -> Option<&CondaBuild> {
+        let (major, minor) = cuda_of_build(&package.build)?;
+        // Other channels build by other recipes.
+        let number = recipe_build(&package.build).filter(|_| package.channel == CONDA_FORGE)?;
+        self.conda_build(PYTORCH, &package.version, &Semver::new(major, minor, 0), (number, platform))
+    }
+
+    /// The major version of the cuDNN that a conda package of torch links; `None` if unknown.
+    pub fn cudnn_of_conda(&self, package: &CondaPackage, platform: Platform) -> Option<u64> {
+        self.row_of_conda(package, platform)?.cudnn
+    }
+
     /// The build that a conda package of torch is.
     pub fn build_of_conda(&self, package: &CondaPackage, platform: Platform) -> CondaBuildOf {
         let Ok(version) = package.version.parse::<Version>() else { return CondaBuildOf::Other };
         let Some(variant) = variant_of_build(&package.build) else { return CondaBuildOf::Other };
         let cuda = cuda_of_build(&package.build).map(|(major, minor)| Semver::new(major, minor, 0));
-        let row = match &cuda {
-            None => None,
-            Some(cuda) => {
-                // Other channels build by other recipes.
-                let number = recipe_build(&package.build).filter(|_| package.channel == CONDA_FORGE);
-                let of = |number| self.conda_build(PYTORCH, &package.version, cuda, (number, platform));
-                match number.and_then(of) {
-                    Some(row) => Some(row),
-                    None => return CondaBuildOf::UnknownCode,
-                }
-            }
-        };
+        let row = self.row_of_conda(package, platform);
+        if cuda.is_some() && row.is_none() {
+            return CondaBuildOf::UnknownCode;
+        }
         let mut source = vec![OF_CHANNEL.to_owned()];
         source.extend(row.iter().flat_map(|row| row.source.clone()));
         CondaBuildOf::Known(Box::new(Build {
@@ -100,7 +105,8 @@ impl Registry {
             pythons: python_of(package).map(|minor| vec![minor]),
             requires_python: None,
             wheels_inferred: false,
-            glibc: lowest(&package.depends, "__glibc"),
+            // Records of 2024 and before may not state it.
+            glibc: lowest(&package.depends, "__glibc").max(row.and_then(|row| row.glibc.clone())),
             wheel_bytes: None,
             torchvision: None,
             torchaudio: None,
@@ -193,6 +199,15 @@ mod tests {
         assert_eq!((own.variant.as_str(), own.pythons), ("cu129", Some(vec![13])));
         assert_eq!(own.glibc.unwrap().as_str(), "2.17");
         assert!(own.targets.unwrap().sass.iter().any(|target| target.to_string() == "7.0"));
+        // What the record does not say.
+        let CondaBuildOf::Known(own) = of("cuda129_mkl_py313_ha91d441_301", &depends[2..]) else { panic!() };
+        assert_eq!(own.glibc.unwrap().as_str(), "2.17");
+        let cudnn = |build| registry.cudnn_of_conda(&package(PYTORCH, build, &[]), Platform::LINUX_X86_64);
+        assert_eq!(cudnn("cuda129_mkl_py313_ha91d441_301"), Some(9));
+        assert_eq!(
+            (cudnn("cuda129_mkl_py313_ha91d441_377"), cudnn("cpu_mkl_py314_hf472749_104")),
+            (None, None)
+        );
         let of_abi = ["python_abi 3.14.* *_cp314", "python"];
         let CondaBuildOf::Known(cpu) = of("cpu_mkl_py314_hf472749_104", &of_abi) else { panic!() };
         assert_eq!((cpu.variant.as_str(), cpu.pythons, cpu.targets), ("cpu", Some(vec![14]), None));
@@ -200,6 +215,31 @@ mod tests {
         assert!(matches!(of("cuda129_mkl_py313_ha91d441_377", &depends), CondaBuildOf::UnknownCode));
         assert!(matches!(of("py3.12_cuda12.4_cudnn9.1.0_0", &depends), CondaBuildOf::UnknownCode));
         assert!(matches!(of("hip_py313_0", &depends), CondaBuildOf::Other));
+    }
+
+    /// What the rows say is what the real records say.
+    #[test]
+    fn rows_and_records_agree() {
+        let registry = Registry::embedded();
+        let records = include_str!("../../tests/fixtures/conda/conda-forge/linux-64/repodata.json");
+        let records: serde_json::Value = serde_json::from_str(records).unwrap();
+        let mut seen = 0;
+        for record in records["packages.conda"].as_object().unwrap().values() {
+            let text = |key: &str| record[key].as_str().unwrap().to_owned();
+            let depends: Vec<&str> =
+                record["depends"].as_array().unwrap().iter().map(|spec| spec.as_str().unwrap()).collect();
+            let own =
+                CondaPackage { version: text("version"), ..package(&text("name"), &text("build"), &depends) };
+            if own.name != PYTORCH {
+                continue;
+            }
+            let Some(row) = registry.row_of_conda(&own, Platform::LINUX_X86_64) else { continue };
+            assert_eq!(row.glibc, lowest(&own.depends, "__glibc"), "{}", own.build);
+            let cudnn = own.depends.iter().find(|spec| spec.starts_with("cudnn ")).unwrap();
+            assert!(cudnn.contains(&format!(">={}.", row.cudnn.unwrap())), "{cudnn}");
+            seen += 1;
+        }
+        assert!(seen >= 2, "{seen}");
     }
 
     #[test]

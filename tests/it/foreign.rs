@@ -260,6 +260,31 @@ fn the_gpu_code_of_condas_pytorch_is_known() {
     let run = judged(&["--gpu", "V100", "--driver", "470.57.02"], 1);
     assert!(run.flat().contains("525.60.13"), "{}", run.shown());
     judged(&["--gpu", "Tesla K80", "--driver", "470.57.02"], 1);
+    // The recipe says which cuDNN and glibc it was built with, where the records do not.
+    let beside = |cudnn: &str| {
+        let line = format!("- conda: https://c.example/linux-64/cudnn-{cudnn}-h1_0.conda\n");
+        let listed = PIXI_LOCK.replacen("      - pypi: ", &format!("      {line}      - pypi: "), 1);
+        context.write(
+            "pixi.lock",
+            &listed.replacen(
+                "- pypi: https://files.example/six-1.17.0-py2.py3-none-any.whl\n  name",
+                &format!("{line}- pypi: https://files.example/six-1.17.0-py2.py3-none-any.whl\n  name"),
+                1,
+            ),
+        );
+    };
+    beside("9.10.2.21");
+    judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06"], 0);
+    beside("8.9.7.29");
+    let run = judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06"], 1);
+    let expected = "cuDNN 8.9.7.29 is locked, torch 2.7.1 (conda, cuda129_mkl_py312_h6bb0a4e_304) was built with cuDNN 9";
+    assert!(run.flat().contains(expected), "{}", run.shown());
+    let newer = PIXI_LOCK
+        .replace("pytorch-2.7.1-cuda129_mkl_py312_h6bb0a4e_304", "pytorch-2.12.0-cuda130_mkl_py312_h1_301");
+    context.write("pixi.lock", &newer.replace("cuda-version-12.9", "cuda-version-13.0"));
+    judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06", "--glibc", "2.28"], 0);
+    let run = judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06", "--glibc", "2.17"], 1);
+    assert!(run.flat().contains("2.28"), "{}", run.shown());
     // Builds of other channels and of the CPU are not these.
     context
         .write("pixi.lock", &PIXI_LOCK.replace("cuda129_mkl_py312_h6bb0a4e_304", "py3.12_cuda12.9_cudnn9_0"));

@@ -157,7 +157,9 @@ fn a_build_for_the_cuda_of_a_wheel() {
         record("python", "3.13.9", "h0_cp313", &[]),
         record("pytorch", "2.10.0", "cpu_mkl_py313_h0_101", &python[..1]),
         record("pytorch", "2.10.0", "cuda129_mkl_py313_h0_301", &python),
-        record("pytorch", "2.10.0", "cuda130_mkl_py313_h0_301", &python),
+        record("pytorch", "2.10.0", "cuda130_mkl_py313_h0_301", &[&python[..], &["cudnn"]].concat()),
+        record("cudnn", "9.13.1.26", "h0_0", &[]),
+        record("cudnn", "10.1.0.5", "h0_0", &[]),
     ]
     .into_iter()
     .collect();
@@ -177,6 +179,8 @@ fn a_build_for_the_cuda_of_a_wheel() {
         let is_told =
             run.flat().contains("a build of torch for another CUDA than 13 was chosen: the wheel of fits");
         assert_eq!(is_told, dependency == "fits", "{}", run.shown());
+        // The recipe has cuDNN 9, and the record no bound.
+        assert_eq!(run.flat().contains("cudnn 9.13.1.26"), variant == "cu130", "{}", run.shown());
     }
     // A build for the CPU has no code for CUDA. A package that uses CUDA beside torch may do without.
     let run = world.resolve("fits", &["--gpu", "none"]).expect(1);

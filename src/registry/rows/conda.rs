@@ -8,8 +8,9 @@ use super::cuda;
 use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
+use crate::model::version::DottedVersion;
 
-/// The GPU code of conda-forge's builds of a framework for one CUDA.
+/// What is known of conda-forge's builds of a framework for one CUDA.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "RawCondaBuild")]
 pub struct CondaBuild {
@@ -23,6 +24,10 @@ pub struct CondaBuild {
     pub platform: Platform,
     /// The build numbers of the recipe.
     pub builds: Vec<u32>,
+    /// The major version of the cuDNN that they link, if it is known.
+    pub cudnn: Option<u64>,
+    /// The lowest glibc that they run on, if it is known.
+    pub glibc: Option<DottedVersion>,
     /// Its code.
     pub targets: CodeTargets,
     /// Evidence.
@@ -58,6 +63,8 @@ struct RawCondaBuild {
     cuda: Semver,
     platform: Platform,
     builds: Vec<u32>,
+    cudnn: Option<u64>,
+    glibc: Option<DottedVersion>,
     targets: Vec<CodeTarget>,
     #[serde(default)]
     ptx: Vec<CodeTarget>,
@@ -78,6 +85,8 @@ impl TryFrom<RawCondaBuild> for CondaBuild {
             cuda: raw.cuda,
             platform: raw.platform,
             builds: raw.builds,
+            cudnn: raw.cudnn,
+            glibc: raw.glibc,
             targets: CodeTargets { sass: raw.targets, ptx: raw.ptx },
             evidence: raw.evidence,
             source: raw.source,

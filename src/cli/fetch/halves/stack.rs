@@ -15,6 +15,7 @@ use crate::model::conda::{CUDNN, NCCL};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
+use crate::model::platform::Platform;
 use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
@@ -301,6 +302,18 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// The major version of the cuDNN that all builds of a choice link, if it is known.
+    fn cudnn_of(&self, choice: &StackChoice, records: &Records, platform: Platform) -> Option<u64> {
+        let is_chosen = |package: &CondaPackage| {
+            package.version.parse::<Version>().is_ok_and(|version| version == choice.version)
+                && is_of_variant(&package.build, &choice.variant)
+        };
+        let chosen = records.of(PYTORCH).into_iter().filter(is_chosen);
+        let all: Option<BTreeSet<u64>> =
+            chosen.map(|package| self.registry.cudnn_of_conda(&package, platform)).collect();
+        all.filter(|all| all.len() == 1)?.pop_first()
+    }
+
     /// Files that must not be chosen beside a build: other variants of the stack, and a cuDNN or NCCL that the GPUs or the
     /// request exclude.
     fn excluded_by_stack(
@@ -319,6 +332,7 @@ impl Session<'_> {
                 out.insert(package.file, why);
             }
         }
+        let cudnn = self.cudnn_of(&half.stack.choice, records, asked.host.system.platform);
         for package in CUDNN.into_iter().flat_map(|name| records.of(name)) {
             let Ok(version) = package.version.parse::<DottedVersion>() else { continue };
             let dropped = asked.host.capabilities().into_iter().flatten().find_map(|capability| {
@@ -330,6 +344,11 @@ impl Session<'_> {
                     floor.min
                 );
                 out.insert(package.file, why);
+            } else if let Some(own) = cudnn.filter(|own| *own != u64::from(version.major())) {
+                out.insert(
+                    package.file,
+                    format!("torch {} is built with cuDNN {own}", half.stack.choice.version),
+                );
             } else if let Some(limit) =
                 asked.request.cudnn.as_ref().filter(|limit| !limit.value.contains(&version))
             {
@@ -369,10 +388,7 @@ impl Session<'_> {
             && build.cuda.is_some()
         {
             let build = Build { cudnn: own.cudnn.clone(), ..*build };
-            let glibc = solution.envelope.glibc.take();
-            let envelope = both(solution.envelope.clone(), envelope_of(self.registry, &build));
-            solution.envelope =
-                crate::model::solution::Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
+            solution.envelope = both(solution.envelope.clone(), envelope_of(self.registry, &build));
         }
     }
 }

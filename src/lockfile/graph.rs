@@ -6,17 +6,16 @@ use petgraph::algo::astar;
 use petgraph::graphmap::DiGraphMap;
 
 use super::Target;
-use crate::model::solution::Edge;
+use crate::model::solution::{ChosenPackage, Edge};
 
-/// The packages of a target by name, with an edge from each package to each of its dependencies.
-fn graph(target: &Target) -> DiGraphMap<&str, ()> {
+/// The packages by name, with an edge from each to each of its dependencies.
+fn graph(packages: &[ChosenPackage]) -> DiGraphMap<&str, ()> {
+    let names: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let mut graph: DiGraphMap<&str, ()> = DiGraphMap::new();
-    for package in &target.packages {
+    for package in packages {
         graph.add_node(&package.name);
-        for edge in &package.requires {
-            if target.package(&edge.to).is_some() {
-                graph.add_edge(&package.name, &edge.to, ());
-            }
+        for edge in package.requires.iter().filter(|edge| names.contains(edge.to.as_str())) {
+            graph.add_edge(&package.name, &edge.to, ());
         }
     }
     graph
@@ -36,10 +35,14 @@ pub fn needed_by<'t>(target: &'t Target, name: &str) -> Vec<(&'t str, &'t Edge)>
 
 /// The shortest path from a requested package to `name`, including both; `None` if no requested package
 /// depends on it.
-pub fn chain<'t>(target: &'t Target, asked: &BTreeSet<String>, name: &str) -> Option<Vec<&'t str>> {
-    let graph = graph(target);
-    let goal = target.package(name)?.name.as_str();
-    let starts = target.packages.iter().map(|p| p.name.as_str()).filter(|n| asked.contains(*n));
+pub fn chain<'p>(
+    packages: &'p [ChosenPackage],
+    asked: &BTreeSet<String>,
+    name: &str,
+) -> Option<Vec<&'p str>> {
+    let graph = graph(packages);
+    let goal = packages.iter().find(|package| package.name == name)?.name.as_str();
+    let starts = packages.iter().map(|p| p.name.as_str()).filter(|n| asked.contains(*n));
     starts
         .filter_map(|start| astar(&graph, start, |n| n == goal, |_| 1usize, |_| 0))
         .min_by_key(|(length, _)| *length)

@@ -606,9 +606,9 @@ fn who_needs_a_package_and_by_what_way_also_in_a_cycle() {
     let target = &mut lock.targets[0];
     target.packages[0].requires.push(Edge { to: "torch".into(), requirement: "torch".into() });
     let asked = |name: &str| [name.to_owned()].into();
-    assert_eq!(chain(target, &asked("torch"), "numpy").unwrap(), ["torch", "numpy"]);
-    assert_eq!(chain(target, &asked("numpy"), "numpy").unwrap(), ["numpy"]);
-    assert_eq!(chain(target, &asked("other"), "numpy"), None);
+    assert_eq!(chain(&target.packages, &asked("torch"), "numpy").unwrap(), ["torch", "numpy"]);
+    assert_eq!(chain(&target.packages, &asked("numpy"), "numpy").unwrap(), ["numpy"]);
+    assert_eq!(chain(&target.packages, &asked("other"), "numpy"), None);
     let by: Vec<_> =
         needed_by(target, "numpy").iter().map(|(from, e)| (*from, e.requirement.as_str())).collect();
     assert_eq!(by, [("torch", "numpy>=1")]);

@@ -65,6 +65,7 @@ impl World {
             ("pypi", linux("silent", "1.0", "silent/_C.so", &library(&["libc10.so"], Some(OLD)))),
             // Extension modules may leave torch's libraries to the one who imports them.
             ("pypi", linux("unnamed", "1.0", "unnamed/_C.so", &library(&[], Some(OLD)))),
+            ("pypi", wheel("user", "1.0").needs("silent<2")),
             ("pypi", linux("newer", "2.0", "newer/_C.so", &cuda_13)),
             ("pypi", linux("newer", "1.0", "newer/_C.so", &of_each(12))),
             ("pypi", linux("only-13", "1.0", "only_13/_C.so", &cuda_13)),
@@ -110,6 +111,10 @@ fn what_wheels_link_decides() {
     ] {
         let run = world.resolve(dependency, &[]).expect(1);
         assert!(run.flat().contains(&expected), "{expected}: {}", run.shown());
+    }
+    let run = world.resolve("user", &[]).expect(1);
+    for expected in ["user 1.0 needs silent<2", "you require user", "without user torch 2.9.1 cu129"] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
     // The newest release that fits.
     let run = world.resolve("newer", &[]).expect(0);

@@ -106,7 +106,7 @@ impl Subject<'_> {
         let asked = self.request.find(name);
         let roots: BTreeSet<String> =
             self.request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
-        let chain = lockfile::chain(self.target, &roots, name);
+        let chain = lockfile::chain(&self.target.packages, &roots, name);
         let needed = |(from, edge): &(&str, &Edge)| {
             let version = self.target.package(from).map(|package| &package.version);
             let undeclared = version.map(|version| self.registry.undeclared(from, version));

@@ -163,14 +163,14 @@ impl Session<'_> {
                 Code::Read(linked) => {
                     let target = LinkTarget { stated, ..target.clone() };
                     if let Some(misfit) = misfit(self.registry, &linked, &target) {
-                        return unfit(package, &misfit, &target, request);
+                        return unfit(package, &misfit, &target, (solution, request));
                     }
                 }
                 Code::Unread(why) if self.uses_torch_or_cuda(package) => {
                     let what =
                         format!("machine code for torch or CUDA, and what it links was not read: {why}");
                     let headline = "is not known to be built for conda's torch";
-                    let conflict = not_built_for(package, what, headline, request);
+                    let conflict = not_built_for(package, what, headline, (solution, request));
                     return Fit::Unfit(Box::new(Unfit { conflict, other_than: None, without: None }));
                 }
                 Code::Unread(why) => not_read.push((package, why)),
@@ -280,7 +280,12 @@ fn has_code(package: &ChosenPackage) -> bool {
         && !package.name.starts_with("nvidia-")
 }
 
-fn unfit(package: &ChosenPackage, misfit: &Misfit, target: &LinkTarget, request: &Request) -> Fit {
+fn unfit(
+    package: &ChosenPackage,
+    misfit: &Misfit,
+    target: &LinkTarget,
+    (solution, request): (&Solution, &Request),
+) -> Fit {
     let is_of_cuda = matches!(misfit.kind, MisfitKind::OtherCuda { .. } | MisfitKind::UnknownCuda { .. });
     let (beside, headline) = match (&misfit.kind, target.cuda) {
         (MisfitKind::OtherCuda { .. } | MisfitKind::UnknownCuda { .. }, Some(major)) => {
@@ -294,7 +299,7 @@ fn unfit(package: &ChosenPackage, misfit: &Misfit, target: &LinkTarget, request:
         }
         _ => (String::new(), "is not built for conda's torch"),
     };
-    let conflict = not_built_for(package, format!("{misfit}{beside}"), headline, request);
+    let conflict = not_built_for(package, format!("{misfit}{beside}"), headline, (solution, request));
     let is_small = package.files.first().and_then(|file| file.size).is_some_and(|size| size <= MAX_AGAIN);
     let other = format!("{}!={}", package.name, package.version);
     let without = UserRequirement::parse(&other, Origin::Question).ok();

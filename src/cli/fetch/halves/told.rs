@@ -6,9 +6,12 @@ use pep440_rs::Version;
 
 use crate::compatibility::CPU;
 use crate::conda::{Records, Stack, StackChoice};
-use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::lockfile;
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
+use crate::model::level::Level;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Note, Solution};
+use crate::model::text::clean;
 use crate::registry::conda_builds::{OF_CHANNEL, PYTORCH};
 
 /// A conflict about builds in channels, with those that are left out because their code is not known.
@@ -47,12 +50,42 @@ pub(super) fn with_unknown(
     conflict
 }
 
+/// Who asks for a package: the shortest way from a request, each requirement as it is written.
+fn asked_by(package: &str, packages: &[ChosenPackage], request: &Request) -> Vec<Reason> {
+    let asked = request.requirements.iter().map(|user| user.requirement.name.to_string()).collect();
+    let Some(chain) = lockfile::chain(packages, &asked, package) else { return Vec::new() };
+    let of = |name: &str| packages.iter().find(|package| package.name == name);
+    let needs = |pair: &[&str]| {
+        let from = of(pair[0])?;
+        let edge = from.requires.iter().find(|edge| edge.to == pair[1])?;
+        Some(Reason {
+            kind: ReasonKind::Fact,
+            text: format!("{} {} needs {}", from.name, from.version, clean(&edge.requirement, 120)),
+            parties: pair.iter().map(|name| Party::package(*name)).collect(),
+            source: "its metadata".to_owned(),
+        })
+    };
+    let first = request.requirements.iter().find(|user| {
+        let name: &str = user.requirement.name.as_ref();
+        chain.first() == Some(&name)
+    });
+    let is_asked = first.map(|user| Reason {
+        kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() },
+        text: format!("you require {}", user.line()),
+        parties: vec![Party::package(user.requirement.name.as_ref() as &str)],
+        source: user.origin.to_string(),
+    });
+    let mut out: Vec<Reason> = chain.windows(2).rev().filter_map(needs).collect();
+    out.extend(is_asked);
+    out
+}
+
 /// A conflict with a package of PyPI whose wheel has code that is not built for the torch, or the CUDA, that conda installs.
 pub(super) fn not_built_for(
     package: &ChosenPackage,
     what: String,
     headline: &str,
-    request: &Request,
+    (solution, request): (&Solution, &Request),
 ) -> Conflict {
     let shown = format!("{} {}", package.name, package.version);
     let party = Party::package(package.name.as_str());
@@ -62,6 +95,12 @@ pub(super) fn not_built_for(
         parties: vec![party.clone(), Party::package("torch")],
         source: "the libraries of the wheel".to_owned(),
     }];
+    let asked = asked_by(&package.name, &solution.packages, request);
+    let without = asked.last().and_then(|reason| reason.parties.first()).map(|party| {
+        let change = Change::WithoutRequest(party.as_str().to_owned());
+        solution.reached_by(change, party.clone(), Level::Stack)
+    });
+    reasons.extend(asked);
     if let Some(origin) = &request.conda.stack {
         reasons.push(Reason {
             kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
@@ -74,7 +113,7 @@ pub(super) fn not_built_for(
         headline: format!("{shown} of PyPI {headline}"),
         target: "default".to_owned(),
         reasons,
-        would_work_if: Vec::new(),
+        would_work_if: without.into_iter().collect(),
         also: Vec::new(),
         resolves_all: Vec::new(),
         silent: Vec::new(),

@@ -5,6 +5,7 @@ use crate::model::platform::Platform;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Note, Solution};
 use crate::model::source::BuildKind;
+use crate::registry::conda_builds::PYTORCH;
 use crate::registry::{PrebuiltFor, Registry};
 
 /// A note for each package of a solution that is compiled and whose project publishes wheels. Its server is asked for
@@ -28,7 +29,10 @@ pub(super) fn offers(
             version: &package.version,
             torch: &stack.version,
             cuda_major,
-            cxx11_abi: registry.cxx11_abi(&stack.version, &stack.variant, platform)?,
+            cxx11_abi: match request.conda.stack.is_some() {
+                true => registry.cxx11_abi_of_conda(PYTORCH, &stack.version)?,
+                false => registry.cxx11_abi(&stack.version, &stack.variant, platform)?,
+            },
             python: solution.python,
             platform,
         })?;

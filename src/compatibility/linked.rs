@@ -1,10 +1,11 @@
 //! Whether the machine code of a wheel fits a torch that it was not built with: the CUDA libraries that it links, and the
-//! strings that torch's functions take.
+//! strings that torch's functions take. Which release of torch it was built with is not in it: torch's C++ functions differ
+//! between releases, and a requirement on torch has to tell.
 //!
 //! Sources: the dynamic sections and symbols of the wheel's libraries, the names of CUDA's libraries
 //! (`[[cuda_libraries]]` in `loading.toml`) and the ABI of conda-forge's builds (`[[cxx11_abi]]` in `conda.toml`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::model::linked::{Linked, LinkedLibrary};
@@ -15,15 +16,18 @@ use crate::registry::Registry;
 pub struct LinkTarget {
     /// The CUDA major version of its build; `None` for builds for the CPU.
     pub cuda: Option<u64>,
+    /// The major version of the cuDNN beside it; `None` without cuDNN.
+    pub cudnn: Option<u64>,
     /// Whether it uses the C++11 ABI of libstdc++; `None` if that is not known.
     pub cxx11_abi: Option<bool>,
-    /// The CUDA major versions whose libraries other packages bring.
-    pub beside: Vec<u64>,
+    /// The libraries of NVIDIA that other packages bring, by name.
+    pub brought: BTreeSet<String>,
     /// The CUDA major version that the wheel's own version names, `+cu12torch2.9`.
     pub stated: Option<u64>,
 }
 
-/// Why a library does not fit. Displayed as what its wheel has: `` `_C.so`, linked with CUDA 12 (`libcudart.so.12`) ``.
+/// Why a library does not fit. Displayed as what its wheel has:
+/// `` `_C.so`, which needs `libcudart.so.12` of CUDA 12 ``.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// The library's path in the wheel.
@@ -40,14 +44,14 @@ pub enum MisfitKind {
         /// `libc10_cuda.so`.
         needed: String,
     },
-    /// It passes strings of the other ABI of libstdc++.
+    /// It passes strings of the other ABI of libstdc++ to torch.
     Abi {
         /// Whether it uses the C++11 ABI.
         cxx11: bool,
     },
-    /// It passes strings, and the ABI of torch is not known.
+    /// It passes strings to torch, and the ABI of torch is not known.
     UnknownAbi,
-    /// It needs a library of another CUDA, which nothing brings.
+    /// It needs a library of another CUDA, which no package brings.
     OtherCuda {
         /// `libcudart.so.12`.
         needed: String,
@@ -56,32 +60,45 @@ pub enum MisfitKind {
     },
     /// It needs a library of a CUDA that is not known.
     UnknownCuda {
-        /// `libcudart.so.14`.
+        /// `libcufft.so.13`.
         needed: String,
     },
-    /// It uses torch's code for CUDA, and does not name the CUDA that it was built with.
-    NoCuda {
+    /// It needs another cuDNN, which no package brings.
+    OtherCudnn {
+        /// `libcudnn.so.8`.
+        needed: String,
+    },
+    /// It uses torch's code for CUDA, and nothing tells the CUDA that it was built with.
+    UnstatedCuda {
         /// `libc10_cuda.so`.
+        needed: String,
+    },
+    /// It needs a library of CUDA, which no package brings, beside a torch for the CPU. The package may do without.
+    CudaOnCpu {
+        /// `libcudart.so.12`.
         needed: String,
     },
 }
 
-/// The first library of a wheel that does not fit. Of several that the package chooses from, one has to.
+/// The first library of a wheel that does not fit; of several that the package chooses from, one has to. One that the package may
+/// do without is found only if all others fit.
 pub fn misfit(registry: &Registry, linked: &Linked, target: &LinkTarget) -> Option<Misfit> {
     let mut choices: BTreeMap<&str, Option<Misfit>> = BTreeMap::new();
+    let mut found: Vec<Misfit> = Vec::new();
     for library in &linked.libraries {
-        let found =
-            kind(registry, library, target).map(|kind| Misfit { library: library.path.clone(), kind });
-        match (&library.one_of, found) {
-            (None, Some(misfit)) => return Some(misfit),
-            (None, None) => {}
-            (Some(group), found) => {
-                let known = choices.entry(group).or_insert_with(|| found.clone());
-                *known = known.take().filter(|_| found.is_some());
+        let own = kind(registry, library, target).map(|kind| Misfit { library: library.path.clone(), kind });
+        match &library.one_of {
+            None => found.extend(own),
+            Some(group) => {
+                let known = choices.entry(group).or_insert_with(|| own.clone());
+                *known = known.take().filter(|_| own.is_some());
             }
         }
     }
-    choices.into_values().flatten().next()
+    found.extend(choices.into_values().flatten());
+    let may_be_left_out = |misfit: &Misfit| matches!(misfit.kind, MisfitKind::CudaOnCpu { .. });
+    let at = found.iter().position(|misfit| !may_be_left_out(misfit)).unwrap_or(0);
+    found.into_iter().nth(at)
 }
 
 fn kind(registry: &Registry, library: &LinkedLibrary, target: &LinkTarget) -> Option<MisfitKind> {
@@ -96,47 +113,67 @@ fn kind(registry: &Registry, library: &LinkedLibrary, target: &LinkTarget) -> Op
         None if strings.old_abi || strings.cxx11_abi => return Some(MisfitKind::UnknownAbi),
         _ => {}
     }
-    // A package that also works without CUDA may bring code for it.
-    let own = target.cuda?;
     let of_cuda: Vec<(&String, Vec<u64>)> =
         library.needed.iter().filter_map(|name| Some((name, registry.cuda_of_library(name)?))).collect();
-    let is_there = |cuda: &[u64]| cuda.iter().any(|major| *major == own || target.beside.contains(major));
-    if let Some((needed, cuda)) = of_cuda.iter().find(|(_, cuda)| !is_there(cuda)) {
+    let is_brought = |name: &String| target.brought.contains(name);
+    let Some(own) = target.cuda else {
+        let missing = of_cuda.iter().find(|(name, _)| !is_brought(name));
+        return missing.map(|(name, _)| MisfitKind::CudaOnCpu { needed: (*name).clone() });
+    };
+    // Code that calls torch's for CUDA shares its CUDA.
+    let is_there =
+        |name: &String, cuda: &[u64]| cuda.contains(&own) || (for_cuda.is_none() && is_brought(name));
+    if let Some((needed, cuda)) = of_cuda.iter().find(|(name, cuda)| !is_there(name, cuda)) {
         let (needed, cuda) = ((*needed).clone(), cuda.clone());
         return Some(match cuda.is_empty() {
             true => MisfitKind::UnknownCuda { needed },
             false => MisfitKind::OtherCuda { needed, cuda },
         });
     }
+    let is_other = |name: &&String| cudnn_of(name).is_some_and(|major| target.cudnn != Some(major));
+    if let Some(needed) = library.needed.iter().find(|name| is_other(name) && !is_brought(name)) {
+        return Some(MisfitKind::OtherCudnn { needed: needed.clone() });
+    }
     // A name that several CUDA majors share says nothing of the one that it was built with.
     let names_own = of_cuda.iter().any(|(_, cuda)| cuda == &[own]) || target.stated == Some(own);
-    for_cuda.filter(|_| !names_own).map(|needed| MisfitKind::NoCuda { needed })
+    for_cuda.filter(|_| !names_own).map(|needed| MisfitKind::UnstatedCuda { needed })
+}
+
+/// The major version of cuDNN that a library is of: 9 of `libcudnn_ops.so.9`.
+fn cudnn_of(name: &str) -> Option<u64> {
+    let (stem, version) = name.split_once(".so.")?;
+    let is_own = stem.strip_prefix("libcudnn").is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+    version.split('.').next().filter(|_| is_own)?.parse().ok()
 }
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`, ", self.library)?;
+        write!(f, "`{}`, which ", self.library)?;
         match &self.kind {
             MisfitKind::TorchForCuda { needed } => {
-                write!(f, "which needs `{needed}`: a build of torch for the CPU has no such library")
+                write!(f, "needs `{needed}`: a build of torch for the CPU has no such library")
             }
-            MisfitKind::Abi { cxx11: true } => f.write_str("which passes strings of the C++11 ABI to torch"),
+            MisfitKind::Abi { cxx11: true } => {
+                f.write_str("passes strings of libstdc++'s C++11 ABI to torch")
+            }
             MisfitKind::Abi { cxx11: false } => {
-                f.write_str("which passes strings to torch as libstdc++ had them before C++11")
+                f.write_str("passes strings of libstdc++'s old ABI (before C++11) to torch")
             }
             MisfitKind::UnknownAbi => {
-                f.write_str("which passes strings to torch: which ABI this torch uses is not known")
+                f.write_str("passes strings to torch: which ABI of libstdc++ this torch uses is not known")
             }
             MisfitKind::OtherCuda { needed, cuda } => {
                 let majors: Vec<String> = cuda.iter().map(u64::to_string).collect();
-                write!(f, "which needs `{needed}` of CUDA {}", majors.join(" or "))
+                write!(f, "needs `{needed}` of CUDA {}", majors.join(" or "))
             }
             MisfitKind::UnknownCuda { needed } => {
-                write!(f, "which needs `{needed}`: of which CUDA that is, is not known")
+                write!(f, "needs `{needed}`: of which CUDA that is, is not known")
             }
-            MisfitKind::NoCuda { needed } => {
-                write!(f, "which needs torch's `{needed}` and does not name the CUDA that it was built with")
+            MisfitKind::OtherCudnn { needed } => write!(f, "needs `{needed}`"),
+            MisfitKind::UnstatedCuda { needed } => {
+                write!(f, "needs torch's `{needed}`, and no other name tells the CUDA that it was built with")
             }
+            MisfitKind::CudaOnCpu { needed } => write!(f, "needs `{needed}`"),
         }
     }
 }
@@ -169,7 +206,9 @@ mod tests {
         let one = |needed: &[&str], torch| vec![library("a/_C.so", needed, torch)];
         let (cpu, cu12, cu13) = (of(None), of(Some(12)), of(Some(13)));
         let open = LinkTarget { cxx11_abi: None, ..cu12.clone() };
-        let beside = LinkTarget { beside: vec![12], ..cu13.clone() };
+        let brought = ["libcudart.so.12".to_owned()].into();
+        let beside = LinkTarget { brought, ..cu13.clone() };
+        let cudnn = LinkTarget { cudnn: Some(9), ..cu12.clone() };
         let stated = LinkTarget { stated: Some(12), ..cu12.clone() };
         let other = |name: &str, cuda: &[u64]| {
             Some(MisfitKind::OtherCuda { needed: needed(name), cuda: cuda.to_vec() })
@@ -183,22 +222,42 @@ mod tests {
             (one(&gpu, new), &cpu, Some(MisfitKind::TorchForCuda { needed: needed("libc10_cuda.so") })),
             (one(&gpu, new), &cu12, None),
             (one(&gpu, new), &cu13, other("libcudart.so.12", &[12])),
-            (one(&gpu, new), &beside, Some(MisfitKind::NoCuda { needed: needed("libc10_cuda.so") })),
+            // The CUDA of torch itself.
+            (one(&gpu, new), &beside, other("libcudart.so.12", &[12])),
             (one(&["libcudart.so.12"], None), &beside, None),
-            (one(&["libcudart.so.12"], None), &cpu, None),
+            (one(&["libcublas.so.12"], None), &beside, other("libcublas.so.12", &[12])),
+            (
+                one(&["libcudart.so.12"], None),
+                &cpu,
+                Some(MisfitKind::CudaOnCpu { needed: needed("libcudart.so.12") }),
+            ),
+            (one(&["libcudnn.so.9", "libcudnn_ops.so.9"], None), &cudnn, None),
+            (
+                one(&["libcudnn.so.9", "libcudnn_ops_infer.so.8"], None),
+                &cudnn,
+                Some(MisfitKind::OtherCudnn { needed: needed("libcudnn_ops_infer.so.8") }),
+            ),
+            (
+                one(&["libcudnn.so.9"], None),
+                &cu12,
+                Some(MisfitKind::OtherCudnn { needed: needed("libcudnn.so.9") }),
+            ),
             (one(&["libc10_cuda.so", "libcurand.so.10"], new), &stated, None),
             (
                 one(&["libc10_cuda.so", "libcurand.so.10"], new),
                 &cu12,
-                Some(MisfitKind::NoCuda { needed: needed("libc10_cuda.so") }),
+                Some(MisfitKind::UnstatedCuda { needed: needed("libc10_cuda.so") }),
             ),
             (one(&["libcusparse.so.12"], None), &cu13, None),
             (one(&["libcusolver.so.11"], None), &cu13, other("libcusolver.so.11", &[11, 12])),
             (
-                one(&["libcudart.so.14"], None),
+                one(&["libcufft.so.13"], None),
                 &cu13,
-                Some(MisfitKind::UnknownCuda { needed: needed("libcudart.so.14") }),
+                Some(MisfitKind::UnknownCuda { needed: needed("libcufft.so.13") }),
             ),
+            // Names with CUDA's own number.
+            (one(&["libcudart.so.14"], None), &cu13, other("libcudart.so.14", &[14])),
+            (one(&["libnvrtc.so.11.1"], None), &cu13, other("libnvrtc.so.11.1", &[11])),
             (one(&["libcuda.so.1", "libnvidia-ml.so.1"], None), &cu13, None),
         ] {
             assert_eq!(found(&libraries, target), expected, "{libraries:?} {target:?}");

@@ -62,8 +62,15 @@ pub(super) fn coverage_without_framework(
     known_capabilities(registry, platform).into_iter().filter_map(of).collect()
 }
 
+/// Whether a package is known to have a build for CUDA: by its name, its version, its GPU code or what it opens.
+pub fn is_built_for_cuda(registry: &Registry, package: &ChosenPackage) -> bool {
+    let in_version = || BuiltFor::of(&package.version).is_some_and(|built| built.cuda_major.is_some());
+    let opens = || registry.providers().iter().any(|provider| provider.package == package.name);
+    is_named_for_cuda(&package.name) || package.targets.is_some() || in_version() || opens()
+}
+
 /// Whether a package's name states a CUDA: `cupy-cuda12x`, `faiss-gpu-cu12`.
-pub fn is_named_for_cuda(package: &str) -> bool {
+fn is_named_for_cuda(package: &str) -> bool {
     package.split('-').any(|part| {
         let digits = part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"));
         digits.is_some_and(|digits| {
@@ -78,13 +85,11 @@ pub fn is_named_for_cuda(package: &str) -> bool {
 pub fn unknown_cuda_user(registry: &Registry, packages: &[ChosenPackage]) -> Option<String> {
     let runtime = cuda_runtime(registry, packages);
     let uses_cuda = |package: &&ChosenPackage| {
-        let is_for_cuda = || BuiltFor::of(&package.version).is_some_and(|built| built.cuda_major.is_some());
         let brings = || {
             let runtime = runtime.as_ref().map(|(runtime, _)| runtime.name.as_str());
             package.requires.iter().any(|edge| Some(edge.to.as_str()) == runtime)
         };
-        let opens = || registry.providers().iter().any(|provider| provider.package == package.name);
-        is_named_for_cuda(&package.name) || package.targets.is_some() || is_for_cuda() || brings() || opens()
+        is_built_for_cuda(registry, package) || brings()
     };
     // NVIDIA's libraries are there because another package uses them.
     let is_library = |package: &&ChosenPackage| package.name.starts_with("nvidia-");

@@ -9,12 +9,16 @@ const MAX_PAGE_BYTES: u64 = 512 << 20;
 /// Maximum number of METADATA files in a run.
 const MAX_METADATA_FILES: usize = 100_000;
 
+/// Maximum size of the wheels that are downloaded to be read in a run, in bytes.
+const MAX_WHEEL_BYTES: u64 = 8 << 30;
+
 /// What a run has read so far.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     pages: AtomicUsize,
     page_bytes: AtomicU64,
     metadata: AtomicUsize,
+    wheel_bytes: AtomicU64,
 }
 
 impl Budget {
@@ -38,6 +42,19 @@ impl Budget {
             true => Ok(()),
             false => {
                 Err(format!("the pages of this run are larger than {} MiB together", MAX_PAGE_BYTES >> 20))
+            }
+        }
+    }
+
+    /// Counts a wheel that is about to be downloaded, by its largest size in bytes.
+    ///
+    /// # Errors
+    /// The limit that is exceeded, one phrase.
+    pub fn wheel_bytes(&self, size: u64) -> Result<(), String> {
+        match self.wheel_bytes.fetch_add(size, Ordering::Relaxed) + size <= MAX_WHEEL_BYTES {
+            true => Ok(()),
+            false => {
+                Err(format!("the wheels of this run are larger than {} MiB together", MAX_WHEEL_BYTES >> 20))
             }
         }
     }
@@ -68,5 +85,7 @@ mod tests {
         assert!(budget.page_bytes(MAX_PAGE_BYTES).is_ok());
         assert!(budget.page_bytes(1).unwrap_err().contains("512 MiB"));
         assert!(budget.metadata().is_ok());
+        assert!(budget.wheel_bytes(MAX_WHEEL_BYTES).is_ok());
+        assert!(budget.wheel_bytes(1).unwrap_err().contains("8192 MiB"));
     }
 }

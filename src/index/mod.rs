@@ -24,12 +24,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
+use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::Need;
 
 use cache::Cache;
 pub use guess::Guess;
 pub use simple::parse as files_of_page;
+pub use wheels::Wheel;
 
 /// Configuration of the index client.
 #[derive(Debug, Clone)]
@@ -287,17 +288,19 @@ impl IndexClient {
         }
     }
 
-    /// Downloads wheels at once, each into a temporary file. `done` receives the number of a file and the file, if its size and
-    /// hash are those that the index states, else why there is none.
-    ///
-    /// # Errors
-    /// With `--offline`, and if the network cannot be set up.
+    /// Downloads wheels, a few at the same time, each into a temporary file. `done` receives the number of each wheel, and the file
+    /// if its hash is the one that the index states, else why there is none.
     pub fn download_each(
         &self,
-        files: &[&ReleaseFile],
+        wheels: &[Wheel<'_>],
         done: &mut dyn FnMut(usize, Result<std::fs::File, String>),
-    ) -> Result<(), IndexError> {
-        wheels::download_each(self, files, done)
+    ) {
+        wheels::download_each(self, wheels, done);
+    }
+
+    /// Whether nothing is read from the network.
+    pub fn is_offline(&self) -> bool {
+        self.config.offline
     }
 
     /// The folder of the cache.

@@ -1,46 +1,61 @@
 //! Downloads wheels that are read as a whole, a few at a time.
 
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::future::join_all;
 use reqwest::header;
 use url::Url;
 
 use super::http::Http;
-use super::{IndexClient, IndexError, remote_wheel, simple, small_file};
+use super::{IndexClient, remote_wheel, simple, small_file};
 use crate::model::project::ReleaseFile;
-use crate::model::text::clean;
 
 /// How many wheels are downloaded at the same time.
 const AT_ONCE: usize = 6;
 
+/// A wheel to be downloaded.
+#[derive(Debug, Clone, Copy)]
+pub struct Wheel<'f> {
+    /// The file, as its index lists it.
+    pub file: &'f ReleaseFile,
+    /// The largest size, in bytes, whatever the index states.
+    pub limit: u64,
+}
+
 /// See [`IndexClient::download_each`].
 pub(super) fn download_each(
     client: &IndexClient,
-    files: &[&ReleaseFile],
+    wheels: &[Wheel<'_>],
     done: &mut dyn FnMut(usize, Result<std::fs::File, String>),
-) -> Result<(), IndexError> {
-    if let (Some(file), true) = (files.first(), client.config.offline) {
-        return Err(IndexError::Offline { what: clean(&file.filename, 120) });
-    }
-    let (http, runtime) = client.http()?;
-    runtime.block_on(async {
-        let each =
-            files.iter().enumerate().map(|(at, file)| async move { (at, wheel(client, http, file).await) });
-        let mut running = stream::iter(each).buffer_unordered(AT_ONCE);
-        while let Some((at, file)) = running.next().await {
-            done(at, file);
+) {
+    let (http, runtime) = match client.http() {
+        Ok(_) if client.config.offline => {
+            let each = 0..wheels.len();
+            return each.for_each(|at| done(at, Err("nothing is downloaded with `--offline`".to_owned())));
         }
-    });
-    Ok(())
+        Ok(network) => network,
+        Err(error) => return (0..wheels.len()).for_each(|at| done(at, Err(error.to_string()))),
+    };
+    for (part, wheels) in wheels.chunks(AT_ONCE).enumerate() {
+        // They are read when all of a part are there: a transfer that is not attended would seem to stand still.
+        let files = runtime.block_on(join_all(wheels.iter().map(|wheel| download(client, http, wheel))));
+        for (at, file) in files.into_iter().enumerate() {
+            done(part * AT_ONCE + at, file);
+        }
+    }
 }
 
-async fn wheel(client: &IndexClient, http: &Http, file: &ReleaseFile) -> Result<std::fs::File, String> {
+async fn download(client: &IndexClient, http: &Http, wheel: &Wheel<'_>) -> Result<std::fs::File, String> {
+    let &Wheel { file, limit } = wheel;
     let url = Url::parse(&file.url).map_err(|_| "its URL is not valid".to_owned())?;
-    // Bodies with a lower limit stay in memory.
-    let limit =
-        file.size.unwrap_or(remote_wheel::MAX_WHEEL).clamp(simple::MAX_PAGE + 1, remote_wheel::MAX_WHEEL);
-    let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), limit).await?;
+    let limit = file.size.unwrap_or(limit).min(limit).min(remote_wheel::MAX_WHEEL);
+    client.budget.wheel_bytes(limit)?;
+    // A body with a limit up to that of a page would stay in memory.
+    let in_file = limit.max(simple::MAX_PAGE + 1);
+    let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), in_file).await?;
     if answer.status != 200 {
         return Err(format!("the server answered {}", answer.status));
+    }
+    if answer.length > limit {
+        return Err(format!("it is larger than {} MiB", limit >> 20));
     }
     if let Some(stated) = &file.sha256 {
         let found = remote_wheel::digest(&mut answer).map_err(|failure| failure.to_string())?;

@@ -9,39 +9,56 @@ use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 
 use super::alternatives;
 use super::elf::Elf;
-use super::symbols::is_of_torch;
+use super::symbols::is_torch_symbol;
 use super::wheel::{WheelError, each_library};
-use crate::model::linked::{self, Linked, LinkedLibrary, TorchSymbols};
+use crate::model::linked::{Linked, LinkedLibrary, TorchSymbols, is_torch_library};
+use crate::model::text::is_line;
 
 /// Maximum number of undefined symbols of one library that are looked at.
 const MAX_SYMBOLS: usize = 200_000;
+/// Maximum length of the name of a library that another one needs, in bytes: that of a file name.
+const MAX_NAME: usize = 255;
+/// Maximum size of the names that are kept of a wheel, in bytes.
+const MAX_NAMES: usize = 8 << 20;
 /// Maximum length of a mangled name that is read, in bytes.
 const MAX_MANGLED: usize = 4 << 10;
 /// Maximum length of a name in full, in bytes: a few substitutions multiply it.
-const MAX_DEMANGLED: usize = 64 << 10;
+const MAX_DEMANGLED: usize = 16 << 10;
+/// Maximum number of names that are demangled of one wheel. Only those are that may have a string of the old ABI, up to the first.
+const MAX_DEMANGLED_NAMES: usize = 2_000;
 
 /// Reads what the libraries of a wheel link. `progress` receives the unpacked and total bytes.
 ///
 /// # Errors
-/// See [`WheelError`]. A file with the name of a library that the loader does not accept links nothing.
+/// See [`WheelError`]; also when its libraries need too many others. A file with the name of a library that the loader does not
+/// accept links nothing.
 pub fn linked<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Linked, WheelError> {
     let mut libraries: Vec<LinkedLibrary> = Vec::new();
     let mut own: BTreeSet<String> = BTreeSet::new();
-    each_library(archive, &|_| true, progress, &mut |name, elf| {
-        own.extend(name.rsplit('/').next().map(str::to_owned));
-        own.extend(elf.dynamic.soname.clone());
-        libraries.push(LinkedLibrary {
-            path: name.to_owned(),
-            needed: elf.dynamic.needed.clone(),
-            torch: symbols_of_torch(elf),
-            one_of: None,
-        });
+    let (mut names_left, mut demangled_left) = (MAX_NAMES, MAX_DEMANGLED_NAMES);
+    let mut has_too_many = false;
+    let is_name = |name: &&String| name.len() <= MAX_NAME && is_line(name);
+    each_library(archive, &|_| true, progress, &mut |path, elf| {
+        let needed: Vec<String> = elf.dynamic.needed.iter().filter(is_name).cloned().collect();
+        let size = path.len() + needed.iter().map(String::len).sum::<usize>();
+        has_too_many |= size > names_left;
+        names_left = names_left.saturating_sub(size);
+        if has_too_many {
+            return;
+        }
+        own.extend(path.rsplit('/').next().map(str::to_owned));
+        own.extend(elf.dynamic.soname.iter().filter(is_name).cloned());
+        let torch = symbols_of_torch(elf, &mut demangled_left);
+        libraries.push(LinkedLibrary { path: path.to_owned(), needed, torch, one_of: None });
     })?;
+    if has_too_many || demangled_left == 0 {
+        return Err(WheelError::NotAWheel("its libraries use too many names of others".to_owned()));
+    }
     let paths: Vec<String> = libraries.iter().map(|library| library.path.clone()).collect();
-    let brings_torch = own.iter().any(|name| linked::is_of_torch(name));
+    let brings_torch = own.iter().any(|name| is_torch_library(name));
     for (library, one_of) in libraries.iter_mut().zip(alternatives::groups(&paths)) {
         library.needed.retain(|name| !own.contains(name));
         library.torch = library.torch.filter(|_| !brings_torch);
@@ -50,36 +67,44 @@ pub fn linked<R: Read + Seek>(
     Ok(Linked { libraries })
 }
 
-/// The functions of torch that a library uses, by the strings that they take.
-fn symbols_of_torch(elf: &Elf<'_>) -> Option<TorchSymbols> {
+/// The functions of torch that a library uses, by the strings that they take. `left`: how many names may be demangled.
+fn symbols_of_torch(elf: &Elf<'_>, left: &mut usize) -> Option<TorchSymbols> {
     let table = elf.symbols()?;
     let mut out: Option<TorchSymbols> = None;
-    for (_, name) in table.undefined().take(MAX_SYMBOLS).filter(|(_, name)| is_of_torch(name)) {
-        let found = strings_of(name);
+    for (_, name) in table.undefined().take(MAX_SYMBOLS).filter(|(_, name)| is_torch_symbol(name)) {
         let known = out.get_or_insert_default();
-        known.old_abi |= found.old_abi;
-        known.cxx11_abi |= found.cxx11_abi;
-        if known.old_abi && known.cxx11_abi {
-            break;
+        known.cxx11_abi |= has_cxx11_string(name);
+        if !known.old_abi && may_have_old_string(name) && *left > 0 {
+            *left -= 1;
+            known.old_abi = has_old_string(name);
         }
     }
     out
 }
 
-/// The strings in a mangled name.
-fn strings_of(mangled: &[u8]) -> TorchSymbols {
+/// Whether a mangled name has a string of the C++11 ABI: in namespace `std::__cxx11`, or by the tag of what is returned.
+fn has_cxx11_string(mangled: &[u8]) -> bool {
+    [&b"7__cxx11"[..], b"B5cxx11"].iter().any(|part| memchr::memmem::find(mangled, part).is_some())
+}
+
+/// Whether a mangled name has the letters that stand for `std::string` or `std::basic_string`; an identifier may have them too.
+fn may_have_old_string(mangled: &[u8]) -> bool {
+    [&b"Ss"[..], b"Sb"].iter().any(|part| memchr::memmem::find(mangled, part).is_some())
+}
+
+/// Whether a mangled name has a string as libstdc++ had them before C++11.
+fn has_old_string(mangled: &[u8]) -> bool {
+    let text = demangled(mangled).unwrap_or_default();
+    ["std::string", "std::basic_string<"].iter().any(|name| text.contains(name))
+}
+
+/// A name in full; `None` if it is not one, or too long.
+fn demangled(mangled: &[u8]) -> Option<String> {
     let mut text = Bounded(String::new());
     // `DemangleOptions` limits the recursion.
-    let symbol = Symbol::new(mangled.get(..MAX_MANGLED).unwrap_or(mangled));
-    let is_whole = mangled.len() <= MAX_MANGLED
-        && symbol.is_ok_and(|symbol| symbol.structured_demangle(&mut text, &DemangleOptions::new()).is_ok());
-    if !is_whole {
-        return TorchSymbols::default();
-    }
-    TorchSymbols {
-        old_abi: ["std::string", "std::basic_string<"].iter().any(|name| text.0.contains(name)),
-        cxx11_abi: ["std::__cxx11::", "[abi:cxx11]"].iter().any(|name| text.0.contains(name)),
-    }
+    let symbol = Symbol::new(Some(mangled).filter(|name| name.len() <= MAX_MANGLED)?).ok()?;
+    symbol.structured_demangle(&mut text, &DemangleOptions::new()).ok()?;
+    Some(text.0)
 }
 
 /// A text up to a limit.
@@ -104,34 +129,40 @@ mod tests {
         let (old, new, none) = ((true, false), (false, true), (false, false));
         for (name, expected) in [
             ("_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", old),
+            ("_ZN5torch3jit4callESbIwSt11char_traitsIwESaIwEE", old),
             (
                 "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
                 new,
             ),
             ("_ZN5torch3jit17parseSchemaOrNameERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEb", new),
-            ("_ZN3c1019ClassSs8_3Foo4callEv", none),
+            ("_ZN3c107ClassSs4callEv", none),
+            ("_ZN2at5SbfooERKS0_", none),
             ("_ZNK2at6Tensor3addERKS0_", none),
             ("_ZTIN3c1015TensorImplE", none),
             ("_ZN3c10", none),
             ("_ZN5torch4nameB5cxx11Ev", new),
         ] {
-            let found = strings_of(name.as_bytes());
-            assert_eq!((found.old_abi, found.cxx11_abi), expected, "{name}");
+            let name = name.as_bytes();
+            let old = may_have_old_string(name) && has_old_string(name);
+            assert_eq!((old, has_cxx11_string(name)), expected, "{}", String::from_utf8_lossy(name));
         }
     }
 
     /// Each level doubles the name in full.
     #[test]
     fn names_that_explode_are_left_out() {
-        let mut name = "_ZN3c101fI1aS_".to_owned();
-        for i in 0..60 {
-            name.push_str(&format!("1bIS{i}_S{i}_E"));
+        let mut levels = "_ZN3c101fE1a1pIS0_S0_E".to_owned();
+        let mut lengths = Vec::new();
+        for level in 1..12 {
+            levels.push_str(&format!("S{level}_IS{level}_S{level}_E"));
+            lengths.push(demangled(format!("{levels}Ss").as_bytes()).map(|text| text.len()));
         }
-        name.push_str("EvE");
-        let long = format!("_ZN3c10{}E", "1a".repeat(MAX_MANGLED));
-        for name in [name, long, "_ZN3c10".repeat(5000), format!("_ZN3c10{}", "P".repeat(4000))] {
-            let found = strings_of(name.as_bytes());
-            assert!(!found.old_abi && !found.cxx11_abi);
+        // What can be told in full is within the limit, and what cannot is not told.
+        assert!(lengths.iter().flatten().all(|length| *length <= MAX_DEMANGLED), "{lengths:?}");
+        assert!(lengths[0].is_some() && lengths.last().unwrap().is_none(), "{lengths:?}");
+        for name in [format!("_ZN3c10{}E", "1a".repeat(MAX_MANGLED)), format!("_ZN3c10{}", "P".repeat(4000))]
+        {
+            assert_eq!(demangled(name.as_bytes()), None);
         }
     }
 }

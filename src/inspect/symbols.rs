@@ -148,7 +148,7 @@ impl Search<'_> {
             file: library.file.clone(),
             count: unresolved.len(),
             example: crate::model::text::clean(&String::from_utf8_lossy(first), 160),
-            of_torch: unresolved.iter().any(|(_, name)| is_of_torch(name)),
+            of_torch: unresolved.iter().any(|(_, name)| is_torch_symbol(name)),
             stale,
             imported: false,
         })
@@ -232,7 +232,7 @@ fn is_of_cpp(name: &[u8]) -> bool {
 }
 
 /// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
-pub(super) fn is_of_torch(name: &[u8]) -> bool {
+pub(super) fn is_torch_symbol(name: &[u8]) -> bool {
     let Some(rest) = encoded(name) else { return false };
     let spelled: [&[u8]; 8] =
         [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
@@ -243,7 +243,7 @@ pub(super) fn is_of_torch(name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_of_torch;
+    use super::is_torch_symbol;
 
     #[test]
     fn symbols_of_torch() {
@@ -258,7 +258,7 @@ mod tests {
             ("memcpy", false),
             ("_Z", false),
         ] {
-            assert_eq!(is_of_torch(name.as_bytes()), expected, "{name}");
+            assert_eq!(is_torch_symbol(name.as_bytes()), expected, "{name}");
         }
     }
 

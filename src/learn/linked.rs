@@ -2,12 +2,13 @@
 //!
 //! The folder is untrusted: a file is used only if it has the form that is written here.
 
-use std::io::{Read, Seek, Write as _};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-use super::LearnError;
+use super::{LearnError, kept_file};
 use crate::inspect;
-use crate::model::linked::Linked;
+use crate::model::linked::{Linked, LinkedLibrary};
+use crate::model::text::is_line;
 
 /// Limit on the size of a kept file, in bytes: a library with its needs has some hundred.
 const MAX_KEPT: u64 = 16 << 20;
@@ -26,24 +27,15 @@ impl LinkedStore {
 
     /// What was kept of the wheel with this SHA-256, 64 hexadecimal digits.
     pub fn get(&self, sha256: &str) -> Option<Linked> {
-        let mut text = String::new();
-        fs_err::File::open(self.path(sha256)?).ok()?.take(MAX_KEPT).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        let linked: Linked = serde_json::from_str(&kept_file::read(&self.path(sha256)?, MAX_KEPT)?).ok()?;
+        let is_clean = |own: &LinkedLibrary| own.needed.iter().chain([&own.path]).all(|name| is_line(name));
+        linked.libraries.iter().all(is_clean).then_some(linked)
     }
 
     /// Keeps what was read. Write errors are ignored: the next run is only slower.
     pub fn keep(&self, sha256: &str, linked: &Linked) {
-        let Some(path) = self.path(sha256) else { return };
-        let _ = self.write(&path, linked);
-    }
-
-    fn write(&self, path: &Path, linked: &Linked) -> std::io::Result<()> {
-        fs_err::create_dir_all(&self.folder)?;
-        // Written to a temporary file and renamed, so that readers never see a partial file.
-        let mut file = tempfile::Builder::new().prefix(".envlock-").tempfile_in(&self.folder)?;
-        file.write_all(&serde_json::to_vec(linked)?)?;
-        file.persist(path)?;
-        Ok(())
+        let (Some(path), Ok(text)) = (self.path(sha256), serde_json::to_vec(linked)) else { return };
+        let _ = kept_file::write(&path, &text);
     }
 
     fn path(&self, sha256: &str) -> Option<PathBuf> {
@@ -63,7 +55,7 @@ pub fn linked<R: Read + Seek>(reader: R) -> Result<Linked, LearnError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::linked::{LinkedLibrary, TorchSymbols};
+    use crate::model::linked::TorchSymbols;
 
     #[test]
     fn what_is_kept_is_read_again() {
@@ -82,7 +74,8 @@ mod tests {
         store.keep(&hash, &linked);
         assert_eq!(store.get(&hash), Some(linked.clone()));
         let path = store.path(&hash).unwrap();
-        for damaged in ["", "{}", "{\"libraries\": 1}", "{\"libraries\": [{\"path\": \"x\"}]}"] {
+        let forged = serde_json::to_string(&linked).unwrap().replace("libc10.so", "a\\nb");
+        for damaged in ["", "{}", "{\"libraries\": 1}", "{\"libraries\": [{\"path\": \"x\"}]}", &forged] {
             std::fs::write(&path, damaged).unwrap();
             assert_eq!(store.get(&hash), None, "{damaged}");
         }

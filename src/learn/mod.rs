@@ -1,6 +1,7 @@
 //! Reads compatibility data from a wheel, for a row of the registry: METADATA, `version.py`, and the GPU code in its
 //! libraries. The data comes from the wheel itself, not from release notes.
 
+mod kept_file;
 mod linked;
 mod row;
 mod store;

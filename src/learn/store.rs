@@ -2,11 +2,11 @@
 //!
 //! The folder is untrusted: a file is used only if it contains exactly the row of the release in its name.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pep440_rs::Version;
 
+use super::kept_file;
 use super::row::file_of_release;
 use crate::model::platform::Platform;
 use crate::model::solution::ChosenPackage;
@@ -88,7 +88,7 @@ impl Store {
 impl Place<'_> {
     /// Reads the file.
     pub fn read(&self) -> Kept {
-        match text(&self.path) {
+        match kept_file::read(&self.path, MAX_ROW) {
             Some(text) if text == NO_CODE => Kept::NoCode,
             Some(text) if registry::is_row_of(&text, self.name, self.version, self.platform) => {
                 Kept::Row((file_of_release(self.name, self.version), text))
@@ -107,23 +107,8 @@ impl Place<'_> {
 
     /// Stores a row, or that the wheel has no GPU code. Write errors are ignored: the next run is only slower.
     pub fn keep(&self, row: Option<&str>) {
-        let _ = self.write(row.unwrap_or(NO_CODE));
+        let _ = kept_file::write(&self.path, row.unwrap_or(NO_CODE).as_bytes());
     }
-
-    fn write(&self, text: &str) -> std::io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        fs_err::create_dir_all(folder)?;
-        // Written to a temporary file and renamed, so that readers never see a partial file.
-        let mut file = tempfile::Builder::new().prefix(".envlock-").tempfile_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(&self.path)?;
-        Ok(())
-    }
-}
-
-fn text(path: &Path) -> Option<String> {
-    let metadata = std::fs::metadata(path).ok().filter(|m| m.is_file() && m.len() <= MAX_ROW)?;
-    (metadata.len() > 0).then(|| std::fs::read_to_string(path).ok())?
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ pub struct LinkedLibrary {
     pub one_of: Option<String>,
 }
 
-/// The strings that functions of torch take and return, by the ABI of libstdc++. A library that passes none works with
-/// either.
+/// The strings in the mangled names of the functions of torch that a library uses, by the ABI of libstdc++. A library that passes
+/// none works with either.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TorchSymbols {
@@ -36,25 +36,15 @@ pub struct TorchSymbols {
 }
 
 impl LinkedLibrary {
-    /// The library of torch that it names and its wheel does not have.
-    pub fn of_torch(&self) -> Option<&str> {
-        self.needed.iter().map(String::as_str).find(|name| is_of_torch(name))
-    }
-
-    /// The same of torch's code for CUDA, which builds for the CPU do not have.
+    /// The library of torch's code for CUDA that it names, which builds for the CPU do not have.
     pub fn of_torch_for_cuda(&self) -> Option<&str> {
-        let is_for_cuda = |name: &&str| is_of_torch(name) && name.contains("_cuda");
+        let is_for_cuda = |name: &&str| is_torch_library(name) && name.contains("_cuda");
         self.needed.iter().map(String::as_str).find(is_for_cuda)
-    }
-
-    /// Whether it is linked with torch.
-    pub fn uses_torch(&self) -> bool {
-        self.torch.is_some() || self.of_torch().is_some()
     }
 }
 
 /// Whether a library is one of torch's: `libtorch.so`, `libtorch_python.so`, `libc10_cuda.so`; not `libtorchaudio.so`.
-pub fn is_of_torch(name: &str) -> bool {
+pub fn is_torch_library(name: &str) -> bool {
     let stem = name.split(".so").next().unwrap_or(name);
     ["libtorch", "libc10", "libcaffe2", "libshm"]
         .iter()
@@ -78,7 +68,7 @@ mod tests {
             ("libc.so.6", false),
             ("libcudart.so.12", false),
         ] {
-            assert_eq!(is_of_torch(name), expected, "{name}");
+            assert_eq!(is_torch_library(name), expected, "{name}");
         }
         let needs = |names: &[&str]| LinkedLibrary {
             needed: names.iter().map(|name| (*name).to_owned()).collect(),
@@ -86,6 +76,5 @@ mod tests {
         };
         assert_eq!(needs(&["libc.so.6", "libc10.so"]).of_torch_for_cuda(), None);
         assert_eq!(needs(&["libc10.so", "libc10_cuda.so"]).of_torch_for_cuda(), Some("libc10_cuda.so"));
-        assert!(!needs(&["libcudart.so.12"]).uses_torch());
     }
 }

@@ -33,12 +33,9 @@ impl Registry {
         &self.conda_file().build
     }
 
-    /// Whether a package of conda-forge uses the C++11 ABI of libstdc++; `None` if unknown, as of other channels.
-    pub fn cxx11_abi_of_conda(&self, package: &CondaPackage) -> Option<bool> {
-        let version: Version = package.version.parse().ok()?;
-        let is_meant = |row: &&CondaCxx11Abi| {
-            row.package == package.name && row.versions.contains(&version) && package.channel == CONDA_FORGE
-        };
+    /// Whether conda-forge's build of a package uses the C++11 ABI of libstdc++; `None` if unknown.
+    pub fn cxx11_abi_of_conda(&self, package: &str, version: &Version) -> Option<bool> {
+        let is_meant = |row: &&CondaCxx11Abi| row.package == package && row.versions.contains(version);
         self.conda_file().cxx11_abi.iter().find(is_meant).map(|row| row.cxx11_abi)
     }
 

@@ -7,7 +7,7 @@ use semver::Version as Semver;
 use serde::de::DeserializeOwned;
 
 use super::Registry;
-use super::conda_builds::OF_CHANNEL;
+use super::conda_builds::{OF_CHANNEL, PYTORCH};
 use super::rows::{infer_wheels, *};
 use super::schema;
 use crate::model::capability::{CodeTargets, ComputeCapability};
@@ -299,7 +299,7 @@ impl Registry {
                 same_release: sorted(file.same_release, |r: &SameRelease| r.package.clone()),
                 providers: sorted(file.provider, |r: &Provider| r.package.clone()),
                 stdlib_imports: sorted(file.stdlib_import, |r: &StdlibImport| r.package.clone()),
-                cuda_libraries: sorted(file.cuda_libraries, |r: &CudaLibraries| r.cuda),
+                cuda_libraries: sorted(file.cuda_libraries, |r: &CudaLibraries| r.package.clone()),
             }
         })
     }
@@ -396,8 +396,11 @@ impl Registry {
         self.packages().prebuilt.iter().find(|row| row.package == package && row.versions.contains(version))
     }
 
-    /// Whether a build of torch uses the C++11 ABI; `None` if unknown.
+    /// Whether a build of torch uses the C++11 ABI; `None` if unknown. With the builds of channels, one of conda-forge.
     pub fn cxx11_abi(&self, torch: &Version, variant: &str, platform: Platform) -> Option<bool> {
+        if self.has_stack_of_channels() {
+            return self.cxx11_abi_of_conda(PYTORCH, torch);
+        }
         let is_meant = |row: &&Cxx11Abi| {
             row.torch.contains(torch)
                 && row.platform.is_none_or(|of| of == platform)
@@ -475,14 +478,52 @@ impl Registry {
         &self.loading().opens
     }
 
-    /// The CUDA major versions of which a library of the toolkit is a part: 12 of `libcufft.so.11`. Empty for a name that is not
-    /// known, of a library that is one of CUDA's under other names; `None` if it is none of CUDA's.
+    /// The CUDA major versions of which a library is a part: 12 of `libcufft.so.11`. Empty if it is one of CUDA's by a name that
+    /// is not known; `None` if it is none of CUDA's.
     pub fn cuda_of_library(&self, name: &str) -> Option<Vec<u64>> {
-        let rows = &self.loading().cuda_libraries;
-        let stem = |name: &str| name.split(".so").next().map(str::to_owned);
-        let is_of_cuda = rows.iter().flat_map(|row| &row.names).any(|own| stem(own) == stem(name));
-        let has_name = |row: &&CudaLibraries| row.names.iter().any(|own| own == name);
-        is_of_cuda.then(|| rows.iter().filter(has_name).map(|row| row.cuda).collect())
+        let (stem, version) = name.split_once(".so").unwrap_or((name, ""));
+        let of_stem: Vec<(&str, &CudaLibraries)> = self
+            .loading()
+            .cuda_libraries
+            .iter()
+            .flat_map(|row| row.names.iter().map(move |own| (own.as_str(), row)))
+            .filter(|(own, _)| own.split_once(".so").is_some_and(|(own, _)| own == stem))
+            .collect();
+        if of_stem.is_empty() {
+            return None;
+        }
+        let mut known: Vec<u64> =
+            of_stem.iter().filter(|(own, _)| *own == name).map(|(_, row)| row.cuda).collect();
+        known.sort_unstable();
+        known.dedup();
+        // `libnvrtc.so.11.1`: a library that is numbered by CUDA in each of its known names.
+        let number = |version: &str| version.split('.').nth(1)?.parse::<u64>().ok();
+        let is_numbered = |(own, row): &(&str, &CudaLibraries)| {
+            own.split_once(".so").and_then(|(_, version)| number(version)) == Some(row.cuda)
+        };
+        if known.is_empty() && of_stem.iter().all(is_numbered) {
+            known.extend(number(version));
+        }
+        Some(known)
+    }
+
+    /// Whether a package is one of those with NVIDIA's libraries.
+    pub fn is_of_nvidia(&self, package: &str) -> bool {
+        self.loading().cuda_libraries.iter().any(|row| row.package == package)
+    }
+
+    /// The libraries that a package of NVIDIA brings, by name; empty for others.
+    pub fn cuda_libraries_of(&self, package: &str, version: &Version) -> Vec<&str> {
+        let is_own = |row: &&CudaLibraries| {
+            row.package == package && row.versions.as_ref().is_none_or(|versions| versions.contains(version))
+        };
+        self.loading()
+            .cuda_libraries
+            .iter()
+            .filter(is_own)
+            .flat_map(|row| &row.names)
+            .map(String::as_str)
+            .collect()
     }
 
     /// The first CUDA release whose driver compiles a PTX ISA version; `None` if unknown.

@@ -436,7 +436,7 @@ pub fn envelope_of_installed(
     platform: Platform,
 ) -> Option<Envelope> {
     let needs = needs_of_installed(registry, installed, platform);
-    needs.map(|needs| Envelope { glibc: needs.glibc.cloned(), ..needs.envelope(registry) }).reduce(both)
+    needs.map(|needs| needs.envelope(registry)).reduce(both)
 }
 
 /// The version of cuDNN that the frameworks load, of three numbers, and the one of CUDA's runtime, of two.

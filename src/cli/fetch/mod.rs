@@ -101,6 +101,12 @@ pub(super) struct Session<'s> {
     /// What was read of conda channels, by platform.
     #[cfg(feature = "conda")]
     records: Vec<(crate::model::platform::Platform, std::rc::Rc<crate::conda::Records>)>,
+    /// What was read of wheels beside a torch from channels.
+    #[cfg(feature = "conda")]
+    code: halves::CodeOfWheels,
+    /// Whether what is solved may not be the answer, as a way out of a conflict.
+    #[cfg(feature = "conda")]
+    is_explaining: bool,
 }
 
 /// What the cache holds, as a solve reads it.
@@ -145,6 +151,10 @@ impl<'s> Session<'s> {
             universe: Universe::beside(Cached { client, words }),
             #[cfg(feature = "conda")]
             records: Vec::new(),
+            #[cfg(feature = "conda")]
+            code: halves::CodeOfWheels::new(),
+            #[cfg(feature = "conda")]
+            is_explaining: false,
         }
     }
 

@@ -541,7 +541,7 @@ impl Linter {
             let providers: Vec<Placed<Provider>> = self.rows(file, "provider");
             self.ordered(&providers, |r| r.package.clone());
             let libraries: Vec<Placed<CudaLibraries>> = self.rows(file, "cuda_libraries");
-            self.ordered(&libraries, |r| r.cuda);
+            self.ordered(&libraries, |r| (r.package.clone(), r.versions.as_ref().map(ToString::to_string)));
             for Placed { row, path, line } in libraries {
                 if !row.names.is_sorted_by(|one, next| one < next) {
                     self.problem(&path, line, "`names` must be sorted, each of them once");

@@ -1,5 +1,6 @@
 //! Data on what libraries load at run time.
 
+use pep440_rs::VersionSpecifiers;
 use semver::Version as Semver;
 use serde::{Deserialize, Deserializer};
 
@@ -37,11 +38,15 @@ pub(in crate::registry) struct LoadingRows {
     pub cuda_libraries: Vec<CudaLibraries>,
 }
 
-/// The libraries of the CUDA toolkit of a major version.
+/// The libraries of a package of NVIDIA.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CudaLibraries {
-    /// The major version.
+    /// The package on PyPI.
+    pub package: String,
+    /// Its releases; all if absent.
+    pub versions: Option<VersionSpecifiers>,
+    /// The CUDA major version that it is for.
     pub cuda: u64,
     /// `DT_SONAME` of each.
     pub names: Vec<String>,

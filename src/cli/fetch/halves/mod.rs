@@ -3,6 +3,7 @@
 
 mod causes;
 mod checked;
+mod code;
 mod conflict;
 mod linked;
 mod stack;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
+pub(super) use self::code::CodeOfWheels;
 use self::conflict::{changes_python, comes_from_conda, required, rests_on_tried, tell_tried};
 use self::stack::ChosenStack;
 use super::{Asked, Session};
@@ -63,10 +65,14 @@ impl Session<'_> {
     /// # Errors
     /// When a channel does not answer or is not there, and those of PyPI's half.
     pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
-        Ok(match self.both(asked)? {
-            Answer::Conflict(conflict) => Answer::Conflict(self.every_cause(conflict, asked)),
-            answer => answer,
-        })
+        let conflict = match self.both(asked)? {
+            Answer::Conflict(conflict) => conflict,
+            answer => return Ok(answer),
+        };
+        self.is_explaining = true;
+        let conflict = self.every_cause(conflict, asked);
+        self.is_explaining = false;
+        Ok(Answer::Conflict(conflict))
     }
 
     /// Solves both halves.

@@ -65,7 +65,7 @@ impl ChosenStack {
 
 impl Session<'_> {
     /// Solves both halves with the stack from the channels: PyPI's half alone chooses a build that the machine runs; if
-    /// conda's half cannot install it, it is left out and another one is chosen. `not_for_cuda`: only builds for other CUDA major
+    /// conda's half cannot install it, it is left out and another one is chosen. `excluded_cuda_majors`: only builds for other CUDA major
     /// versions than these are there.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Session<'_> {
     pub(super) fn with_build(
         &mut self,
         asked: &Asked<'_>,
-        not_for_cuda: &BTreeSet<u64>,
+        excluded_cuda_majors: &BTreeSet<u64>,
     ) -> Result<Answer, CliError> {
         let platform = asked.host.system.platform;
         let records = self.records(asked.request, platform)?;
@@ -83,8 +83,8 @@ impl Session<'_> {
         let (mut rounds, mut unfit) = (0, BTreeMap::new());
         while rounds < MAX_ROUNDS {
             let mut stack = self.stack_of(&records, asked, &left_out, &specs);
-            if !not_for_cuda.is_empty() {
-                let is_left = |cuda: &semver::Version| !not_for_cuda.contains(&cuda.major);
+            if !excluded_cuda_majors.is_empty() {
+                let is_left = |cuda: &semver::Version| !excluded_cuda_majors.contains(&cuda.major);
                 stack.builds.retain(|build| build.cuda.as_ref().is_some_and(is_left));
             }
             let answer = self.stack_with_requirements(asked, &stack, &records)?;

@@ -83,7 +83,7 @@ fn asked_by(package: &str, packages: &[ChosenPackage], request: &Request) -> Vec
 /// A conflict with a package of PyPI whose wheel has code that is not built for the torch, or the CUDA, that conda installs.
 pub(super) fn not_built_for(
     package: &ChosenPackage,
-    what: String,
+    (what, source): (String, &str),
     headline: &str,
     (solution, request): (&Solution, &Request),
 ) -> Conflict {
@@ -93,7 +93,7 @@ pub(super) fn not_built_for(
         kind: ReasonKind::Fact,
         text: format!("the wheel of {shown} has {what}"),
         parties: vec![party.clone(), Party::package("torch")],
-        source: "the libraries of the wheel".to_owned(),
+        source: source.to_owned(),
     }];
     let asked = asked_by(&package.name, &solution.packages, request);
     let without = asked.last().and_then(|reason| reason.parties.first()).map(|party| {
@@ -129,12 +129,31 @@ pub(super) fn unread(packages: &[(&ChosenPackage, String)]) -> Vec<Note> {
     }
     let note = |(why, names): (&str, Vec<&str>)| Note {
         text: format!(
-            "which libraries the machine code of {} needs was not read: {why}; `envlock verify` reads it once installed",
+            "the libraries that {} links were not read ({why}); `envlock verify` checks them after the installation",
             names.join(", ")
         ),
         source: None,
     };
     by_reason.into_iter().map(note).collect()
+}
+
+/// That machine code uses functions of a torch that is not stated.
+pub(super) fn of_unstated_torch(packages: &[&ChosenPackage]) -> Option<Note> {
+    let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let text = format!(
+        "the release of torch that {} was built with is not stated, and torch's C++ functions differ between releases; `envlock verify` checks them after the installation",
+        names.join(", ")
+    );
+    (!names.is_empty()).then_some(Note { text, source: None })
+}
+
+/// That a wheel needs CUDA beside a torch for the CPU.
+pub(super) fn without_cuda(package: &ChosenPackage, needed: &str) -> Note {
+    let text = format!(
+        "{} {} links `{needed}`, and nothing in the environment brings CUDA: what needs it cannot be loaded",
+        package.name, package.version
+    );
+    Note { text, source: None }
 }
 
 /// A conflict about builds for the CPU alone: conda has those for CUDA, and does not install them.

@@ -8,12 +8,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use pep440_rs::Version;
+
 use crate::model::linked::{Linked, LinkedLibrary};
+use crate::model::wheel::{Python, is_for_python};
 use crate::registry::Registry;
 
 /// A torch, and the CUDA beside it, as machine code is linked with them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkTarget {
+    /// Its release; `None` if that limits nothing.
+    pub torch: Option<Version>,
+    /// The Python that imports the machine code.
+    pub python: Option<Python>,
     /// The CUDA major version of its build; `None` for builds for the CPU.
     pub cuda: Option<u64>,
     /// The major version of the cuDNN beside it; `None` without cuDNN.
@@ -39,10 +46,17 @@ pub struct Misfit {
 /// What is wrong with a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MisfitKind {
-    /// It needs torch's code for CUDA, and the build is for the CPU.
-    TorchForCuda {
-        /// `libc10_cuda.so`.
+    /// It needs a library of torch that the build does not have.
+    OtherTorch {
+        /// `libc10_cuda.so`, of a build for the CPU.
         needed: String,
+    },
+    /// It uses a function of torch's stable C interface that a newer torch has first.
+    NewerTorch {
+        /// `torch_from_blob`.
+        function: String,
+        /// `2.11`.
+        torch: Version,
     },
     /// It passes strings of the other ABI of libstdc++ to torch.
     Abi {
@@ -85,7 +99,8 @@ pub enum MisfitKind {
 pub fn misfit(registry: &Registry, linked: &Linked, target: &LinkTarget) -> Option<Misfit> {
     let mut choices: BTreeMap<&str, Option<Misfit>> = BTreeMap::new();
     let mut found: Vec<Misfit> = Vec::new();
-    for library in &linked.libraries {
+    let is_imported = |library: &&LinkedLibrary| is_for_python(&library.path, target.python);
+    for library in linked.libraries.iter().filter(is_imported) {
         let own = kind(registry, library, target).map(|kind| Misfit { library: library.path.clone(), kind });
         match &library.one_of {
             None => found.extend(own),
@@ -96,15 +111,23 @@ pub fn misfit(registry: &Registry, linked: &Linked, target: &LinkTarget) -> Opti
         }
     }
     found.extend(choices.into_values().flatten());
-    let may_be_left_out = |misfit: &Misfit| matches!(misfit.kind, MisfitKind::CudaOnCpu { .. });
-    let at = found.iter().position(|misfit| !may_be_left_out(misfit)).unwrap_or(0);
+    let at = found.iter().position(|misfit| !misfit.may_be_ignored()).unwrap_or(0);
     found.into_iter().nth(at)
 }
 
 fn kind(registry: &Registry, library: &LinkedLibrary, target: &LinkTarget) -> Option<MisfitKind> {
     let for_cuda = library.of_torch_for_cuda().map(str::to_owned);
-    if let (Some(needed), None) = (&for_cuda, target.cuda) {
-        return Some(MisfitKind::TorchForCuda { needed: needed.clone() });
+    let other = for_cuda.clone().filter(|_| target.cuda.is_none());
+    if let Some(needed) = other.or(library.of_torch_for_others().map(str::to_owned)) {
+        return Some(MisfitKind::OtherTorch { needed });
+    }
+    let newer = |function: &String| {
+        let first = registry.torch_with(function)?;
+        let is_newer = target.torch.as_ref().is_some_and(|own| own < first);
+        is_newer.then(|| MisfitKind::NewerTorch { function: function.clone(), torch: first.clone() })
+    };
+    if let Some(newer) = library.shims.iter().find_map(newer) {
+        return Some(newer);
     }
     let strings = library.torch.unwrap_or_default();
     match target.cxx11_abi {
@@ -136,7 +159,8 @@ fn kind(registry: &Registry, library: &LinkedLibrary, target: &LinkTarget) -> Op
     }
     // A name that several CUDA majors share says nothing of the one that it was built with.
     let names_own = of_cuda.iter().any(|(_, cuda)| cuda == &[own]) || target.stated == Some(own);
-    for_cuda.filter(|_| !names_own).map(|needed| MisfitKind::UnstatedCuda { needed })
+    let needs_own = |_: &String| library.torch.is_some() && !names_own;
+    for_cuda.filter(needs_own).map(|needed| MisfitKind::UnstatedCuda { needed })
 }
 
 /// The major version of cuDNN that a library is of: 9 of `libcudnn_ops.so.9`.
@@ -146,12 +170,22 @@ fn cudnn_of(name: &str) -> Option<u64> {
     version.split('.').next().filter(|_| is_own)?.parse().ok()
 }
 
+impl Misfit {
+    /// Whether the package may work without the library: it needs CUDA, and torch is for the CPU.
+    pub fn may_be_ignored(&self) -> bool {
+        matches!(self.kind, MisfitKind::CudaOnCpu { .. })
+    }
+}
+
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`, which ", self.library)?;
         match &self.kind {
-            MisfitKind::TorchForCuda { needed } => {
-                write!(f, "needs `{needed}`: a build of torch for the CPU has no such library")
+            MisfitKind::OtherTorch { needed } => {
+                write!(f, "needs `{needed}`, which this build of torch does not have")
+            }
+            MisfitKind::NewerTorch { function, torch } => {
+                write!(f, "uses `{function}`, which torch {torch} has first")
             }
             MisfitKind::Abi { cxx11: true } => {
                 f.write_str("passes strings of libstdc++'s C++11 ABI to torch")
@@ -188,6 +222,7 @@ mod tests {
             path: path.to_owned(),
             needed: needed.iter().map(|name| (*name).to_owned()).collect(),
             torch: torch.map(|(old_abi, cxx11_abi)| TorchSymbols { old_abi, cxx11_abi }),
+            shims: Vec::new(),
             one_of: None,
         }
     }
@@ -209,6 +244,15 @@ mod tests {
         let brought = ["libcudart.so.12".to_owned()].into();
         let beside = LinkTarget { brought, ..cu13.clone() };
         let cudnn = LinkTarget { cudnn: Some(9), ..cu12.clone() };
+        let shim = LinkedLibrary {
+            shims: vec!["torch_from_blob".to_owned(), "aoti_torch_get_sizes".to_owned()],
+            ..library("a/_C.so", &["libtorch_cpu.so"], None)
+        };
+        let of_torch = |version: &str| LinkTarget { torch: Some(version.parse().unwrap()), ..cu12.clone() };
+        let (old_torch, new_torch) = (of_torch("2.9.1"), of_torch("2.11.0"));
+        let newer =
+            MisfitKind::NewerTorch { function: "torch_from_blob".to_owned(), torch: "2.11".parse().unwrap() };
+        let other_python = LinkTarget { python: Some(Python::new(12)), ..cu13.clone() };
         let stated = LinkTarget { stated: Some(12), ..cu12.clone() };
         let other = |name: &str, cuda: &[u64]| {
             Some(MisfitKind::OtherCuda { needed: needed(name), cuda: cuda.to_vec() })
@@ -219,7 +263,7 @@ mod tests {
             (one(&["libc10.so"], old), &cpu, Some(MisfitKind::Abi { cxx11: false })),
             (one(&["libc10.so"], none), &open, None),
             (one(&["libc10.so"], new), &open, Some(MisfitKind::UnknownAbi)),
-            (one(&gpu, new), &cpu, Some(MisfitKind::TorchForCuda { needed: needed("libc10_cuda.so") })),
+            (one(&gpu, new), &cpu, Some(MisfitKind::OtherTorch { needed: needed("libc10_cuda.so") })),
             (one(&gpu, new), &cu12, None),
             (one(&gpu, new), &cu13, other("libcudart.so.12", &[12])),
             // The CUDA of torch itself.
@@ -259,6 +303,18 @@ mod tests {
             (one(&["libcudart.so.14"], None), &cu13, other("libcudart.so.14", &[14])),
             (one(&["libnvrtc.so.11.1"], None), &cu13, other("libnvrtc.so.11.1", &[11])),
             (one(&["libcuda.so.1", "libnvidia-ml.so.1"], None), &cu13, None),
+            (
+                one(&["libc10.so", "libc10_hip.so"], new),
+                &cu13,
+                Some(MisfitKind::OtherTorch { needed: needed("libc10_hip.so") }),
+            ),
+            // The stable C interface needs no CUDA of its own.
+            (one(&["libtorch_cuda.so"], None), &cu13, None),
+            (vec![shim.clone()], &old_torch, Some(newer)),
+            (vec![shim.clone()], &new_torch, None),
+            (vec![shim], &cu12, None),
+            // A module for another Python is not imported.
+            (vec![library("a/_C.cpython-313-x86_64-linux-gnu.so", &gpu, new)], &other_python, None),
         ] {
             assert_eq!(found(&libraries, target), expected, "{libraries:?} {target:?}");
         }

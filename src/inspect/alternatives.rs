@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::wheel::Python;
+use crate::model::wheel::{Python, is_for_python};
 
 /// How many files of one pattern make them alternatives. Two may be parts of one package: `_vllm_fa2_C`, `_vllm_fa3_C`.
 const MIN_ALTERNATIVES: usize = 3;
@@ -18,20 +18,7 @@ pub(super) fn modules(libraries: &[String], python: Option<Python>) -> Vec<&Stri
         let name = file_name(path);
         name.ends_with(".so") && (!name.starts_with("lib") || has_tag(name))
     };
-    libraries.iter().filter(is_module).filter(|path| is_for(path, python)).collect()
-}
-
-/// Whether a file is for a Python: `_C.cpython-312-x86_64-linux-gnu.so` is for 3.12, names without a tag for all.
-pub(super) fn is_for(path: &str, python: Option<Python>) -> bool {
-    let tag = file_name(path).split('.').find_map(|part| part.strip_prefix("cpython-3"));
-    let minor = tag.and_then(|rest| {
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse::<u32>().ok()
-    });
-    match (minor, python) {
-        (Some(minor), Some(python)) => minor == python.minor,
-        _ => true,
-    }
+    libraries.iter().filter(is_module).filter(|path| is_for_python(path, python)).collect()
 }
 
 /// Whether a file is one of several that differ only in numbers and devices, in the same folder of the same package:
@@ -49,9 +36,16 @@ pub(super) fn groups(libraries: &[String]) -> Vec<Option<String>> {
     for pattern in patterns.iter().filter(|pattern| pattern.contains('#')) {
         *counts.entry(pattern).or_default() += 1;
     }
-    let is_alternative =
-        |pattern: &&String| counts.get(pattern.as_str()).is_some_and(|count| *count >= MIN_ALTERNATIVES);
+    let is_alternative = |pattern: &&String| {
+        let least = if names_cuda(pattern) { 2 } else { MIN_ALTERNATIVES };
+        counts.get(pattern.as_str()).is_some_and(|count| *count >= least)
+    };
     patterns.iter().map(|pattern| Some(pattern).filter(is_alternative).cloned()).collect()
+}
+
+/// Whether the number in a pattern is CUDA's: `utils_cu#`, `libbitsandbytes_cuda#`.
+fn names_cuda(pattern: &str) -> bool {
+    pattern.split(['-', '_', '/']).any(|word| word == "cu#" || word == "cuda#")
 }
 
 /// A path with its numbers and devices replaced. The Python tag is not part of the name.
@@ -99,6 +93,8 @@ mod tests {
         let group = Some("torch_c_dlpack_ext/libtorch_c_dlpack_addon_torch#-@".to_owned());
         assert_eq!(groups(&dlpack), vec![group; 3]);
         assert_eq!(groups(&dlpack[..2]), [None, None]);
+        let of_cuda = list(&["a/preload_cu12.abi3.so", "a/preload_cu13.abi3.so"]);
+        assert_eq!(groups(&of_cuda), vec![Some("a/preload_cu#".to_owned()); 2]);
         let vllm = list(&[
             "vllm/_C.abi3.so",
             "vllm/_moe_C.abi3.so",

@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::alternatives;
 use super::elf::{Elf, Mapped};
 use super::tree::FileTree;
-use crate::model::wheel::Python;
+use crate::model::wheel::{Python, is_for_python};
 
 /// Maximum size of a source file that is read, in bytes.
 const MAX_SOURCE: u64 = 4 << 20;
@@ -208,7 +207,7 @@ fn extension_modules(tree: &dyn FileTree, folder: &Path, python: Option<Python>)
     let mut out: BTreeMap<String, String> = BTreeMap::new();
     let entries = tree.list(folder, MAX_ENTRIES).unwrap_or_default();
     for file in entries.into_iter().filter_map(|entry| entry.name.into_string().ok()) {
-        if file.ends_with(".so") && alternatives::is_for(&file, python) {
+        if file.ends_with(".so") && is_for_python(&file, python) {
             let module = file.split('.').next().unwrap_or_default().to_owned();
             let known = out.entry(module).or_insert_with(|| file.clone());
             if file < *known {

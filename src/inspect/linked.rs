@@ -8,10 +8,11 @@ use std::io::{Read, Seek};
 use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 
 use super::alternatives;
-use super::elf::Elf;
+use super::elf::ElfError;
+use super::symbol_table::Symbols;
 use super::symbols::is_torch_symbol;
 use super::wheel::{WheelError, each_library};
-use crate::model::linked::{Linked, LinkedLibrary, TorchSymbols, is_torch_library};
+use crate::model::linked::{Linked, LinkedLibrary, TorchSymbols, is_core_of_torch};
 use crate::model::text::is_line;
 
 /// Maximum number of undefined symbols of one library that are looked at.
@@ -30,8 +31,7 @@ const MAX_DEMANGLED_NAMES: usize = 2_000;
 /// Reads what the libraries of a wheel link. `progress` receives the unpacked and total bytes.
 ///
 /// # Errors
-/// See [`WheelError`]; also when its libraries need too many others. A file with the name of a library that the loader does not
-/// accept links nothing.
+/// See [`WheelError`]; also when one of its libraries is damaged, and when they need too many others.
 pub fn linked<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     progress: &mut dyn FnMut(u64, u64),
@@ -39,11 +39,21 @@ pub fn linked<R: Read + Seek>(
     let mut libraries: Vec<LinkedLibrary> = Vec::new();
     let mut own: BTreeSet<String> = BTreeSet::new();
     let (mut names_left, mut demangled_left) = (MAX_NAMES, MAX_DEMANGLED_NAMES);
-    let mut has_too_many = false;
+    let (mut has_too_many, mut damaged) = (false, None);
     let is_name = |name: &&String| name.len() <= MAX_NAME && is_line(name);
     each_library(archive, &|_| true, progress, &mut |path, elf| {
+        let elf = match elf {
+            Ok(elf) => elf,
+            // Of another kind, as a library for Windows or of 32 bits.
+            Err(ElfError::NotElf) => return,
+            Err(_) => return damaged = damaged.take().or(Some(path.to_owned())),
+        };
         let needed: Vec<String> = elf.dynamic.needed.iter().filter(is_name).cloned().collect();
-        let size = path.len() + needed.iter().map(String::len).sum::<usize>();
+        let table = elf.symbols();
+        let used: Vec<&[u8]> =
+            table.iter().flat_map(Symbols::undefined).map(|(_, name)| name).take(MAX_SYMBOLS).collect();
+        let shims = shims(&used);
+        let size = path.len() + needed.iter().chain(&shims).map(String::len).sum::<usize>();
         has_too_many |= size > names_left;
         names_left = names_left.saturating_sub(size);
         if has_too_many {
@@ -51,27 +61,31 @@ pub fn linked<R: Read + Seek>(
         }
         own.extend(path.rsplit('/').next().map(str::to_owned));
         own.extend(elf.dynamic.soname.iter().filter(is_name).cloned());
-        let torch = symbols_of_torch(elf, &mut demangled_left);
-        libraries.push(LinkedLibrary { path: path.to_owned(), needed, torch, one_of: None });
+        let torch = symbols_of_torch(&used, &mut demangled_left);
+        libraries.push(LinkedLibrary { path: path.to_owned(), needed, torch, shims, one_of: None });
     })?;
+    if let Some(member) = damaged {
+        return Err(WheelError::Member { member, why: "is damaged" });
+    }
     if has_too_many || demangled_left == 0 {
         return Err(WheelError::NotAWheel("its libraries use too many names of others".to_owned()));
     }
     let paths: Vec<String> = libraries.iter().map(|library| library.path.clone()).collect();
-    let brings_torch = own.iter().any(|name| is_torch_library(name));
+    let brings_torch = own.iter().any(|name| is_core_of_torch(name));
     for (library, one_of) in libraries.iter_mut().zip(alternatives::groups(&paths)) {
         library.needed.retain(|name| !own.contains(name));
-        library.torch = library.torch.filter(|_| !brings_torch);
+        if brings_torch {
+            (library.torch, library.shims) = (None, Vec::new());
+        }
         library.one_of = one_of;
     }
     Ok(Linked { libraries })
 }
 
 /// The functions of torch that a library uses, by the strings that they take. `left`: how many names may be demangled.
-fn symbols_of_torch(elf: &Elf<'_>, left: &mut usize) -> Option<TorchSymbols> {
-    let table = elf.symbols()?;
+fn symbols_of_torch(used: &[&[u8]], left: &mut usize) -> Option<TorchSymbols> {
     let mut out: Option<TorchSymbols> = None;
-    for (_, name) in table.undefined().take(MAX_SYMBOLS).filter(|(_, name)| is_torch_symbol(name)) {
+    for name in used.iter().filter(|name| is_torch_symbol(name)) {
         let known = out.get_or_insert_default();
         known.cxx11_abi |= has_cxx11_string(name);
         if !known.old_abi && may_have_old_string(name) && *left > 0 {
@@ -79,6 +93,18 @@ fn symbols_of_torch(elf: &Elf<'_>, left: &mut usize) -> Option<TorchSymbols> {
             known.old_abi = has_old_string(name);
         }
     }
+    out
+}
+
+/// The functions of torch's stable C interface among the symbols that a library uses.
+fn shims(used: &[&[u8]]) -> Vec<String> {
+    let is_one = |name: &&&[u8]| {
+        name.len() <= MAX_NAME && (name.starts_with(b"torch_") || name.starts_with(b"aoti_torch_"))
+    };
+    let names = used.iter().filter(is_one).filter_map(|name| std::str::from_utf8(name).ok());
+    let mut out: Vec<String> = names.filter(|name| is_line(name)).map(str::to_owned).collect();
+    out.sort_unstable();
+    out.dedup();
     out
 }
 

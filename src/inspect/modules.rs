@@ -12,6 +12,7 @@ use super::tree::FileTree;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::native::{BuiltForNumpy1, ForeignModules};
 use crate::model::requirement::parse_requirement;
+use crate::model::wheel::is_for_python;
 
 /// Limits of what is read of one package to see which NumPy it was built for.
 const MAX_FILES: usize = 60;
@@ -48,7 +49,7 @@ pub(super) fn foreign(
         let tags: BTreeSet<&str> = tagged.iter().map(|(_, tag)| *tag).collect();
         // With modules for several Pythons, the package itself decides.
         let (Some((path, tag)), 1) = (tagged.first(), tags.len()) else { continue };
-        let is_for_it = alternatives::is_for(path, Some(python));
+        let is_for_it = is_for_python(path, Some(python));
         if is_for_it && is_of_machine(tag, machine) {
             continue;
         }

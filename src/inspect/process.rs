@@ -9,6 +9,7 @@ use super::loader::{self, Loader};
 use super::tree::FileTree;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::native::{FrameworkLoads, Opened, OwnLibrary, Provider};
+use crate::model::wheel::is_for_python;
 
 /// Which libraries are loaded at import and at run time, from the registry.
 pub struct Loads<'r> {
@@ -199,7 +200,7 @@ pub(super) fn open_other_modules(loader: &mut Loader<'_>, installed: &Installed,
         let modules = alternatives::modules(&distribution.libraries, installed.python);
         let on_torch = own.iter().filter(|l| l.package == distribution.name && needs_torch(l));
         let registered = on_torch.map(|library| &library.library.path);
-        let registered = registered.filter(|path| alternatives::is_for(path, installed.python));
+        let registered = registered.filter(|path| is_for_python(path, installed.python));
         let all = modules.into_iter().chain(registered);
         for path in all.filter(|path| !alternatives::is_one_of_several(path, &distribution.libraries)) {
             let _ = loader.open_file(&site.join(path));

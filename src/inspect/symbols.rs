@@ -234,11 +234,16 @@ fn is_of_cpp(name: &[u8]) -> bool {
 /// Whether a mangled name belongs to torch's namespaces: `c10`, `at`, `torch`, `caffe2`.
 pub(super) fn is_torch_symbol(name: &[u8]) -> bool {
     let Some(rest) = encoded(name) else { return false };
-    let spelled: [&[u8]; 8] =
-        [b"N3c10", b"NK3c10", b"N2at", b"NK2at", b"N5torch", b"NK5torch", b"N6caffe2", b"NK6caffe2"];
+    // In a nested name, what qualifies the method comes first: `NKR3c10...` is `const &`.
+    let nested = rest.strip_prefix(b"N").map(|rest| {
+        let qualifiers = rest.iter().take_while(|c| b"rVKRO".contains(c)).count();
+        &rest[qualifiers..]
+    });
+    let spelled: [&[u8]; 4] = [b"3c10", b"2at", b"5torch", b"6caffe2"];
+    let is_nested = nested.is_some_and(|rest| spelled.iter().any(|part| rest.starts_with(part)));
     // The C++ code of torch's Python types has no namespace: `_Z16THPVariable_WrapN2at10TensorBaseE`.
     let digits = rest.iter().take_while(|c| c.is_ascii_digit()).count();
-    spelled.iter().any(|part| rest.starts_with(part)) || (digits > 0 && rest[digits..].starts_with(b"THP"))
+    is_nested || (digits > 0 && rest[digits..].starts_with(b"THP"))
 }
 
 #[cfg(test)]
@@ -251,6 +256,8 @@ mod tests {
             ("_ZN3c105known4callEv", true),
             ("_ZNK2at6Tensor3addERKS0_", true),
             ("_ZTVN5torch8autograd4NodeE", true),
+            ("_ZNKR3c108ArrayRef3getEv", true),
+            ("_ZNO3c108optional5valueEv", true),
             ("_ZTIN3c1015TensorImplE", true),
             ("_Z16THPVariable_WrapN2at10TensorBaseE", true),
             ("_Z4mineN2at6TensorE", false),

@@ -4,7 +4,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::elf::{Elf, Mapped};
+use super::elf::{Elf, ElfError, Mapped};
 use super::library::{Detail, of_elf};
 use super::tree::ThisMachine;
 use crate::model::library::Library;
@@ -53,6 +53,7 @@ pub fn wheel<R: Read + Seek>(
 ) -> Result<Vec<Library>, WheelError> {
     let mut out = Vec::new();
     each_library(archive, wanted, progress, &mut |name, elf| {
+        let Ok(elf) = elf else { return };
         let path = Path::new(name);
         out.push(Library { path: name.to_owned(), ..of_elf(elf, path, path, detail) });
     })?;
@@ -67,7 +68,7 @@ pub(super) fn each_library<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     wanted: &dyn Fn(&str) -> bool,
     progress: &mut dyn FnMut(u64, u64),
-    read: &mut dyn FnMut(&str, &Elf<'_>),
+    read: &mut dyn FnMut(&str, Result<&Elf<'_>, &ElfError>),
 ) -> Result<(), WheelError> {
     let not_a_wheel = |e: zip::result::ZipError| WheelError::NotAWheel(clean(&e.to_string(), 120));
     let mut libraries = Vec::new();
@@ -105,8 +106,8 @@ pub(super) fn each_library<R: Read + Seek>(
         before += size;
         file.seek(SeekFrom::Start(0))?;
         let Ok(mapped) = Mapped::open(&ThisMachine, file.path()) else { continue };
-        let Ok(elf) = Elf::parse(mapped.bytes()) else { continue };
-        read(&name, &elf);
+        let elf = Elf::parse(mapped.bytes());
+        read(&name, elf.as_ref());
     }
     Ok(())
 }

@@ -22,13 +22,15 @@ pub struct LinkedStore {
 impl LinkedStore {
     /// The store below a cache folder, which may not exist yet.
     pub fn new(cache: &Path) -> LinkedStore {
-        LinkedStore { folder: cache.join("learned").join("linked").join("v1") }
+        LinkedStore { folder: cache.join("learned").join("linked").join("v2") }
     }
 
     /// What was kept of the wheel with this SHA-256, 64 hexadecimal digits.
     pub fn get(&self, sha256: &str) -> Option<Linked> {
         let linked: Linked = serde_json::from_str(&kept_file::read(&self.path(sha256)?, MAX_KEPT)?).ok()?;
-        let is_clean = |own: &LinkedLibrary| own.needed.iter().chain([&own.path]).all(|name| is_line(name));
+        let is_clean = |own: &LinkedLibrary| {
+            own.needed.iter().chain(&own.shims).chain([&own.path]).all(|name| is_line(name))
+        };
         linked.libraries.iter().all(is_clean).then_some(linked)
     }
 
@@ -67,6 +69,7 @@ mod tests {
                 path: "a/_C.so".to_owned(),
                 needed: vec!["libc10.so".to_owned()],
                 torch: Some(TorchSymbols { old_abi: false, cxx11_abi: true }),
+                shims: vec!["torch_from_blob".to_owned()],
                 one_of: None,
             }],
         };

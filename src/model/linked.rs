@@ -20,6 +20,8 @@ pub struct LinkedLibrary {
     pub needed: Vec<String>,
     /// Its use of torch's C++ functions, whether or not it names the library that has them; `None` if it uses none.
     pub torch: Option<TorchSymbols>,
+    /// The functions of torch's stable C interface that it uses: `torch_from_blob`.
+    pub shims: Vec<String>,
     /// What it has in common with others of which the package loads one: `bitsandbytes/libbitsandbytes_cuda#`.
     pub one_of: Option<String>,
 }
@@ -36,11 +38,23 @@ pub struct TorchSymbols {
 }
 
 impl LinkedLibrary {
+    /// The library of torch that it names and of which builds for CUDA and for the CPU have none: `libc10_hip.so`.
+    pub fn of_torch_for_others(&self) -> Option<&str> {
+        let is_for_others =
+            |name: &&str| is_torch_library(name) && ["_hip", "_xpu"].iter().any(|part| name.contains(part));
+        self.needed.iter().map(String::as_str).find(is_for_others)
+    }
+
     /// The library of torch's code for CUDA that it names, which builds for the CPU do not have.
     pub fn of_torch_for_cuda(&self) -> Option<&str> {
         let is_for_cuda = |name: &&str| is_torch_library(name) && name.contains("_cuda");
         self.needed.iter().map(String::as_str).find(is_for_cuda)
     }
+}
+
+/// Whether a library is a part of every torch: a wheel that has it brings torch itself.
+pub fn is_core_of_torch(name: &str) -> bool {
+    ["libc10.so", "libtorch.so", "libtorch_cpu.so"].contains(&name)
 }
 
 /// Whether a library is one of torch's: `libtorch.so`, `libtorch_python.so`, `libc10_cuda.so`; not `libtorchaudio.so`.

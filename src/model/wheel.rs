@@ -352,6 +352,20 @@ fn versioned(rest: &str, arch: &str) -> Option<LibcNeed> {
     Some((number(major)?, number(minor)?))
 }
 
+/// Whether a file is for a Python: `_C.cpython-312-x86_64-linux-gnu.so` is for 3.12, names without a tag for all.
+pub fn is_for_python(path: &str, python: Option<Python>) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let tag = name.split('.').find_map(|part| part.strip_prefix("cpython-3"));
+    let minor = tag.and_then(|rest| {
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    });
+    match (minor, python) {
+        (Some(minor), Some(python)) => minor == python.minor,
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

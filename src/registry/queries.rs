@@ -299,6 +299,7 @@ impl Registry {
                 same_release: sorted(file.same_release, |r: &SameRelease| r.package.clone()),
                 providers: sorted(file.provider, |r: &Provider| r.package.clone()),
                 stdlib_imports: sorted(file.stdlib_import, |r: &StdlibImport| r.package.clone()),
+                torch_shims: sorted(file.torch_shim, |r: &TorchShim| r.torch.clone()),
                 cuda_libraries: sorted(file.cuda_libraries, |r: &CudaLibraries| r.package.clone()),
             }
         })
@@ -505,6 +506,12 @@ impl Registry {
             known.extend(number(version));
         }
         Some(known)
+    }
+
+    /// The first release of torch with a function of its stable C interface; `None` for others, and those of before 2.10.
+    pub fn torch_with(&self, function: &str) -> Option<&Version> {
+        let has = |row: &&TorchShim| row.names.iter().any(|name| name == function);
+        self.loading().torch_shims.iter().find(has).map(|row| &row.torch)
     }
 
     /// Whether a package is one of those with NVIDIA's libraries.

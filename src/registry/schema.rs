@@ -45,7 +45,7 @@ files! {
     /// `errors/*.toml`.
     ErrorRulesFile { error: ErrorRule, codes: CodeFamily }
     /// `loading.toml`.
-    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda, same_release: SameRelease, provider: Provider, stdlib_import: StdlibImport, cuda_libraries: CudaLibraries }
+    LoadingFile { opens: Opened, framework: FrameworkLoads, ptx_isa: PtxIsa, same_file: SameFile, same_cuda: SameCuda, same_release: SameRelease, provider: Provider, stdlib_import: StdlibImport, cuda_libraries: CudaLibraries, torch_shim: TorchShim }
     /// `packages.toml`.
     PackagesFile { source_package: SourcePackage, build_module: BuildModule, backport: Backport, removed: Removed, python_limit: PythonLimit, undeclared: Undeclared, conda: CondaName, prebuilt: Prebuilt, cxx11_abi: Cxx11Abi }
     /// `conda.toml`.

@@ -77,6 +77,21 @@ impl World {
             ("pypi", linux("newer", "1.0", "newer/_C.so", &of_each(12))),
             ("pypi", linux("only-13", "1.0", "only_13/_C.so", &cuda_13)),
             ("pypi", several),
+            // Two wheels of one release: pip may take either.
+            ("pypi", linux("two", "1.0", "two/_C.so", &of_each(12))),
+            (
+                "pypi",
+                wheel("two", "1.0").tags("cp313-cp313-manylinux_2_28_x86_64").bytes("two/_C.so", &cuda_13),
+            ),
+            // The package loads the one for its CUDA.
+            (
+                "pypi",
+                linux("pair", "1.0", "pair/_C_cu12.so", &of_each(12)).bytes("pair/_C_cu13.so", &cuda_13),
+            ),
+            (
+                "pypi",
+                linux("shim", "1.0", "shim/_C.so", &library(&["libtorch_cpu.so"], Some("torch_from_blob"))),
+            ),
             ("pypi", linux("own-copy", "1.0", "own/_C.so", &cuda_13).bytes("own/libcudart.so.13", &plain)),
         ];
         let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
@@ -103,7 +118,7 @@ impl World {
 fn what_wheels_link_decides() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda");
     let Some(world) = World::of(&folder) else { return };
-    for dependency in ["plain", "fits", "pinned", "several", "own-copy"] {
+    for dependency in ["plain", "fits", "pinned", "several", "own-copy", "two", "pair"] {
         let run = world.resolve(dependency, &[]).expect(0);
         assert!(run.flat().contains("torch 2.9.1+cu129 from conda-forge"), "{}", run.shown());
         // torch's C++ functions differ between releases, and what was built for none that is stated is told.
@@ -125,6 +140,18 @@ fn what_wheels_link_decides() {
     for expected in ["user 1.0 needs silent<2", "you require user", "without user torch 2.9.1 cu129"] {
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
+    let run = world.resolve("shim", &[]).expect(1);
+    let expected = "has `shim/_C.so`, which uses `torch_from_blob`, which torch 2.11 has first; conda installs torch 2.9.1";
+    assert!(run.flat().contains(expected), "{}", run.shown());
+    // The one without another release is at fault.
+    let run = world.resolve("newer\", \"only-13", &[]).expect(1);
+    assert!(run.flat().contains("only-13 1.0 of PyPI is not built for conda's CUDA"), "{}", run.shown());
+    // Only the wheel that fits is locked.
+    world.resolve("two", &[]).expect(0);
+    let lock = world.context.read("envlock.lock");
+    assert!(
+        lock.contains("two-1.0-cp313-cp313-manylinux_2_17_x86_64.whl") && !lock.contains("manylinux_2_28")
+    );
     // The newest release that fits.
     let run = world.resolve("newer", &[]).expect(0);
     for expected in ["newer 1.0", "newer 1.0 was chosen, not 2.0: the wheel of newer 2.0 has `newer/_C.so`"] {
@@ -202,14 +229,19 @@ fn a_build_for_the_cuda_of_a_wheel() {
         // The recipe has cuDNN 9, and the record no bound.
         assert_eq!(run.flat().contains("cudnn 9.13.1.26"), variant == "cu130", "{}", run.shown());
     }
+    // One needs CUDA 12, and the newest release of the other CUDA 13.
+    let run = world.resolve("fits\", \"newer", &[]).expect(0);
+    for expected in ["torch 2.10.0+cu129", "newer 1.0 was chosen, not 2.0"] {
+        assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
+    }
     // A build for the CPU has no code for CUDA. A package that uses CUDA beside torch may do without.
     let run = world.resolve("fits", &["--gpu", "none"]).expect(1);
-    let expected = "which needs `libc10_cuda.so`: a build of torch for the CPU has no such library";
+    let expected = "which needs `libc10_cuda.so`, which this build of torch does not have";
     assert!(run.flat().contains(expected), "{}", run.shown());
     let run = world.resolve("only-13", &["--gpu", "none"]).expect(0);
     for expected in [
         "torch 2.10.0+cpu",
-        "only-13 1.0 links `libcudart.so.13`, and nothing in the environment brings CUDA",
+        "only-13 1.0 has `only_13/_C.so`, which needs `libcudart.so.13`, and nothing in the environment brings CUDA",
     ] {
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }

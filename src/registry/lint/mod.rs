@@ -547,6 +547,13 @@ impl Linter {
                     self.problem(&path, line, "`names` must be sorted, each of them once");
                 }
             }
+            let shims: Vec<Placed<TorchShim>> = self.rows(file, "torch_shim");
+            self.ordered(&shims, |r| r.torch.clone());
+            for Placed { row, path, line } in shims {
+                if !row.names.is_sorted_by(|one, next| one < next) {
+                    self.problem(&path, line, "`names` must be sorted, each of them once");
+                }
+            }
             let stdlib: Vec<Placed<StdlibImport>> = self.rows(file, "stdlib_import");
             self.ordered(&stdlib, |r| r.package.clone());
             let same: Vec<Placed<SameFile>> = self.rows(file, "same_file");

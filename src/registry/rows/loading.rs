@@ -1,6 +1,6 @@
 //! Data on what libraries load at run time.
 
-use pep440_rs::VersionSpecifiers;
+use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
 use serde::{Deserialize, Deserializer};
 
@@ -36,6 +36,22 @@ pub(in crate::registry) struct LoadingRows {
     pub stdlib_imports: Vec<StdlibImport>,
     pub providers: Vec<Provider>,
     pub cuda_libraries: Vec<CudaLibraries>,
+    pub torch_shims: Vec<TorchShim>,
+}
+
+/// Functions of torch's stable C interface.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TorchShim {
+    /// The first release that has them.
+    pub torch: Version,
+    /// Their names.
+    pub names: Vec<String>,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
 }
 
 /// The libraries of a package of NVIDIA.

@@ -41,7 +41,7 @@ pub use errors::{
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
-pub use loading::{CudaLibraries, CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport};
+pub use loading::{CudaLibraries, CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim};
 pub(super) use packages::PackageRows;
 pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
@@ -120,6 +120,7 @@ rows!(
     RuntimePackage,
     ToolkitDriver,
     ToolkitTargets,
+    TorchShim,
     Undeclared,
 );
 

@@ -19,7 +19,7 @@ use crate::registry::Companion;
 /// Maximum size of a wheel that is read, in bytes, if its metadata or the registry says that it uses torch or CUDA.
 const MAX_CUDA_WHEEL: u64 = 1 << 30;
 /// Maximum size of any other wheel that is read, in bytes.
-const MAX_WHEEL: u64 = 128 << 20;
+const MAX_WHEEL: u64 = 512 << 20;
 /// Maximum size of a wheel that is read for a solve that may not be the answer, in bytes.
 pub(super) const MAX_TRIED_WHEEL: u64 = 64 << 20;
 /// The size of all wheels from which on it is said that they are read, in bytes.
@@ -38,16 +38,14 @@ pub(in crate::cli::fetch) enum WheelCode {
 pub(in crate::cli::fetch) type CodeOfWheels = BTreeMap<(String, Option<String>), WheelCode>;
 
 impl Session<'_> {
-    /// What the wheels of some packages link.
-    pub(super) fn code_of(&mut self, packages: &[&ChosenPackage]) -> Vec<WheelCode> {
+    /// What some wheels link, each with its package.
+    pub(super) fn code_of(&mut self, wheels: &[(&ChosenPackage, &ChosenFile)]) -> Vec<WheelCode> {
         let store = LinkedStore::new(self.client.cache_dir());
         let mut wanted: Vec<(&ChosenFile, Arc<ProjectPage>, u64)> = Vec::new();
-        for package in packages {
-            let Some(file) = package.files.first().filter(|file| !self.code.contains_key(&key(file))) else {
-                continue;
-            };
-            let kept = file.sha256.as_ref().and_then(|hash| store.get(hash));
-            if let Some(linked) = kept {
+        for (package, file) in
+            wheels.iter().filter(|(_, file)| !self.code.contains_key(&key(file))).copied().collect::<Vec<_>>()
+        {
+            if let Some(linked) = file.sha256.as_ref().and_then(|hash| store.get(hash)) {
                 self.code.insert(key(file), WheelCode::Read(Rc::new(linked)));
                 continue;
             }
@@ -61,12 +59,8 @@ impl Session<'_> {
             }
         }
         self.read(&wanted, &store);
-        let of = |package: &&ChosenPackage| {
-            let file = package.files.first()?;
-            self.code.get(&key(file)).cloned()
-        };
         let unread = || WheelCode::Unread(format!("it is larger than {} MiB", MAX_TRIED_WHEEL >> 20));
-        packages.iter().map(|package| of(package).unwrap_or_else(unread)).collect()
+        wheels.iter().map(|(_, file)| self.code.get(&key(file)).cloned().unwrap_or_else(unread)).collect()
     }
 
     /// The page that has the file of a package, and the largest size up to which it is read; else why it is not read, if that

@@ -1,6 +1,6 @@
 //! Wheels of PyPI with machine code beside a torch that conda installs: what they link has to fit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pep440_rs::{Operator, Version, VersionSpecifier};
 
@@ -14,12 +14,12 @@ use crate::model::conda::CUDNN;
 use crate::model::conflict::Conflict;
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::requirement::parse_requirement;
-use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
+use crate::model::solution::{Answer, ChosenFile, ChosenPackage, Note, Solution};
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::PYTORCH;
 
-/// How many releases are left out because their wheels do not fit.
-const MAX_OLDER: usize = 6;
+/// How many sets of releases are left out because of their wheels, one after the other.
+const MAX_SETS: usize = 24;
 
 /// How the wheels of a solution fit the torch beside them.
 enum Fit {
@@ -45,63 +45,20 @@ impl Unfit {
     }
 }
 
-/// What is left out of a request for wheels that do not fit, each with the reason.
-#[derive(Default)]
+/// A release of one of PyPI's packages that is left out, and why.
+#[derive(Debug, Clone, PartialEq)]
 struct LeftOut {
-    /// The CUDA major versions of builds of torch.
-    cuda: BTreeMap<u64, String>,
-    /// Releases of PyPI's packages.
-    releases: Vec<(String, Version, String)>,
-    /// The release that is left out next.
-    next: Option<(String, Version, String)>,
+    package: String,
+    version: Version,
+    why: String,
 }
 
-impl LeftOut {
-    /// Leaves torch's builds out that a wheel does not fit, if it needs another CUDA.
-    fn leave_out_cuda(&mut self, unfit: Unfit) -> bool {
-        let why = unfit.why();
-        if self.next.is_none() {
-            self.next = unfit.release.map(|(name, version)| (name, version, why.clone()));
-        }
-        let Some(major) = unfit.other_than.filter(|major| !self.cuda.contains_key(major)) else {
-            return false;
-        };
-        self.cuda.insert(major, why);
-        true
-    }
-
-    /// Leaves the release out instead.
-    fn leave_out_release(&mut self) -> bool {
-        self.cuda.clear();
-        let next = self.next.take().filter(|_| self.releases.len() < MAX_OLDER);
-        let is_left_out = next.is_some();
-        self.releases.extend(next);
-        is_left_out
-    }
-
-    fn request(&self, request: &Request) -> Request {
-        let mut out = request.clone();
-        let other = |(name, version, _): &(String, Version, String)| {
-            UserRequirement::parse(&format!("{name}!={version}"), Origin::Question).ok()
-        };
-        out.constraints.extend(self.releases.iter().filter_map(other));
-        out
-    }
-
-    /// What was chosen instead.
-    fn notes(&self, solution: &Solution) -> Vec<Note> {
-        let note = |text: String| Note { text, source: None };
-        let torch = solution.stack.as_ref();
-        let cuda = self.cuda.iter().filter_map(|(major, why)| {
-            let (version, variant) = torch.map(|own| (&own.version, &own.variant))?;
-            Some(note(format!("torch {version}+{variant} was chosen, not a build for CUDA {major}: {why}")))
-        });
-        let releases = self.releases.iter().filter_map(|(name, version, why)| {
-            let own = solution.packages.iter().find(|package| package.name == *name)?;
-            Some(note(format!("{name} {} was chosen, not {version}: {why}", own.version)))
-        });
-        cuda.chain(releases).collect()
-    }
+/// What a request comes to without some releases.
+enum Tried {
+    /// An answer whose wheels fit.
+    Answer(Answer),
+    /// Wheels that do not fit, for each CUDA that the channels have builds of torch for.
+    Unfit(Vec<Unfit>),
 }
 
 impl Session<'_> {
@@ -111,71 +68,134 @@ impl Session<'_> {
     /// # Errors
     /// Those of [`Session::solve_both`].
     pub(super) fn solve_with_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
-        let mut left_out = LeftOut::default();
-        let mut first: Option<Box<Conflict>> = None;
-        loop {
-            let request = left_out.request(asked.request);
-            let excluded = left_out.cuda.keys().copied().collect();
-            let answer = self.with_build(&Asked { request: &request, ..*asked }, &excluded)?;
-            let goes_on = match answer {
-                Answer::Solution(mut solution) => match self.fit_of_wheels(&solution, asked.request) {
-                    Fit::Fits(notes) => {
-                        let told = left_out.notes(&solution);
-                        solution.notes.extend(told.into_iter().chain(notes));
-                        return Ok(Answer::Solution(solution));
-                    }
-                    Fit::Unfit(unfit) => {
-                        first.get_or_insert_with(|| Box::new(unfit.conflict.clone()));
-                        left_out.leave_out_cuda(*unfit)
-                    }
-                },
-                answer if first.is_none() => return Ok(answer),
-                _ => false,
+        let mut open: VecDeque<Vec<LeftOut>> = VecDeque::from([Vec::new()]);
+        // Of a conflict, the wheel without which there is no answer at all says more than one that has another release.
+        let mut last: Option<Box<Conflict>> = None;
+        let mut tried = 0;
+        while let Some(left_out) = open.pop_front() {
+            tried += 1;
+            let mut unfit = match self.without_releases(asked, &left_out)? {
+                Tried::Answer(Answer::Solution(mut solution)) => {
+                    let notes = of_left_out(&solution, &left_out);
+                    solution.notes.extend(notes);
+                    return Ok(Answer::Solution(solution));
+                }
+                Tried::Answer(answer) if left_out.is_empty() => return Ok(answer),
+                Tried::Answer(_) => continue,
+                Tried::Unfit(unfit) => unfit,
             };
-            if !goes_on
-                && !left_out.leave_out_release()
-                && let Some(conflict) = first
-            {
-                return Ok(Answer::Conflict(conflict));
+            for one in &unfit {
+                let Some((package, version)) = &one.release else { continue };
+                let next = LeftOut { package: package.clone(), version: version.clone(), why: one.why() };
+                let mut set = left_out.clone();
+                set.push(next);
+                if tried + open.len() < MAX_SETS {
+                    open.push_back(set);
+                }
             }
+            let mut conflict = unfit.remove(0).conflict;
+            // A build for another CUDA does not help, and why.
+            conflict
+                .reasons
+                .extend(unfit.into_iter().filter_map(|other| other.conflict.reasons.into_iter().next()));
+            last = Some(Box::new(conflict));
+        }
+        match last {
+            Some(conflict) if tried >= MAX_SETS => Ok(Answer::Conflict(Box::new(conflict.cut()))),
+            Some(conflict) => Ok(Answer::Conflict(conflict)),
+            None => Err(CliError::internal("no answer of both halves and no conflict")),
         }
     }
 
-    /// Compares what the wheels of PyPI's half link with the build that conda's half installs.
-    fn fit_of_wheels(&mut self, solution: &Solution, request: &Request) -> Fit {
+    /// Solves both halves without some releases: with the best build of torch, then with those for another CUDA.
+    fn without_releases(&mut self, asked: &Asked<'_>, left_out: &[LeftOut]) -> Result<Tried, CliError> {
+        let mut request = asked.request.clone();
+        request.constraints.extend(left_out.iter().filter_map(LeftOut::requirement));
+        let mut excluded: BTreeMap<u64, String> = BTreeMap::new();
+        let mut unfit: Vec<Unfit> = Vec::new();
+        loop {
+            let majors = excluded.keys().copied().collect();
+            let mut solution = match self.with_build(&Asked { request: &request, ..*asked }, &majors)? {
+                Answer::Solution(solution) => solution,
+                answer if unfit.is_empty() => return Ok(Tried::Answer(answer)),
+                _ => return Ok(Tried::Unfit(unfit)),
+            };
+            let one = match self.fit_of_wheels(&mut solution, asked.request) {
+                Fit::Fits(notes) => {
+                    solution.notes.extend(of_other_cuda(&solution, &excluded));
+                    solution.notes.extend(notes);
+                    return Ok(Tried::Answer(Answer::Solution(solution)));
+                }
+                Fit::Unfit(one) => *one,
+            };
+            let major = one.other_than.filter(|major| !excluded.contains_key(major));
+            let why = one.why();
+            unfit.push(one);
+            match major {
+                Some(major) => excluded.insert(major, why),
+                None => return Ok(Tried::Unfit(unfit)),
+            };
+        }
+    }
+
+    /// Compares what the wheels of PyPI's half link with the build that conda's half installs. Of several wheels of one release,
+    /// those that do not fit are left out of the solution.
+    fn fit_of_wheels(&mut self, solution: &mut Solution, request: &Request) -> Fit {
         let Some(target) = self.link_target(solution) else { return Fit::Fits(Vec::new()) };
-        let has_code = |package: &&ChosenPackage| self.has_code(package);
-        let packages: Vec<&ChosenPackage> = solution.packages.iter().filter(has_code).collect();
+        let wheels: Vec<(&ChosenPackage, &ChosenFile)> = solution
+            .packages
+            .iter()
+            .filter(|package| !self.registry.is_of_nvidia(&package.name))
+            .flat_map(|package| package.files.iter().map(move |file| (package, file)))
+            .filter(|(_, file)| has_code(file))
+            .collect();
+        let mut found: BTreeMap<&str, Vec<(&ChosenFile, WheelCode)>> = BTreeMap::new();
+        for ((package, file), code) in wheels.iter().zip(self.code_of(&wheels)) {
+            found.entry(&package.name).or_default().push((file, code));
+        }
+        let mut dropped: Vec<String> = Vec::new();
         let mut not_read: Vec<(&ChosenPackage, String)> = Vec::new();
         let (mut unstated, mut notes) = (Vec::new(), Vec::new());
-        for (package, code) in packages.iter().zip(self.code_of(&packages)) {
-            let linked = match code {
-                WheelCode::Read(linked) => linked,
-                WheelCode::Unread(why) if self.uses_torch_or_cuda(package) => {
-                    return Fit::Unfit(Box::new(unread_user(package, &why, (solution, request))));
-                }
-                WheelCode::Unread(why) => {
-                    not_read.push((package, why));
-                    continue;
-                }
-            };
+        for package in &solution.packages {
+            let Some(found) = found.get(package.name.as_str()) else { continue };
             let stated = BuiltFor::of(&package.version).and_then(|built| built.cuda_major);
             let target = LinkTarget { stated, ..target.clone() };
-            match misfit(self.registry, &linked, &target) {
-                Some(Misfit { kind: MisfitKind::CudaOnCpu { needed }, .. }) => {
-                    notes.push(without_cuda(package, &needed));
+            let of = |(file, code): &(&ChosenFile, WheelCode)| match code {
+                WheelCode::Read(linked) => {
+                    Judged::Read(misfit(self.registry, linked, &target), (*file).clone())
                 }
-                Some(misfit) => {
-                    return Fit::Unfit(Box::new(unfit(package, &misfit, &target, (solution, request))));
+                WheelCode::Unread(why) => Judged::Unread(why.clone()),
+            };
+            let judged: Vec<Judged> = found.iter().map(of).collect();
+            let fits = |one: &Judged| matches!(one, Judged::Read(misfit, _) if misfit.as_ref().is_none_or(Misfit::may_be_ignored));
+            let some_fit = judged.iter().any(fits);
+            for one in judged {
+                match one {
+                    Judged::Read(Some(misfit), _) if misfit.may_be_ignored() => {
+                        notes.push(without_cuda(package, &misfit));
+                    }
+                    Judged::Read(None, _) => {}
+                    Judged::Read(Some(_), file) if some_fit => dropped.push(file.name),
+                    Judged::Read(Some(misfit), _) => {
+                        return Fit::Unfit(Box::new(unfit(package, &misfit, &target, (solution, request))));
+                    }
+                    Judged::Unread(why) if !some_fit && self.uses_torch_or_cuda(package) => {
+                        return Fit::Unfit(Box::new(unread_user(package, &why, (solution, request))));
+                    }
+                    Judged::Unread(why) => not_read.push((package, why)),
                 }
-                None => {}
             }
-            if linked.libraries.iter().any(|library| library.torch.is_some()) && !states_torch(package) {
-                unstated.push(*package);
+            let uses_torch = |(_, code): &(&ChosenFile, WheelCode)| matches!(code, WheelCode::Read(linked) if linked.libraries.iter().any(|library| library.torch.is_some() && library.one_of.is_none()));
+            if found.iter().any(uses_torch) && !states_torch(package) {
+                unstated.push(package);
             }
         }
+        notes.dedup();
         notes.extend(of_unstated_torch(&unstated));
         notes.extend(unread(&not_read));
+        for package in &mut solution.packages {
+            package.files.retain(|file| !dropped.contains(&file.name));
+        }
         Fit::Fits(notes)
     }
 
@@ -187,6 +207,7 @@ impl Session<'_> {
             solution.conda.iter().find(|package| is_meant(&package.name))
         };
         let torch = of_conda(&[PYTORCH])?;
+        let version = stack.version.clone();
         let is_known = torch.channel == crate::model::conda::CONDA_FORGE;
         let cudnn = of_conda(&CUDNN).and_then(|package| package.version.parse::<DottedVersion>().ok());
         let brought: BTreeSet<String> = solution
@@ -196,6 +217,8 @@ impl Session<'_> {
             .map(str::to_owned)
             .collect();
         Some(LinkTarget {
+            torch: Some(version),
+            python: Some(solution.python),
             cuda: cuda_of_variant(&stack.variant).map(|(major, _)| major.into()),
             cudnn: cudnn.map(|version| version.major().into()),
             cxx11_abi: self.registry.cxx11_abi_of_conda(PYTORCH, &stack.version).filter(|_| is_known),
@@ -203,13 +226,57 @@ impl Session<'_> {
             stated: None,
         })
     }
+}
 
-    /// Whether a package is installed from a wheel with machine code. NVIDIA's libraries are what others link.
-    fn has_code(&self, package: &ChosenPackage) -> bool {
-        let first = package.files.first();
-        first.is_some_and(|file| file.name.ends_with(".whl") && !file.name.ends_with("-any.whl"))
-            && !self.registry.is_of_nvidia(&package.name)
+/// What came of a wheel.
+enum Judged {
+    /// What does not fit, if anything, and the file.
+    Read(Option<Misfit>, ChosenFile),
+    /// Why it was not read.
+    Unread(String),
+}
+
+impl LeftOut {
+    fn requirement(&self) -> Option<UserRequirement> {
+        UserRequirement::parse(&format!("{}!={}", self.package, self.version), Origin::Question).ok()
     }
+}
+
+/// What was chosen instead of the releases that were left out: one note for each package, with the reason of the first.
+fn of_left_out(solution: &Solution, left_out: &[LeftOut]) -> Vec<Note> {
+    let mut by_package: BTreeMap<&str, Vec<&LeftOut>> = BTreeMap::new();
+    for one in left_out {
+        by_package.entry(&one.package).or_default().push(one);
+    }
+    let note = |(name, all): (&str, Vec<&LeftOut>)| {
+        let versions: Vec<String> = all.iter().map(|one| one.version.to_string()).collect();
+        let (versions, why) = (versions.join(", "), &all.first()?.why);
+        let own = solution.packages.iter().find(|package| package.name == name);
+        let text = match own {
+            Some(own) => format!("{name} {} was chosen, not {versions}: {why}", own.version),
+            None => format!("{name} {versions} was left out: {why}"),
+        };
+        Some(Note { text, source: None })
+    };
+    by_package.into_iter().filter_map(note).collect()
+}
+
+/// Which build was chosen where those for another CUDA were left out.
+fn of_other_cuda(solution: &Solution, excluded: &BTreeMap<u64, String>) -> Vec<Note> {
+    let Some(torch) = &solution.stack else { return Vec::new() };
+    let note = |(major, why): (&u64, &String)| Note {
+        text: format!(
+            "torch {}+{} was chosen, not a build for CUDA {major}: {why}",
+            torch.version, torch.variant
+        ),
+        source: None,
+    };
+    excluded.iter().map(note).collect()
+}
+
+/// Whether a file is a wheel with machine code.
+fn has_code(file: &ChosenFile) -> bool {
+    file.name.ends_with(".whl") && !file.name.ends_with("-any.whl")
 }
 
 /// Whether a package says which minor release of torch it was built for.
@@ -259,7 +326,10 @@ fn unfit(
         MisfitKind::UnknownAbi | MisfitKind::UnstatedCuda { .. } => {
             (String::new(), "is not known to be built for conda's torch")
         }
-        MisfitKind::Abi { cxx11: true } | MisfitKind::TorchForCuda { .. } | MisfitKind::CudaOnCpu { .. } => {
+        MisfitKind::NewerTorch { .. } => {
+            (format!("; conda installs torch {}", version_of_torch(asked.0)), not_for_torch)
+        }
+        MisfitKind::Abi { cxx11: true } | MisfitKind::OtherTorch { .. } | MisfitKind::CudaOnCpu { .. } => {
             (String::new(), not_for_torch)
         }
     };
@@ -272,4 +342,8 @@ fn unfit(
         other_than: target.cuda.filter(|_| is_of_cuda),
         release: can_be_another.then(|| (package.name.clone(), package.version.clone())),
     }
+}
+
+fn version_of_torch(solution: &Solution) -> String {
+    solution.stack.as_ref().map_or_else(String::new, |stack| stack.version.to_string())
 }

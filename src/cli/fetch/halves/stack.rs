@@ -126,7 +126,7 @@ impl Session<'_> {
             )?;
             match answer {
                 OfPython::Solved(mut solution) => {
-                    solution.notes.extend(twice(&solution));
+                    solution.notes.extend(twice(&solution, self.registry));
                     if let Some(half) = &half {
                         self.complete(&mut solution, &asked.request.conda.channels);
                         solution.notes.extend(newer_unknown(&unknown, &half.stack.choice));

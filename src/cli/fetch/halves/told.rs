@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use crate::compatibility::CPU;
+use crate::compatibility::{CPU, Misfit};
 use crate::conda::{Records, Stack, StackChoice};
 use crate::lockfile;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
@@ -12,6 +12,7 @@ use crate::model::level::Level;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Note, Solution};
 use crate::model::text::clean;
+use crate::registry::Registry;
 use crate::registry::conda_builds::{OF_CHANNEL, PYTORCH};
 
 /// A conflict about builds in channels, with those that are left out because their code is not known.
@@ -88,6 +89,7 @@ pub(super) fn not_built_for(
     (solution, request): (&Solution, &Request),
 ) -> Conflict {
     let shown = format!("{} {}", package.name, package.version);
+    let from = if package.source.is_direct() { "" } else { " of PyPI" };
     let party = Party::package(package.name.as_str());
     let mut reasons = vec![Reason {
         kind: ReasonKind::Fact,
@@ -104,13 +106,13 @@ pub(super) fn not_built_for(
     if let Some(origin) = &request.conda.stack {
         reasons.push(Reason {
             kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
-            text: "you take torch from conda-forge: `[conda] dependencies` can ask for its build of the package too".to_owned(),
+            text: "you take torch from conda-forge".to_owned(),
             parties: vec![party],
             source: origin.to_string(),
         });
     }
     Conflict {
-        headline: format!("{shown} of PyPI {headline}"),
+        headline: format!("{shown}{from} {headline}"),
         target: "default".to_owned(),
         reasons,
         would_work_if: without.into_iter().collect(),
@@ -128,10 +130,7 @@ pub(super) fn unread(packages: &[(&ChosenPackage, String)]) -> Vec<Note> {
         by_reason.entry(why).or_default().push(&package.name);
     }
     let note = |(why, names): (&str, Vec<&str>)| Note {
-        text: format!(
-            "the libraries that {} links were not read ({why}); `envlock verify` checks them after the installation",
-            names.join(", ")
-        ),
+        text: format!("the libraries that {} links were not read ({why})", names.join(", ")),
         source: None,
     };
     by_reason.into_iter().map(note).collect()
@@ -141,16 +140,16 @@ pub(super) fn unread(packages: &[(&ChosenPackage, String)]) -> Vec<Note> {
 pub(super) fn of_unstated_torch(packages: &[&ChosenPackage]) -> Option<Note> {
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let text = format!(
-        "the release of torch that {} was built with is not stated, and torch's C++ functions differ between releases; `envlock verify` checks them after the installation",
+        "the release of torch that {} was built with is not stated, and torch's C++ functions differ between releases",
         names.join(", ")
     );
     (!names.is_empty()).then_some(Note { text, source: None })
 }
 
 /// That a wheel needs CUDA beside a torch for the CPU.
-pub(super) fn without_cuda(package: &ChosenPackage, needed: &str) -> Note {
+pub(super) fn without_cuda(package: &ChosenPackage, misfit: &Misfit) -> Note {
     let text = format!(
-        "{} {} links `{needed}`, and nothing in the environment brings CUDA: what needs it cannot be loaded",
+        "{} {} has {misfit}, and nothing in the environment brings CUDA: what needs it cannot be loaded",
         package.name, package.version
     );
     Note { text, source: None }
@@ -184,8 +183,10 @@ pub(super) fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[St
 }
 
 /// That packages of PyPI bring libraries of CUDA that conda installs as well.
-pub(super) fn twice(solution: &Solution) -> Option<Note> {
-    let of_pypi = solution.packages.iter().find(|package| package.name.starts_with("nvidia-"))?;
+pub(super) fn twice(solution: &Solution, registry: &Registry) -> Option<Note> {
+    let brings =
+        |package: &&ChosenPackage| !registry.cuda_libraries_of(&package.name, &package.version).is_empty();
+    let of_pypi = solution.packages.iter().find(brings)?;
     let has_cuda = solution.conda.iter().any(|package| package.name == "cuda-version");
     let text = format!(
         "{} {} of PyPI brings libraries of CUDA that conda installs too: which of them a program loads depends on what it imports first",

@@ -86,7 +86,7 @@ pub(super) fn add(
             )));
         }
         let metadata = words.on(metadata.into(), &filename);
-        universe.add_direct(&name, source, page, metadata);
+        universe.add_direct(&name, source, page, [(filename, metadata)]);
     }
     Ok(())
 }

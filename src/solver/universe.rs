@@ -65,11 +65,18 @@ impl<'s> Universe<'s> {
         self.of_index_or_new(index).metadata.insert(filename.to_owned(), Box::new(metadata));
     }
 
-    /// Adds the package of a direct reference: its only release, and where it comes from.
-    pub fn add_direct(&mut self, name: &str, source: Source, page: ProjectPage, metadata: Arc<CoreMetadata>) {
-        let files = page.releases().iter().flat_map(|release| page.files(release));
-        let filename = files.map(|file| file.filename.clone()).next().unwrap_or_default();
-        self.add_metadata(DIRECT, &filename, Ok(metadata));
+    /// Adds the package of a direct reference: its releases, which is one unless conda may install several, with the metadata of
+    /// each file by its name; and where it comes from.
+    pub fn add_direct(
+        &mut self,
+        name: &str,
+        source: Source,
+        page: ProjectPage,
+        metadata: impl IntoIterator<Item = (String, Arc<CoreMetadata>)>,
+    ) {
+        for (filename, metadata) in metadata {
+            self.add_metadata(DIRECT, &filename, Ok(metadata));
+        }
         self.add_page(DIRECT, name, Some(Arc::new(page)));
         self.direct.insert(name.to_owned(), source);
     }

@@ -807,6 +807,61 @@ fn generated(records: &[(&str, &str, &[&str])]) -> (tempfile::TempDir, Channels)
     (folder, channels)
 }
 
+/// However many releases of conda's are newer than the one that fits.
+#[test]
+fn conda_steps_back_over_many_releases() {
+    let python: &[&str] = &["python"];
+    let versions: Vec<String> = (0..40).map(|minor| format!("2.{minor}.0")).collect();
+    let mut records = vec![
+        ("python", "3.12.4", &[][..]),
+        ("python", "3.13.1", &[]),
+        ("pip", "25.0", python),
+        ("numpy", "1.26.4", python),
+        ("numpy", "1.25.0", python),
+        ("scipy", "1.11.0", &["python", "numpy >=1.20"]),
+    ];
+    records.extend(versions.iter().map(|version| ("numpy", version.as_str(), python)));
+    let (_folder, channels) = generated(&records);
+    let all = vec![
+        ("pypi", wheel("numba", "0.59.1").needs("numpy<1.27,>=1.22")),
+        ("pypi", wheel("old", "1.0").needs("numpy<1.26")),
+        ("pypi", wheel("newer", "1.0").needs("numpy>=2.30")),
+    ];
+    let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    let resolve = |project: &str, conda: &str| {
+        let text = format!("[project]\nname = \"x\"\n{project}\n[conda]\ndependencies = [{conda}]\n");
+        context.write("envlock.toml", &text);
+        // What an earlier lock holds would be kept.
+        let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+        context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"])
+    };
+    for (project, conda, numpy) in [
+        ("dependencies = [\"numpy<2\"]", "\"numpy\"", "1.26.4"),
+        ("dependencies = [\"numba\"]", "\"numpy\"", "1.26.4"),
+        ("dependencies = [\"numba\"]", "\"scipy\"", "1.26.4"),
+        ("dependencies = [\"numba\", \"old\"]", "\"numpy\"", "1.25.0"),
+        ("dependencies = [\"numba\"]\nconstraints = [\"numpy<1.26\"]", "\"numpy\"", "1.25.0"),
+        ("dependencies = []\nconstraints = [\"numpy<2\"]", "\"numpy\"", "1.26.4"),
+        ("dependencies = [\"numpy<2.2\"]", "\"numpy\"", "2.1.0"),
+        ("dependencies = [\"newer\"]", "\"numpy <2.35\"", "2.34.0"),
+    ] {
+        let run = resolve(project, conda).expect(0);
+        assert!(context.read("envlock.lock").contains(&format!("version = \"{numpy}\"")), "{}", run.shown());
+    }
+    // What cannot be is told by both who stand against each other, and is no search that was cut.
+    for (project, conda, expected) in [
+        ("dependencies = [\"numba\"]", "\"numpy >=2\"", "numba 0.59.1 needs numpy<1.27,>=1.22"),
+        ("dependencies = [\"numpy<2\"]", "\"numpy >=2.5\"", "you require numpy<2"),
+        ("dependencies = [\"numba\", \"newer\"]", "\"numpy\"", "newer 1.0 needs numpy>=2.30"),
+        ("dependencies = []\nconstraints = [\"numpy<2\"]", "\"numpy >=2.5\"", "numpy<2"),
+    ] {
+        let run = resolve(project, conda).expect(1);
+        assert!(run.flat().contains(expected) && !run.flat().contains("was cut"), "{}", run.shown());
+    }
+}
+
 /// What solvers that fix conda's half first are known to fail at (prefix-dev/pixi#2559, #3467, #2772, #5545): a package of conda
 /// that a package of PyPI, or the request, excludes is taken in another release; one that both halves need is taken once.
 #[test]

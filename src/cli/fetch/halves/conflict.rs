@@ -1,7 +1,11 @@
 //! Conflicts of the halves in words: why conda's half has no answer, and what conda has to do with one of PyPI's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use pep440_rs::Version;
+
+use super::stepping::Provided;
+use super::ways::requested_for;
 use super::{Asked, Half, Session, excluding, question, unsolved};
 use crate::cli::error::CliError;
 use crate::conda::{self, Explained, Question, Records, Written};
@@ -117,8 +121,79 @@ pub(super) fn tell_tried(mut conflict: Box<Conflict>, python: Python) -> Box<Con
     conflict
 }
 
+/// A conflict of PyPI's half without ways out to another Python: it is chosen over both halves, and the channels may not have it.
+pub(super) fn without_pythons(mut conflict: Box<Conflict>) -> Box<Conflict> {
+    conflict.would_work_if.retain(|way| !changes_python(&way.change));
+    conflict.resolves_all.retain(|way| !changes_python(&way.change));
+    conflict
+}
+
+/// A conflict where the search was cut, which says so.
+pub(super) fn cut_after(conflict: Conflict, rounds: usize) -> Conflict {
+    let headline = format!("no answer was found: the search over both halves was cut after {rounds} rounds");
+    Conflict { headline, ..conflict.cut() }
+}
+
+/// The packages of conda that a conflict of PyPI's half names, by their names on PyPI.
+pub(super) fn named_by<'p, 'c>(
+    conflict: &Conflict,
+    provided: &'p Provided<'c>,
+) -> Vec<(&'p String, &'p (Version, &'c CondaPackage))> {
+    let parties: BTreeSet<&str> =
+        conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str).collect();
+    provided.iter().filter(|(name, _)| parties.contains(name.as_str())).collect()
+}
+
+/// Whether a conflict names every party that another one names.
+pub(super) fn names_all(conflict: &Conflict, other: &Conflict) -> bool {
+    let parties = |of: &Conflict| -> BTreeSet<String> {
+        of.reasons.iter().flat_map(|reason| &reason.parties).map(|party| party.as_str().to_owned()).collect()
+    };
+    parties(conflict).is_superset(&parties(other))
+}
+
+/// A conflict of PyPI's half about packages that conda installs: what conda has to do with it.
+pub(super) fn tell_of_conda(
+    mut conflict: Box<Conflict>,
+    named: &[(&String, &(Version, &CondaPackage))],
+    provided: &Provided<'_>,
+    (asked, packages): (&Asked<'_>, &[CondaPackage]),
+) -> Box<Conflict> {
+    let specs = || asked.request.conda.specs.iter().map(|spec| spec.name());
+    let of = |package: &CondaPackage| requested_for(&package.name, specs(), packages);
+    let reasons: Vec<Reason> =
+        named.iter().map(|(_, (_, package))| comes_from_conda(package, of(package))).collect();
+    // Its only version is that of conda.
+    let is_own = |party: &Party| provided.contains_key(party.as_str());
+    let is_of_index =
+        |reason: &Reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own);
+    conflict.reasons.retain(is_of_index);
+    for other in &mut conflict.also {
+        other.reasons.retain(is_of_index);
+    }
+    conflict.reasons.extend(reasons);
+    // What the request says of the release that conda installs.
+    let is_bound = |spec: &&CondaSpec| {
+        let name = spec.name().to_lowercase();
+        spec.text != name && named.iter().any(|(_, (_, package))| package.name == name)
+    };
+    conflict.reasons.extend(asked.request.conda.specs.iter().filter(is_bound).map(required));
+    // A bound that PyPI's releases would meet is not met by conda's one.
+    for way in &mut conflict.would_work_if {
+        if let (Change::Below { package, .. }, Some((version, _))) =
+            (&way.change, provided.get(way.party.as_str()))
+        {
+            way.change = Change::Release { package: package.clone(), version: version.clone() };
+        }
+    }
+    for way in conflict.would_work_if.iter_mut().filter(|way| !way.stack.contains_key("torch")) {
+        way.gives = String::new();
+    }
+    conflict
+}
+
 /// Whether a change names a Python.
-pub(super) fn changes_python(change: &Change) -> bool {
+fn changes_python(change: &Change) -> bool {
     match change {
         Change::Python(_) => true,
         Change::Together(changes) => changes.iter().any(changes_python),
@@ -137,7 +212,7 @@ pub(super) fn required(spec: &CondaSpec) -> Reason {
 }
 
 /// That conda installs a package, and for which package that it is asked for.
-pub(super) fn comes_from_conda(package: &CondaPackage, requested: Option<&str>) -> Reason {
+fn comes_from_conda(package: &CondaPackage, requested: Option<&str>) -> Reason {
     let mut parties = vec![Party::package(package.name.as_str())];
     let by = requested.filter(|name| *name != package.name);
     parties.extend(by.map(|name| Party::package(name.to_lowercase())));

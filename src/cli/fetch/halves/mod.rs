@@ -7,31 +7,32 @@ mod code;
 mod conflict;
 mod linked;
 mod stack;
+mod stepping;
 mod told;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use pep440_rs::Version;
 
 pub(super) use self::code::CodeOfWheels;
-use self::conflict::{changes_python, comes_from_conda, required, rests_on_tried, tell_tried};
+use self::conflict::{
+    cut_after, named_by, names_all, rests_on_tried, tell_of_conda, tell_tried, without_pythons,
+};
 use self::stack::ChosenStack;
+use self::stepping::{Bound, Fitting, Provided};
 use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
 use crate::compatibility::with_machine_specs;
 use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
-use crate::model::conda::{CondaSpec, is_python_package, specs_of};
-use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
-use crate::model::metadata::CoreMetadata;
+use crate::model::conda::{is_python_package, specs_of};
+use crate::model::conflict::Conflict;
 use crate::model::platform::Platform;
-use crate::model::project::{ProjectPage, RawFile};
 use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
-use crate::model::source::{CondaPackage, Source};
+use crate::model::source::CondaPackage;
 use crate::model::text::{clean, without_logins};
 use crate::model::wheel::Python;
 use crate::registry::COMPANIONS;
@@ -110,7 +111,7 @@ impl Session<'_> {
         if let Some((python, conflict)) = first {
             let conflict = tell_tried(conflict, python);
             return Ok(Answer::Conflict(match rounds >= MAX_ROUNDS {
-                true => Box::new(conflict.cut()),
+                true => Box::new(cut_after(*conflict, MAX_ROUNDS)),
                 false => conflict,
             }));
         }
@@ -155,22 +156,45 @@ impl Session<'_> {
         (rounds, left_out): (&mut usize, &mut BTreeMap<String, String>),
         (half, others): (Option<&Half>, &BTreeMap<String, String>),
     ) -> Result<OfPython, CliError> {
+        // What the request says of conda's packages bounds them from the start.
+        let at = (python, asked.host.system.platform);
+        let by_constraints = self.excluded_by(records, &asked.request.constraints, asked.request, at);
+        let by_requirements = self.excluded_by(records, &asked.request.requirements, asked.request, at);
         let mut excluded = others.clone();
+        excluded.extend(by_constraints.clone());
+        excluded.extend(by_requirements.clone());
+        let has_bounds = !by_constraints.is_empty() || !by_requirements.is_empty();
+        let mut is_within = true;
         let mut first: Option<Box<Conflict>> = None;
+        let mut bound = Bound::default();
         let mut stepped_back: BTreeSet<String> = BTreeSet::new();
+        let impossible = |first: Option<Box<Conflict>>, bound: &Bound| match (first, bound.is_cut) {
+            (None, _) => OfPython::NoConda,
+            (Some(conflict), true) => OfPython::Conflict(Box::new(cut_after(*conflict, MAX_ROUNDS))),
+            (Some(conflict), false) => OfPython::Conflict(conflict),
+        };
         loop {
             let question =
                 question(asked, Some(python), &excluded, (self, !records.of("pip").is_empty()), half);
             let packages = match records.solve(&question).map_err(unsolved)? {
                 Solved::Packages(packages) => packages,
-                Solved::Impossible => {
-                    return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+                Solved::Impossible if *rounds < MAX_ROUNDS && bound.give_up(&mut excluded) => {
+                    *rounds += 1;
+                    continue;
                 }
+                // Without the bounds, the conflict of PyPI's half tells who stands against them.
+                Solved::Impossible if is_within && has_bounds && first.is_none() => {
+                    is_within = false;
+                    left_out.extend(by_constraints.clone());
+                    excluded.retain(|file, _| others.contains_key(file) || by_constraints.contains_key(file));
+                    continue;
+                }
+                Solved::Impossible => return Ok(impossible(first, &bound)),
             };
             let unfit = self.unfit(&packages, asked.request);
             if !unfit.is_empty() {
                 if *rounds >= MAX_ROUNDS {
-                    return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+                    return Ok(impossible(first, &bound));
                 }
                 left_out.extend(unfit.clone());
                 excluded.extend(unfit);
@@ -179,15 +203,9 @@ impl Session<'_> {
             }
             let mut provided = provided(&packages);
             refuse_what_conda_lacks(asked.request, &provided)?;
-            let registry = half.map_or(self.registry, |half| &half.stack.registry);
-            let mut session = Session::new(self.client, registry, self.printer, self.words.stated);
-            if let Some(half) = half {
+            if half.is_some() {
                 // These are builds, which the solver knows by the registry.
                 provided.retain(|name, _| !STACK_PACKAGES.contains(&name.as_str()));
-                session.add_stack(&half.stack.stack)?;
-            }
-            for (name, (version, package)) in &provided {
-                session.provide(name, version, package)?;
             }
             // The release that conda installs, not only its series.
             let release = packages.iter().find(|package| package.name == "python");
@@ -202,7 +220,13 @@ impl Session<'_> {
                 None => asked.request.of_indexes(),
             };
             let request = Request { python: Some(exact), ..alone };
-            let mut conflict = match session.solve(asked.host, &request, asked.preferences)? {
+            let alone = Asked { request: &request, ..*asked };
+            let answer = self.beside(half, &provided, &BTreeMap::new())?.solve(
+                asked.host,
+                &request,
+                asked.preferences,
+            )?;
+            let conflict = match answer {
                 Answer::Solution(mut solution) => {
                     let twice = installed_twice(&packages, &solution);
                     if !twice.is_empty() {
@@ -210,7 +234,7 @@ impl Session<'_> {
                         excluded.extend(twice);
                         *rounds += 1;
                         if *rounds >= MAX_ROUNDS {
-                            return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+                            return Ok(impossible(first, &bound));
                         }
                         continue;
                     }
@@ -230,62 +254,48 @@ impl Session<'_> {
                 Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => conflict,
                 open => return Ok(OfPython::Open(open)),
             };
-            // It is chosen over both halves: the channels may not have another one.
-            conflict.would_work_if.retain(|way| !changes_python(&way.change));
-            conflict.resolves_all.retain(|way| !changes_python(&way.change));
-            let parties: BTreeSet<&str> =
-                conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str).collect();
-            let named: Vec<&(Version, &CondaPackage)> =
-                provided.iter().filter(|(name, _)| parties.contains(name.as_str())).map(|(_, p)| p).collect();
+            let named = named_by(&conflict, &provided);
             if named.is_empty() {
                 // Another release of what was left out may go with packages that this one does not bring.
                 let again: Vec<&CondaPackage> =
                     packages.iter().filter(|package| stepped_back.contains(&package.name)).collect();
                 if again.is_empty() || *rounds >= MAX_ROUNDS {
-                    return Ok(OfPython::Conflict(first.unwrap_or(conflict)));
+                    return Ok(OfPython::Conflict(first.unwrap_or(without_pythons(conflict))));
                 }
                 excluded.extend(again.into_iter().map(does_not_fit));
                 *rounds += 1;
                 continue;
             }
-            for (_, package) in &named {
-                stepped_back.insert(package.name.clone());
-                excluded.extend([does_not_fit(package)]);
-            }
-            let specs = || asked.request.conda.specs.iter().map(|spec| spec.name());
-            let of = |package: &CondaPackage| ways::requested_for(&package.name, specs(), &packages);
-            let reasons =
-                named.iter().map(|(_, package)| comes_from_conda(package, of(package))).collect::<Vec<_>>();
-            // Its only version is that of conda.
-            let is_own = |party: &Party| provided.contains_key(party.as_str());
-            let is_of_index =
-                |reason: &Reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own);
-            conflict.reasons.retain(is_of_index);
-            for other in &mut conflict.also {
-                other.reasons.retain(is_of_index);
-            }
-            conflict.reasons.extend(reasons);
-            // What the request says of the release that conda installs.
-            let is_bound = |spec: &&CondaSpec| {
-                let name = spec.name().to_lowercase();
-                spec.text != name && named.iter().any(|(_, package)| package.name == name)
-            };
-            conflict.reasons.extend(asked.request.conda.specs.iter().filter(is_bound).map(required));
-            // A bound that PyPI's releases would meet is not met by conda's one.
-            for way in &mut conflict.would_work_if {
-                if let (Change::Below { package, .. }, Some((version, _))) =
-                    (&way.change, provided.get(way.party.as_str()))
-                {
-                    way.change = Change::Release { package: package.clone(), version: version.clone() };
-                }
-            }
-            for way in conflict.would_work_if.iter_mut().filter(|way| !way.stack.contains_key("torch")) {
-                way.gives = String::new();
-            }
-            first = first.or(Some(conflict));
+            let told = tell_of_conda(without_pythons(conflict), &named, &provided, (asked, &packages));
+            first = first.or(Some(told));
             *rounds += 1;
-            if *rounds >= MAX_ROUNDS {
-                return Ok(first.map_or(OfPython::NoConda, OfPython::Conflict));
+            if !is_within || *rounds >= MAX_ROUNDS {
+                return Ok(impossible(first, &bound));
+            }
+            let names: BTreeSet<String> = named.iter().map(|(name, _)| (*name).clone()).collect();
+            let at_hand = (records, &excluded, python);
+            match self.releases_that_fit(&alone, at_hand, (half, &provided), names)? {
+                Fitting::Releases(releases) => {
+                    stepped_back.extend(releases.keys().cloned());
+                    bound.to(&releases, records, &mut excluded);
+                }
+                // No release of theirs fits: conda may do without them.
+                Fitting::None(conflict) => {
+                    // It may have another one at fault, who needs another release.
+                    let told = conflict.map(|conflict| {
+                        let named = named_by(&conflict, &provided);
+                        tell_of_conda(without_pythons(conflict), &named, &provided, (asked, &packages))
+                    });
+                    let says_more =
+                        |told: &Box<Conflict>| first.as_ref().is_none_or(|first| !names_all(first, told));
+                    if let Some(told) = told.filter(says_more) {
+                        first = Some(told);
+                    }
+                    for (_, (_, package)) in &named {
+                        stepped_back.insert(package.name.clone());
+                        excluded.extend(records.of(&package.name).iter().map(does_not_fit));
+                    }
+                }
             }
         }
     }
@@ -298,23 +308,6 @@ impl Session<'_> {
             Some((package.file.clone(), text))
         };
         packages.iter().filter_map(why).collect()
-    }
-
-    /// Adds a package that conda installs.
-    fn provide(&mut self, name: &str, version: &Version, package: &CondaPackage) -> Result<(), CliError> {
-        let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
-        let metadata = CoreMetadata::parse(&text, package.sha256.clone())
-            .map_err(|error| CliError::input(format!("conda's `{}`: {error}", package.name)))?;
-        let raw = RawFile {
-            filename: format!("{}-{version}-py3-none-any.whl", name.replace('-', "_")),
-            sha256: Some(package.sha256.clone()),
-            size: Some(package.size),
-            ..RawFile::default()
-        };
-        let source = Source::Url(format!("{}/{}/{}", package.channel, package.subdir, package.file));
-        let page = ProjectPage::from_files(name, [raw]);
-        self.universe.add_direct(name, source, page, Arc::new(metadata));
-        Ok(())
     }
 
     /// The records that the request can reach, read once.
@@ -472,7 +465,7 @@ fn refuse_what_conda_lacks(
 }
 
 /// What conda's packages install of PyPI's: by name on PyPI, the version and the package.
-fn provided(packages: &[CondaPackage]) -> BTreeMap<String, (Version, &CondaPackage)> {
+fn provided(packages: &[CondaPackage]) -> Provided<'_> {
     let python = packages.iter().filter(|package| is_python_package(package));
     python
         .filter_map(|package| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
+use super::conflict::cut_after;
 use super::told::{newer_unknown, twice, with_unknown, without_gpu};
 use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters, tell_tried};
 use crate::cli::error::CliError;
@@ -148,7 +149,7 @@ impl Session<'_> {
             return Err(CliError::internal("no answer of the channels and no conflict"));
         };
         if rounds >= MAX_ROUNDS {
-            return Ok(Answer::Conflict(Box::new(conflict.cut())));
+            return Ok(Answer::Conflict(Box::new(cut_after(*conflict, MAX_ROUNDS))));
         }
         self.without_limits(&mut conflict, asked)?;
         Ok(Answer::Conflict(conflict))

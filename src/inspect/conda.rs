@@ -28,6 +28,8 @@ struct Record {
     version: String,
     #[serde(default)]
     build: String,
+    /// `conda-forge`, or the address of the channel with its platform.
+    channel: Option<String>,
     paths_data: Option<PathsData>,
     /// The paths alone, as older records have them.
     #[serde(default)]
@@ -141,6 +143,7 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
                 name: clean(&record.name, 100),
                 version: clean(&record.version, 60),
                 build: clean(&record.build, 60),
+                channel: record.channel.as_deref().and_then(channel_of),
                 ..CondaPackage::default()
             };
             let paths = record.paths_data.map(|data| data.paths).unwrap_or_default();
@@ -169,6 +172,15 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
     out.sort_by(|a, b| (&a.name, &a.version, &a.build).cmp(&(&b.name, &b.version, &b.build)));
     unread.sort();
     (out, unread)
+}
+
+/// The name of a channel: `conda-forge` of `https://conda.anaconda.org/conda-forge/linux-64`.
+fn channel_of(text: &str) -> Option<String> {
+    let text = text.trim_end_matches('/');
+    let is_platform =
+        |part: &str| part == "noarch" || ["linux-", "osx-", "win-"].iter().any(|os| part.starts_with(os));
+    let parts: Vec<&str> = text.split('/').filter(|part| !is_platform(part)).collect();
+    parts.last().map(|name| clean(name, 100))
 }
 
 /// Whether a recorded path is one below the environment: records are untrusted.
@@ -204,14 +216,30 @@ fn fault(tree: &dyn FileTree, prefix: &Path, depth: Depth, entry: &Entry) -> Opt
     if has_placeholder || has_two {
         // A binary file keeps its length.
         let is_cut = entry.file_mode.as_deref() == Some("binary") && size != found.size || found.size == 0;
-        return (is_cut && size > 0).then(|| FileFault::Size(entry.path.clone(), size, found.size));
+        if is_cut && size > 0 {
+            return Some(FileFault::Size(entry.path.clone(), size, found.size));
+        }
+        return altered(tree, &path, (depth, found.size), entry.sha256_in_prefix.as_ref()?, entry);
     }
     if size != found.size {
         return Some(FileFault::Size(entry.path.clone(), size, found.size));
     }
-    let expected = entry.sha256.as_ref().filter(|_| depth == Depth::Hashes)?;
+    altered(tree, &path, (depth, found.size), entry.sha256.as_ref()?, entry)
+}
+
+/// Whether the hash of a file is not the recorded one, 64 hexadecimal digits.
+fn altered(
+    tree: &dyn FileTree,
+    path: &Path,
+    (depth, size): (Depth, u64),
+    expected: &str,
+    entry: &Entry,
+) -> Option<FileFault> {
+    if depth != Depth::Hashes || expected.len() != 64 {
+        return None;
+    }
     let hex = |bytes: Vec<u8>| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
-    match digest(tree, &path, found.size).map(hex) {
+    match digest(tree, path, size).map(hex) {
         Ok(hash) if hash.eq_ignore_ascii_case(expected) => None,
         Ok(_) => Some(FileFault::Hash(entry.path.clone())),
         Err(why) => Some(FileFault::Unreadable(entry.path.clone(), clean(&why.to_string(), 80))),
@@ -261,10 +289,12 @@ mod tests {
             ("moved", "longer than before"),
             ("both", "xy"),
             ("mamba", "abcd"),
+            ("placed", "/new/bin"),
         ] {
             fs_err::write(prefix.join("lib").join(name), text).unwrap();
         }
         let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let placed = hex::encode(<sha2::Sha256 as sha2::Digest>::digest(b"/new/bin"));
         record(
             prefix,
             "one",
@@ -274,6 +304,8 @@ mod tests {
                 {{"_path": "lib/moved", "size_in_bytes": 3, "prefix_placeholder": "/old", "file_mode": "text"}},
                 {{"_path": "lib/gone.so", "size_in_bytes": "3", "path_type": null}},
                 {{"_path": "lib/mamba", "sha256": "{sha}", "sha256_in_prefix": "00", "size_in_bytes": 9}},
+                {{"_path": "lib/placed", "sha256_in_prefix": "{placed}", "size_in_bytes": 8, "prefix_placeholder": "/old",
+                "file_mode": "text"}},
                 {{"_path": "lib/node_modules/x.so", "size_in_bytes": 3}}, {{"_path": "../../etc/passwd", "size_in_bytes": 3}},
                 {{"_path": "/etc/passwd", "size_in_bytes": 3}}, {{"_path": "lib/both", "size_in_bytes": 9}}"#
             ),
@@ -290,9 +322,21 @@ mod tests {
 
         fs_err::write(prefix.join("lib/whole"), "abd").unwrap();
         assert_eq!(packages(&ThisMachine, prefix, Depth::Sizes).0[0].faults, expected);
+        fs_err::write(prefix.join("lib/placed"), "/new/sbi").unwrap();
         let (deep, _) = packages(&ThisMachine, prefix, Depth::Hashes);
+        assert!(deep[0].faults.contains(&FileFault::Hash("lib/placed".into())), "{deep:?}");
         assert!(deep[0].faults.contains(&FileFault::Hash("lib/whole".into())), "{deep:?}");
     }
+
+    #[test]
+    fn channels_by_name() {
+        for text in
+            ["conda-forge", "https://conda.anaconda.org/conda-forge/linux-64", "https://h/conda-forge/"]
+        {
+            assert_eq!(channel_of(text).as_deref(), Some("conda-forge"), "{text}");
+        }
+    }
+
     #[test]
     fn what_activation_sets() {
         let dir = tempfile::tempdir().unwrap();

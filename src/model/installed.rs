@@ -1,5 +1,6 @@
 //! The packages installed in a Python environment, read from its files.
 
+use super::conda::is_channel_name;
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
@@ -51,7 +52,7 @@ pub struct CondaHere {
     /// The program of the client: `conda`, `mamba` or `micromamba`; empty counts as `conda`.
     pub client: String,
     /// The spec of the record that installed a distribution, by the distribution's normalized name: `numpy=2.4.6=py314_0`.
-    pub specs: std::collections::BTreeMap<String, String>,
+    pub specs: std::collections::BTreeMap<String, InstalledSpec>,
     /// The distributions that the lock takes from conda, by normalized name.
     pub locked: std::collections::BTreeSet<String>,
 }
@@ -332,14 +333,16 @@ pub struct CondaPackage {
     pub version: String,
     /// The build string, `py3.12_cuda12.4_cudnn9.1.0_0`; empty if the record has none.
     pub build: String,
+    /// The channel that it came from, by name: `conda-forge`.
+    pub channel: Option<String>,
     /// Faults of its files, by their paths below the environment.
     pub faults: Vec<FileFault>,
 }
 
 impl CondaPackage {
-    /// The spec of exactly this package, `numpy=2.4.6=py314_0`; `None` if its record holds something else than names and
-    /// numbers: it is not trusted, and a name could be an option.
-    pub fn spec(&self) -> Option<String> {
+    /// The spec of exactly this package; `None` if its record holds something else than names and numbers: it is not trusted, and
+    /// a name could be an option.
+    pub fn spec(&self) -> Option<InstalledSpec> {
         let is_plain = |text: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || "._-+!".contains(c);
             text.chars().all(allowed) && !text.starts_with('-')
@@ -349,8 +352,18 @@ impl CondaPackage {
             return None;
         }
         let build = if self.build.is_empty() { String::new() } else { format!("={}", self.build) };
-        Some(format!("{}={}{build}", self.name, self.version))
+        let channel = self.channel.clone().filter(|channel| is_channel_name(channel));
+        Some(InstalledSpec { channel, text: format!("{}={}{build}", self.name, self.version) })
     }
+}
+
+/// A package as conda has it in an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstalledSpec {
+    /// Its channel by name, if its record says it.
+    pub channel: Option<String>,
+    /// The match spec: `numpy=2.4.6=py314_0`.
+    pub text: String,
 }
 
 /// A CUDA toolkit with its compiler.

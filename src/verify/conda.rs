@@ -1,6 +1,8 @@
 //! Findings about what conda installed: packages that pip installed over conda's, files that differ from conda's records,
 //! two records of one package. The records are read in `inspect/conda`.
 
+use std::path::Path;
+
 use super::files::Group;
 use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
 use crate::lockfile::PREINSTALLED_PACKAGES;
@@ -22,13 +24,16 @@ pub fn conda_here(traces: &Traces, client: &str, locked: &[source::CondaPackage]
 }
 
 pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
+    let mut deleted = Group::default();
     for package in &traces.conda {
         match over(package, installed) {
             Some(own) if PREINSTALLED_PACKAGES.contains(&own.name.as_str()) => {}
             Some(own) => found.push(findings::mixed_installers(package, own, installed)),
-            None => files(package, installed, has_metadata(package, installed), found),
+            None => files(package, installed, &mut deleted, found),
         }
     }
+    let deleted = deleted.message("conda's packages", "missing");
+    found.extend(deleted.map(|group| findings::missing_file(MissingFiles::CondaData { group })));
     twice(traces, found);
     for name in &traces.conda_unread {
         found.push(findings::unreadable_record(&Unreadable::Conda(name)));
@@ -47,23 +52,16 @@ fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Dist
     own.installer.as_deref().is_some_and(|installer| installer != "conda").then_some(own)
 }
 
-/// Whether the Python package that a conda package installed has its metadata: its files are compared with RECORD then.
-/// Packages without one, such as Python itself and parts of others, have none to lose.
-fn has_metadata(package: &CondaPackage, installed: &Installed) -> bool {
-    let Some(name) = pypi_name(CHANNEL, &package.name) else { return true };
-    let is_lost = |fault: &FileFault| matches!(fault, FileFault::Missing(path) if path.contains(".dist-info/") || path.contains(".egg-info"));
-    installed.distributions.iter().any(|own| own.name == name) || !package.faults.iter().any(is_lost)
-}
-
-/// Files of a package that are missing or differ from its record. Those of its Python packages are compared with RECORD,
-/// which pip writes too where it puts another release over them.
-fn files(package: &CondaPackage, installed: &Installed, has_metadata: bool, found: &mut Vec<Finding>) {
+/// Files of a package that are missing or differ from its record. What RECORD tells of a file is told once.
+fn files(package: &CondaPackage, installed: &Installed, deleted: &mut Group, found: &mut Vec<Finding>) {
     let site = installed.site_packages.strip_prefix(&installed.prefix).unwrap_or(&installed.site_packages);
-    let is_of_python = |path: &str| std::path::Path::new(path).starts_with(site);
+    let faults = installed.distributions.iter().flat_map(|own| &own.faults);
+    let told: std::collections::BTreeSet<&Path> = faults.map(|fault| Path::new(fault.path())).collect();
+    let is_told = |path: &str| Path::new(path).strip_prefix(site).is_ok_and(|in_site| told.contains(in_site));
     let mut missing = Group::default();
     let mut altered = Group::default();
     let mut edited = Group::default();
-    for fault in package.faults.iter().filter(|fault| !has_metadata || !is_of_python(fault.path())) {
+    for fault in package.faults.iter().filter(|fault| !is_told(fault.path())) {
         // People edit settings, add certificates, and delete what they do not need: only what is executed makes programs
         // fail.
         let is_executed = is_executed(fault.path());
@@ -81,7 +79,9 @@ fn files(package: &CondaPackage, installed: &Installed, has_metadata: bool, foun
             FileFault::Unreadable(path, why) if is_executed => {
                 altered.add(path, format!(" cannot be read: {why}"));
             }
-            FileFault::Missing(_) | FileFault::Unreadable(..) | FileFault::OwnedTwice(..) => {}
+            FileFault::Missing(path) if path.ends_with(".pyc") => {}
+            FileFault::Missing(path) => deleted.add(path, String::new()),
+            FileFault::Unreadable(..) | FileFault::OwnedTwice(..) => {}
         }
     }
     let missing = missing.message(&package.name, "missing");
@@ -96,13 +96,14 @@ fn files(package: &CondaPackage, installed: &Installed, has_metadata: bool, foun
     }
 }
 
-/// Whether a file is a library, a module or a program that others use.
+/// Whether a file is a library, a module or a program that others use, or what installers know a package by.
 fn is_executed(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_of_tests =
         ["/test/", "/tests/", "/idlelib/", "/__pycache__/"].iter().any(|part| path.contains(part));
     let is_code = name.ends_with(".py") || name.ends_with(".so") || name.contains(".so.");
-    !is_of_tests && (is_code || path.starts_with("bin/"))
+    let is_metadata = path.ends_with(".dist-info/METADATA") || path.contains(".egg-info");
+    !is_of_tests && (is_code || is_metadata || path.starts_with("bin/"))
 }
 
 /// Packages of which conda has two records: an update that was interrupted, or folders that were copied together.
@@ -124,7 +125,7 @@ mod tests {
 
     fn package(name: &str, faults: Vec<FileFault>) -> CondaPackage {
         let (version, build) = ("1.0".into(), "h1_0".into());
-        CondaPackage { name: name.into(), version, build, faults }
+        CondaPackage { name: name.into(), version, build, channel: Some("conda-forge".into()), faults }
     }
 
     #[test]
@@ -165,10 +166,15 @@ mod tests {
             (Severity::Info, "ssl/cacert.pem of ca-certificates has 2 bytes, conda's record says 1"),
             (Severity::Error, "lib/libstdc++.so.6.0.34 of libstdcxx is missing"),
             (Severity::Error, "lib/x.so of numpy has 2 bytes, conda's record says 1"),
+            // People delete what is no code.
+            (Severity::Info, "2 files of conda's packages are missing: include/x.h; lib/python3.12/test/x.py"),
         ];
         assert_eq!(told, expected.map(|(severity, text)| (severity, text.to_owned())));
         let fix = found[1].fix.as_ref().unwrap().to_string();
-        assert_eq!(fix, "conda install -p /opt/conda --force-reinstall --no-deps libstdcxx=1.0=h1_0");
+        assert_eq!(
+            fix,
+            "conda install -p /opt/conda --override-channels -c conda-forge --force-reinstall --no-deps libstdcxx=1.0=h1_0"
+        );
     }
 
     #[test]

@@ -213,7 +213,12 @@ impl Judge<'_> {
                 (format!("the {kind} of {of} points there"), None)
             }
             How::Cache | How::Default(_) => (
-                format!("{by_name} has no search path to the environment's copy, and the system has {name}"),
+                match own {
+                    Some(_) => format!(
+                        "{by_name} has no search path to the environment's copy, and the system has {name}"
+                    ),
+                    None => format!("{by_name} finds no copy in the environment, and the system has {name}"),
+                },
                 None,
             ),
             How::Path | How::Program => ("it is loaded by its path".to_owned(), None),
@@ -234,6 +239,7 @@ impl Judge<'_> {
             };
             let others = self.native.missing_versions.iter().filter(|m| m.of == missing.of).count() - 1;
             let (why, fix) = self.cause(of, &file_name(&of.path), None);
+            let fix = fix.or_else(|| unloadable::newer_of_conda(&of.file, self.installed));
             let asked = SymbolVersion {
                 asks: file_name(&by.path),
                 version: missing.version.clone(),

@@ -9,6 +9,7 @@ use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{FileFault, Installed};
 use crate::model::native::{Native, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary};
+use crate::model::process::How;
 
 /// Files that cannot be loaded, and modules whose import fails for want of a library.
 pub(super) fn files(native: &Native, installed: &Installed) -> Vec<Finding> {
@@ -90,10 +91,32 @@ pub(super) fn symbols(native: &Native, installed: &Installed, explained: &[&Path
             Some(stale) => Undefined::Stale {
                 loaded: shown(&stale.loaded),
                 instead_of: stale.instead_of.as_deref().map(shown),
+                fix: newer(&stale.loaded, native, installed),
             },
             None => Undefined::Nowhere { more, fix: reinstall(installed, &found.package) },
         };
         out.push(findings::undefined_symbol(found, cause));
     }
     out
+}
+/// How to get a newer copy of a loaded library: in conda's environment by conda, else by what makes the loader take this one.
+fn newer(loaded: &Path, native: &Native, installed: &Installed) -> Fix {
+    if let Some(fix) = newer_of_conda(loaded, installed) {
+        return fix;
+    }
+    let object =
+        native.process.iter().flat_map(|process| &process.objects).find(|object| object.file == loaded);
+    Fix::advice(match object.map(|object| &object.how) {
+        Some(How::LibraryPath(_)) => "remove its folder from LD_LIBRARY_PATH, or update the library",
+        Some(How::Preload) => "remove the file from LD_PRELOAD, or update the library",
+        _ => "update the library",
+    })
+}
+
+/// The command that brings a newer libstdc++ into an environment of conda. Source: conda-forge's `libstdcxx` has the library.
+pub(super) fn newer_of_conda(loaded: &Path, installed: &Installed) -> Option<Fix> {
+    let name = loaded.file_name()?.to_string_lossy();
+    let is_of_conda = !installed.conda.specs.is_empty();
+    (is_of_conda && name.starts_with("libstdc++.so.6"))
+        .then(|| Fix::command(findings::install_of_conda_forge(installed, "libstdcxx")))
 }

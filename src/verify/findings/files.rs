@@ -84,6 +84,11 @@ pub enum MissingFiles<'m> {
         /// The environment.
         installed: &'m Installed,
     },
+    /// conda's records name them, and they are no code: people delete what they do not need.
+    CondaData {
+        /// The files.
+        group: FileGroup,
+    },
     /// The folder that an editable install leads to.
     Editable {
         /// The package.
@@ -100,6 +105,9 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
             finding(Code::MissingFile, Severity::Error, group.text)
                 .at(group.first)
                 .fixed_by(Fix::command(reinstall(installed, name, false)))
+        }
+        MissingFiles::CondaData { group } => {
+            finding(Code::MissingFile, Severity::Info, group.text).at(group.first)
         }
         MissingFiles::Conda { group, package, installed } => {
             finding(Code::MissingFile, Severity::Error, group.text)

@@ -1,8 +1,9 @@
 //! Commands that repair an environment, by the installer that it has: an environment of uv has no pip, and the pip on
 //! PATH belongs to another environment.
 
+use crate::model::conda::CONDA_FORGE;
 use crate::model::fix::Fix;
-use crate::model::installed::{Distribution, Installed};
+use crate::model::installed::{Distribution, Installed, InstalledSpec};
 use crate::model::text::shell_word;
 use crate::registry::STACK_PACKAGES;
 
@@ -28,16 +29,30 @@ fn install_into(installed: &Installed) -> (String, bool) {
 }
 
 /// The spec of the conda package that installed a distribution: pip would put another build over it.
-fn of_conda<'i>(installed: &'i Installed, name: &str) -> Option<&'i str> {
+fn of_conda<'i>(installed: &'i Installed, name: &str) -> Option<&'i InstalledSpec> {
     let own = installed.distributions.iter().find(|own| own.name == name)?;
     let by_conda = own.installer.as_deref() == Some("conda");
-    installed.conda.specs.get(name).filter(|_| by_conda).map(String::as_str)
+    installed.conda.specs.get(name).filter(|_| by_conda)
 }
 
 /// The command that installs a package of conda again, by its spec; mamba and micromamba take the same options.
-pub(in crate::verify) fn reinstall_conda(installed: &Installed, spec: &str) -> String {
+pub(in crate::verify) fn reinstall_conda(installed: &Installed, spec: &InstalledSpec) -> String {
+    install_by_conda(installed, &["--force-reinstall", "--no-deps"], spec)
+}
+
+/// The command that installs the newest release of a package of conda-forge.
+pub(in crate::verify) fn install_of_conda_forge(installed: &Installed, name: &str) -> String {
+    let spec = InstalledSpec { channel: Some(CONDA_FORGE.to_owned()), text: name.to_owned() };
+    install_by_conda(installed, &[], &spec)
+}
+
+/// No channel is asked that the package does not come from: conda adds `defaults`, which is free for some users only.
+fn install_by_conda(installed: &Installed, options: &[&str], spec: &InstalledSpec) -> String {
     let (program, prefix) = (installed.conda.program(), installed.prefix.trim_end_matches('/'));
-    format!("{program} install -p {} --force-reinstall --no-deps {}", shell_word(prefix), shell_word(spec))
+    let channel = spec.channel.as_ref().map(|name| format!(" --override-channels -c {}", shell_word(name)));
+    let options: String = options.iter().map(|option| format!(" {option}")).collect();
+    let channel = channel.unwrap_or_default();
+    format!("{program} install -p {}{channel}{options} {}", shell_word(prefix), shell_word(&spec.text))
 }
 
 /// The command that removes what pip or uv put into the environment.
@@ -153,9 +168,13 @@ mod tests {
         );
         // pip would put PyPI's build over conda's.
         let mut conda = of(&[("torch", "conda"), ("a", "pip"), ("pip", "conda")]);
-        conda.conda.specs = [("torch".to_owned(), "pytorch=2.9.1=cuda129_1".to_owned())].into();
+        let spec = InstalledSpec {
+            channel: Some("conda-forge".to_owned()),
+            text: "pytorch=2.9.1=cuda129_1".to_owned(),
+        };
+        conda.conda.specs = [("torch".to_owned(), spec)].into();
         conda.conda.client = "micromamba".to_owned();
-        let again = "micromamba install -p '/opt/my env' --force-reinstall --no-deps pytorch=2.9.1=cuda129_1";
+        let again = "micromamba install -p '/opt/my env' --override-channels -c conda-forge --force-reinstall --no-deps pytorch=2.9.1=cuda129_1";
         assert_eq!(
             (reinstall(&conda, "torch", true).as_str(), install_over(&conda, "torch").as_str()),
             (again, again)

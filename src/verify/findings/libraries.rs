@@ -134,6 +134,8 @@ pub enum Undefined {
         loaded: String,
         /// The file of the environment with the same name that has the symbol.
         instead_of: Option<String>,
+        /// How to get one that has it.
+        fix: Fix,
     },
 }
 
@@ -162,13 +164,11 @@ pub fn undefined_symbol(found: &UndefinedSymbols, cause: Undefined) -> Finding {
             let told = new(severity, text).at(path);
             if found.imported { told.fixed_by(fix) } else { told }
         }
-        Undefined::Stale { loaded, instead_of } => {
+        Undefined::Stale { loaded, instead_of, fix } => {
             let place =
                 instead_of.map(|file| format!("is loaded instead of {file} and ")).unwrap_or_default();
             let text = format!("{loaded} {place}lacks `{symbol}`, which {path} of {package} requires");
-            new(Severity::Error, text).at(loaded).fixed_by(Fix::advice(
-                "remove its folder from LD_LIBRARY_PATH or the file from LD_PRELOAD, or update the library",
-            ))
+            new(Severity::Error, text).at(loaded).fixed_by(fix)
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::model::native::Native;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
-use crate::probe::conda::CondaClient;
+use crate::probe::conda::{self, CondaClient};
 use crate::registry::Registry;
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
@@ -224,8 +224,9 @@ pub(in crate::cli::commands) fn judge(
         .collect();
     let places = (place.root.as_path(), place.working_folder.as_path());
     let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable, depth);
-    let client = CondaClient::in_use(&|name| variable(name).map(Into::into));
-    let client = client.map_or("conda", CondaClient::name);
+    let in_use = CondaClient::in_use(&|name| variable(name).map(Into::into)).map(CondaClient::name);
+    let client = in_use.or_else(|| owner::with_places(conda::program).map(|program| program.name));
+    let client = client.unwrap_or("conda");
     let locked = target.map_or(&[] as &[_], |target| target.conda.as_slice());
     installed.conda = verify::conda_here(&traces, client, locked);
     let mut areas = match (&foreign, target) {

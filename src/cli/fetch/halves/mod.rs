@@ -287,8 +287,8 @@ impl Session<'_> {
                         tell_of_conda(without_pythons(conflict), &named, &provided, (asked, &packages))
                     });
                     let says_more =
-                        |told: &Box<Conflict>| first.as_ref().is_none_or(|first| !names_all(first, told));
-                    if let Some(told) = told.filter(says_more) {
+                        |told: &Conflict| first.as_ref().is_none_or(|first| !names_all(first, told));
+                    if let Some(told) = told.filter(|told| says_more(told)) {
                         first = Some(told);
                     }
                     for (_, (_, package)) in &named {

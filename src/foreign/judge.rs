@@ -15,7 +15,7 @@ use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::patches::Patches;
-use crate::model::platform::Platform;
+use crate::model::platform::{Os, Platform};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Stack};
 use crate::model::source::Source;
 use crate::model::version::{DottedVersion, public};
@@ -122,7 +122,9 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
 
 /// The lowest glibc that any of the usable wheels of a package needs.
 fn glibc_need(package: &ChosenPackage, platform: Platform) -> Option<DottedVersion> {
-    let wheels = package.files.iter().filter_map(|file| file.name.parse::<WheelName>().ok());
+    // Wheels for macOS state a release of macOS in its place.
+    let files = package.files.iter().filter(|_| platform.os == Os::Linux);
+    let wheels = files.filter_map(|file| file.name.parse::<WheelName>().ok());
     wheels.filter_map(|wheel| wheel.libc_need(platform, None)).min().flatten()
 }
 

@@ -167,7 +167,10 @@ mod tests {
             (Severity::Error, "lib/libstdc++.so.6.0.34 of libstdcxx is missing"),
             (Severity::Error, "lib/x.so of numpy has 2 bytes, conda's record says 1"),
             // People delete what is no code.
-            (Severity::Info, "2 files of conda's packages are missing: include/x.h; lib/python3.12/test/x.py"),
+            (
+                Severity::Info,
+                "2 files of conda's packages are missing: include/x.h; lib/python3.12/test/x.py",
+            ),
         ];
         assert_eq!(told, expected.map(|(severity, text)| (severity, text.to_owned())));
         let fix = found[1].fix.as_ref().unwrap().to_string();

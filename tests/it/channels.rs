@@ -746,8 +746,10 @@ fn both_halves_are_installed_and_verified() {
     let run = verify(1);
     assert!(run.stdout.contains("mixed-installers"), "{}", run.shown());
     // conda's alpha is locked, so pip's is removed. A module of conda's package is conda's to repair.
-    let again = format!("conda install -p {prefix} --override-channels -c conda-forge --force-reinstall --no-deps alpha=1.0=0")
-        .replace(&context.dir.path().display().to_string(), "[DIR]");
+    let again = format!(
+        "conda install -p {prefix} --override-channels -c conda-forge --force-reinstall --no-deps alpha=1.0=0"
+    )
+    .replace(&context.dir.path().display().to_string(), "[DIR]");
     assert!(run.flat().contains(&format!("pip uninstall --yes alpha && {again}")), "{}", run.shown());
     std::fs::write(site.join("alpha-1.0.dist-info/INSTALLER"), "conda\n").unwrap();
     std::fs::remove_file(site.join("alpha.py")).unwrap();

@@ -258,6 +258,11 @@ fn both_halves_decide_the_build() {
     let run = resolve(&world, V100).expect(0);
     assert_eq!(stack(&world).1, "cu129", "{}", run.shown());
     assert!(run.flat().contains("torchvision 0.24.1 from conda-forge"), "{}", run.shown());
+    // The CPU build is one that is asked for.
+    manifest(&world, "", "", "dependencies = [\"pytorch=*=cpu*\", \"python\"]");
+    resolve(&world, H100).expect(0);
+    assert_eq!((stack(&world).0.as_str(), stack(&world).1.as_str()), ("2.10.0", "cpu"));
+    manifest(&world, "", "", "dependencies = [\"pytorch=*=cuda*\", \"python\", \"torchvision\"]");
     // conda installs no build for CUDA where there is no GPU.
     let run = resolve(&world, &["--gpu", "none"]).expect(1);
     for expected in ["you require pytorch=*=cuda*", "without pytorch=*=cuda*"] {

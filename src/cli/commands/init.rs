@@ -108,7 +108,9 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
 
 /// Whether a folder has an environment.yml that envlock did not write, and will not overwrite.
 fn has_other_environment(folder: &Path) -> Result<bool, CliError> {
-    let text = files::read(&folder.join(files::ENVIRONMENT))?;
+    let text = files::read_bytes(&folder.join(files::ENVIRONMENT))?;
+    // Another program may have written it in UTF-16.
+    let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(text.is_some_and(|text| !text.contains(export::ENVIRONMENT_MARK)))
 }
 

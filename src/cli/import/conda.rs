@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::channel::{name_of_channel, without_token};
-use super::kept::{self, CondaPart};
+use super::kept::{self, CondaPart, OF_ANACONDA, is_anaconda_address};
+use super::match_spec::Spec;
 use super::reference::extras_of;
 use super::translated::{Names, conda};
 use super::{Imported, Optional, unreadable};
@@ -14,6 +15,7 @@ use crate::cli::error::CliError;
 use crate::cli::{clock, uv_sources};
 use crate::model::cutoff::Cutoff;
 use crate::model::text::clean;
+use crate::registry::conda_names::is_of_anaconda;
 
 #[derive(Deserialize)]
 struct Environment {
@@ -57,11 +59,8 @@ pub(super) fn environment(
     base: &Path,
     part: CondaPart,
 ) -> Result<Imported, CliError> {
-    let document: Option<Environment> = serde_saphyr::from_str(text).map_err(|e| {
-        let message = e.to_string();
-        let first = message.lines().next().unwrap_or("").trim_start_matches("error: ");
-        CliError::input(format!("{}: {}", clean(name, 80), clean(first, 200)))
-    })?;
+    let document: Option<Environment> =
+        serde_saphyr::from_str(text).map_err(|error| unreadable_yaml(name, &error))?;
     let Some(document) = document else {
         return Err(CliError::input(format!("{}: the file is empty", clean(name, 80)))
             .hint("an environment file has `dependencies:` and a list below it"));
@@ -86,22 +85,30 @@ pub(super) fn environment(
         let names = platforms.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(", ");
         out.leave_out_because(&format!("platforms: {names}"), "a `[target.NAME]` table describes a machine");
     }
+    if let Some(other) = channels.iter().find(|channel| !channel.is_string()) {
+        let shown = clean(&other.to_string(), 40);
+        return Err(CliError::input(format!(
+            "{}: `channels` has `{shown}`, which is no name",
+            clean(name, 80)
+        ))
+        .hint("a channel is a name or an address: `- conda-forge`"));
+    }
+    if let Some(other) = document.name.as_ref().filter(|name| !name.is_string() && !name.is_null()) {
+        out.leave_out_because(&format!("name: {other}"), "it is no name");
+    }
     let channels = channels.iter().filter_map(serde_json::Value::as_str);
     let mut specs: Vec<String> = Vec::new();
     let mut of_pip = Imported { folder: out.folder.clone(), ..Imported::default() };
     for dependency in dependencies {
         match dependency {
-            serde_json::Value::String(spec)
-                if without_comment(&spec).ends_with(['=', '<', '>', '!', '~']) =>
-            {
-                return Err(CliError::input(format!(
-                    "{}: `{}` names no version after its operator",
-                    clean(name, 80),
-                    clean(&spec, 80)
-                ))
-                .hint("write the version, or the name alone"));
+            serde_json::Value::String(spec) => {
+                let spec = without_comment(&spec);
+                if let Some((why, hint)) = no_spec(spec) {
+                    let shown = clean(spec, 80);
+                    return Err(CliError::input(format!("{}: `{shown}` {why}", clean(name, 80))).hint(hint));
+                }
+                specs.push(spec.to_owned());
             }
-            serde_json::Value::String(spec) => specs.push(without_comment(&spec).to_owned()),
             // `- pip:` and its list, which may be empty.
             serde_json::Value::Object(map) => {
                 for (installer, list) in map {
@@ -116,7 +123,11 @@ pub(super) fn environment(
                     for item in list {
                         match item.as_str() {
                             Some(item) if installer == "pip" => pip_line(&mut of_pip, item, name, base)?,
-                            _ => out.leave_out(&item.to_string()),
+                            Some(item) => {
+                                let what = format!("{installer}: {item}");
+                                out.leave_out_because(&what, "envlock installs packages of conda and PyPI");
+                            }
+                            None => out.leave_out(&item.to_string()),
                         }
                     }
                 }
@@ -127,6 +138,50 @@ pub(super) fn environment(
     conda_part(&mut out, &specs, channels, name, part)?;
     out.join(of_pip);
     Ok(out)
+}
+
+/// Why a text is no match spec, and what to write instead; `None` if nothing is wrong with its form.
+fn no_spec(spec: &str) -> Option<(&'static str, &'static str)> {
+    let (brackets, closed) = (spec.matches('[').count(), spec.trim_end().ends_with(']'));
+    let is_address = spec.contains("://");
+    let words = Spec::of(spec).build.map_or(0, |build| build.split_whitespace().count());
+    if spec.is_empty() {
+        return Some(("is an empty entry of `dependencies`", "remove the line, or name a package"));
+    }
+    if brackets > 0 && !closed {
+        return Some(("has a `[` that is not closed", "write `name[version='>=1',build=...]`"));
+    }
+    if !is_address && words > 1 {
+        return Some(("has more than a name, a version and a build", "write `name version build`"));
+    }
+    let (before, operator) = spec.split_at(spec.trim_end_matches(['=', '<', '>', '!', '~']).len());
+    if operator == "=" && before.contains(['=', ' ']) {
+        return Some(("names no build after its last `=`", "write the build, or no `=` after the version"));
+    }
+    (!operator.is_empty())
+        .then_some(("names no version after its operator", "write the version, or the name alone"))
+}
+
+/// An error of YAML, in words about the file.
+fn unreadable_yaml(name: &str, error: &serde_saphyr::Error) -> CliError {
+    let error = error.without_snippet();
+    let line = error.location().map(|place| format!(":{}", place.line())).unwrap_or_default();
+    let why = match error {
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("`{}` stands twice", clean(key, 60))
+        }
+        serde_saphyr::Error::DuplicateMappingKey { key: None, .. } => "a key stands twice".to_owned(),
+        serde_saphyr::Error::MultipleDocuments { .. } => {
+            "a second document begins here, and an environment is one".to_owned()
+        }
+        serde_saphyr::Error::Budget { .. } => "it has too many entries, or too deep ones".to_owned(),
+        other => {
+            let message = other.to_string();
+            let first = message.lines().next().unwrap_or("").trim_start_matches("error: ");
+            return CliError::input(format!("{}: {}", clean(name, 80), clean(first, 200)));
+        }
+    };
+    CliError::input(format!("{}{line}: {why}", clean(name, 80)))
 }
 
 /// The conda packages of a file: as PyPI's, or kept as they are.
@@ -155,6 +210,13 @@ fn conda_part<'t>(
     if is_kept {
         return kept::keep(out, &mut names, (specs, &channels), name);
     }
+    let is_anaconda = |channel: &str| {
+        is_anaconda_address(channel) || name_of_channel(channel).is_some_and(|name| is_of_anaconda(&name))
+    };
+    for channel in channels.iter().filter(|channel| is_anaconda(channel)) {
+        translated.leave_out_because(&format!("channels: {}", without_token(channel)), OF_ANACONDA);
+    }
+    let channels: Vec<String> = channels.into_iter().filter(|channel| !is_anaconda(channel)).collect();
     for channel in channels.iter().filter(|channel| name_of_channel(channel).is_none()) {
         let why = "the packages are PyPI's of the same names: check that they are the ones of this channel";
         translated.leave_out_because(&format!("channels: {}", without_token(channel)), why);
@@ -359,12 +421,28 @@ mod tests {
             "a: [",
             "dependencies:\n  - {pip: 3}",
             "\u{0}",
+            "dependencies: ['numpy[version=1']",
+            "dependencies: [numpy >=1.2 py36 extra]",
+            "dependencies: [numpy=1.26.*=]",
+            "dependencies: ['']",
+            "channels: [{conda-forge: true}]\ndependencies: [numpy]",
+            "dependencies: [a]\ndependencies: [b]",
+            "dependencies: [a]\n---\ndependencies: [b]",
         ] {
-            assert!(
-                environment(Imported::default(), bad, "environment.yml", Path::new("."), CondaPart::Pypi)
-                    .is_err_and(|e| !e.message.contains("error:")),
-                "{bad:?}"
-            );
+            for part in [CondaPart::Pypi, CondaPart::Conda] {
+                let read = environment(Imported::default(), bad, "environment.yml", Path::new("."), part);
+                // No word of the library that reads YAML.
+                let foreign = ["error:", "Options", "from_str", "budget"];
+                assert!(read.is_err_and(|e| !foreign.iter().any(|word| e.message.contains(word))), "{bad:?}");
+            }
+        }
+        // Each of Anaconda's channels is named, however it is written.
+        for channel in ["defaults", "pkgs/main", "https://repo.anaconda.com/pkgs/r", "main"] {
+            let text = format!("channels: ['{channel}']\ndependencies: [numpy]");
+            for part in [CondaPart::Pypi, CondaPart::Conda] {
+                let read = environment(Imported::default(), &text, "environment.yml", Path::new("."), part);
+                assert!(read.unwrap().left_out[0].contains("licence"), "{channel}");
+            }
         }
     }
 

@@ -32,6 +32,17 @@ pub(in crate::cli) struct Kept {
     pub has_stack: bool,
 }
 
+/// Why a channel of Anaconda's is left out.
+pub(super) const OF_ANACONDA: &str =
+    "the channel is Anaconda's, whose terms of use ask companies for a licence; conda-forge has the packages";
+
+/// Whether a channel is one of Anaconda's by its address, or by the folder that all of them are in: `pkgs/main`.
+pub(super) fn is_anaconda_address(channel: &str) -> bool {
+    let rest = channel.split_once("://").map(|(_, rest)| rest);
+    let host = rest.and_then(|rest| rest.split('/').next());
+    host.is_some_and(|host| host.ends_with("repo.anaconda.com")) || channel.starts_with("pkgs/")
+}
+
 /// Why a channel is left out that no client finds.
 const NO_NAME: &str = "that is not the name of a channel";
 
@@ -47,10 +58,9 @@ pub(super) fn keep(
         let mut leave_out =
             |why| out.leave_out_because(&format!("channels: {}", without_token(channel)), why);
         match name_of_channel(channel) {
+            _ if is_anaconda_address(channel) => leave_out(OF_ANACONDA),
             None => leave_out(ELSEWHERE),
-            Some(name) if is_of_anaconda(&name) => leave_out(
-                "the channel is Anaconda's, whose terms of use ask companies for a licence; conda-forge has the packages",
-            ),
+            Some(name) if is_of_anaconda(&name) => leave_out(OF_ANACONDA),
             Some(name) if is_of_torch(&name) => {
                 leave_out("torch comes from PyPI and brings its CUDA; the channel `pytorch` ended with 2.5.1")
             }
@@ -125,7 +135,7 @@ pub(super) fn names_a_build(spec: &str) -> bool {
 /// Whether conda reads a match spec.
 fn is_spec(text: &str) -> bool {
     #[cfg(feature = "conda")]
-    return crate::conda::parse(text).is_ok();
+    return crate::conda::parse(text).is_ok() && !text.contains("://");
     #[cfg(not(feature = "conda"))]
     return !text.is_empty();
 }

@@ -198,17 +198,19 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
     }
 }
 
+/// The text of a file by its byte order mark, which PowerShell writes, else UTF-8.
 fn text(file: &Path) -> Result<String, CliError> {
-    let bytes = files::read_bytes(file)?;
-    bytes.map(|bytes| decoded(&bytes)).ok_or_else(|| absent(file))
+    let bytes = files::read_bytes(file)?.ok_or_else(|| absent(file))?;
+    let shown = || clean(&file.display().to_string(), 200);
+    decoded(&bytes).ok_or_else(|| CliError::input(format!("`{}` is not UTF-8 text", shown())))
 }
 
 fn absent(file: &Path) -> CliError {
     CliError::input(format!("`{}` does not exist", clean(&file.display().to_string(), 200)))
 }
 
-/// The text of a file as pip decodes it: by its byte order mark, else UTF-8; what is not UTF-8 is replaced.
-fn decoded(bytes: &[u8]) -> String {
+/// The text of UTF-8, or of UTF-16 with a byte order mark.
+fn decoded(bytes: &[u8]) -> Option<String> {
     let units = |big: bool| {
         let unit = move |pair: &[u8]| match big {
             true => u16::from_be_bytes([pair[0], pair[1]]),
@@ -217,10 +219,10 @@ fn decoded(bytes: &[u8]) -> String {
         bytes[2..].chunks_exact(2).map(unit).collect::<Vec<u16>>()
     };
     match bytes {
-        [0xFF, 0xFE, ..] => String::from_utf16_lossy(&units(false)),
-        [0xFE, 0xFF, ..] => String::from_utf16_lossy(&units(true)),
-        [0xEF, 0xBB, 0xBF, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
+        [0xFF, 0xFE, ..] => String::from_utf16(&units(false)).ok(),
+        [0xFE, 0xFF, ..] => String::from_utf16(&units(true)).ok(),
+        [0xEF, 0xBB, 0xBF, rest @ ..] => String::from_utf8(rest.to_vec()).ok(),
+        _ => String::from_utf8(bytes.to_vec()).ok(),
     }
 }
 

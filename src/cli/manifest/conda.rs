@@ -51,6 +51,12 @@ pub(super) fn read(
                 "`{name}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages"
             ));
         }
+        if name.split('/').nth(2).is_some_and(|host| host.ends_with("repo.anaconda.com")) {
+            return wrong(&format!(
+                "`{}` is a channel of Anaconda's, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages",
+                clean(name, 60)
+            ));
+        }
         if !is_channel_name(name) {
             return wrong(&format!(
                 "`{}` is not the name of a channel; where channels are is `ENVLOCK_CONDA_CHANNEL_ALIAS`",

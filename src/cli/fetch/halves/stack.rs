@@ -12,9 +12,10 @@ use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters, tell
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
 use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
-use crate::model::conda::{CUDNN, NCCL};
+use crate::model::conda::{CUDNN, CondaSpec, NCCL};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::level::Level;
+use crate::model::limit::Limit;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
@@ -130,7 +131,7 @@ impl Session<'_> {
                     solution.notes.extend(twice(&solution, self.registry));
                     if let Some(half) = &half {
                         self.complete(&mut solution, &asked.request.conda.channels);
-                        solution.notes.extend(newer_unknown(&unknown, &half.stack.choice));
+                        solution.notes.extend(newer_unknown(&unknown, &half.stack.choice, asked.request));
                     }
                     return Ok(Answer::Solution(solution));
                 }
@@ -420,5 +421,17 @@ fn specs_of(choice: &StackChoice, companions: &BTreeMap<String, Version>) -> Vec
 
 /// The request for PyPI's half: cuDNN and NCCL are packages of conda.
 pub(super) fn of_pypi(request: &Request) -> Request {
-    Request { cudnn: None, nccl: None, ..request.of_indexes() }
+    let variant = request.variant.clone().or_else(|| asked_for_cpu(request));
+    Request { cudnn: None, nccl: None, variant, ..request.of_indexes() }
+}
+
+/// The CPU build, if a match spec asks for it: `pytorch=*=cpu*`, `pytorch-cpu`. It is chosen on a machine with a GPU only then.
+fn asked_for_cpu(request: &Request) -> Option<Limit<String>> {
+    let is_part = |c: char| !c.is_ascii_alphanumeric();
+    let names_cpu = |spec: &&CondaSpec| {
+        let is_of_torch = spec.name() == PYTORCH || spec.name() == "pytorch-cpu";
+        is_of_torch && spec.text.split(is_part).any(|part| part == CPU)
+    };
+    let spec = request.conda.specs.iter().find(names_cpu)?;
+    Some(Limit { value: CPU.to_owned(), origin: spec.origin.clone() })
 }

@@ -196,8 +196,22 @@ pub(super) fn twice(solution: &Solution, registry: &Registry) -> Option<Note> {
 }
 
 /// That a newer build was not looked at.
-pub(super) fn newer_unknown(unknown: &BTreeSet<Version>, choice: &StackChoice) -> Option<Note> {
-    let newest = unknown.last().filter(|version| **version > choice.version && choice.variant != CPU)?;
+pub(super) fn newer_unknown(
+    unknown: &BTreeSet<Version>,
+    choice: &StackChoice,
+    request: &Request,
+) -> Option<Note> {
+    let mut asked = request.requirements.iter().chain(&request.constraints);
+    let admits = |version: &&Version| {
+        asked.all(|user| {
+            user.requirement.name.as_ref() as &str != "torch"
+                || user.specifiers().is_none_or(|bounds| bounds.contains(version))
+        })
+    };
+    let newest = unknown
+        .last()
+        .filter(admits)
+        .filter(|version| **version > choice.version && choice.variant != CPU)?;
     let text = format!(
         "pytorch {newest} of the channel is newer: which GPUs its builds for CUDA run on is not in envlock's data, so it is not chosen"
     );

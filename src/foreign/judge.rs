@@ -10,6 +10,7 @@ use crate::compatibility::{
     unknown_cuda_user, with_code_of, with_machine_specs,
 };
 use crate::lockfile::Target;
+use crate::model::capability::ComputeCapability;
 use crate::model::conda::CUDNN;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
@@ -40,6 +41,8 @@ pub struct Judged {
     pub without_cuda: Vec<WithoutCuda>,
     /// Its conda packages.
     pub conda: Vec<CondaRecord>,
+    /// The cuDNN that is locked beside conda's torch, and the lowest compute capability that it supports.
+    pub cudnn_floor: Option<(DottedVersion, ComputeCapability)>,
 }
 
 /// A framework without CUDA.
@@ -98,6 +101,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
         impossible: Vec::new(),
         without_cuda: Vec::new(),
         conda: environment.conda.clone(),
+        cudnn_floor: None,
     };
     let mut envelopes: Vec<Envelope> = Vec::new();
     judged.installable(environment, platform);
@@ -413,6 +417,8 @@ impl Judged {
             if let Some(row) = row.filter(|_| framework_name == "torch") {
                 let cudnn = self.conda.iter().find(|record| CUDNN.contains(&record.name.as_str()));
                 let cudnn: Option<DottedVersion> = cudnn.and_then(|record| record.version.parse().ok());
+                let floor = cudnn.as_ref().and_then(|cudnn| registry.cudnn_floor(cudnn));
+                self.cudnn_floor = cudnn.clone().zip(floor.map(|floor| floor.min));
                 let needs = Needs {
                     cuda: Some(&row.cuda),
                     cudnn: cudnn.as_ref(),

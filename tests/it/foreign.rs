@@ -275,6 +275,12 @@ fn the_gpu_code_of_condas_pytorch_is_known() {
     };
     beside("9.10.2.21");
     judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06"], 0);
+    // It has code for Volta, and the cuDNN beside it has none.
+    beside("9.13.1.26");
+    let run = judged(&["--gpu", "V100", "--driver", "550.54.14"], 1);
+    let expected =
+        "V100 (7.0) is not covered: cuDNN 9.13.1.26, which is locked, needs compute capability >= 7.5";
+    assert!(run.flat().contains(expected), "{}", run.shown());
     beside("8.9.7.29");
     let run = judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06"], 1);
     let expected = "cuDNN 8.9.7.29 is locked, torch 2.7.1 (conda, cuda129_mkl_py312_h6bb0a4e_304) was built with cuDNN 9";

@@ -2,6 +2,7 @@
 
 use super::finding;
 use crate::foreign::{NoCuda, WithoutCuda};
+use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::host_note::HostNote;
@@ -140,6 +141,8 @@ pub fn compatibility_mode(driver: &DottedVersion, native: &DottedVersion) -> Fin
 pub enum NotCovered<'a> {
     /// It has code for other compute capabilities, these.
     Code(&'a [String]),
+    /// The cuDNN beside it supports compute capabilities from this one on.
+    Cudnn(&'a DottedVersion, ComputeCapability),
     /// It is locked without CUDA.
     WithoutCuda(&'a WithoutCuda),
 }
@@ -149,6 +152,11 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
     let text = match why {
         NotCovered::Code(covered) => {
             format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "))
+        }
+        NotCovered::Cudnn(version, min) => {
+            format!(
+                "{gpu} is not covered: cuDNN {version}, which is locked, needs compute capability >= {min}"
+            )
         }
         NotCovered::WithoutCuda(WithoutCuda { framework, why, .. }) => match why {
             NoCuda::CpuBuild => format!("{framework} is a CPU build: it runs, but does not use {gpu}"),

@@ -276,6 +276,10 @@ struct Pixi {
     target: BTreeMap<String, toml::Value>,
     #[serde(default)]
     pypi_options: toml::Table,
+    #[serde(default)]
+    tasks: toml::Table,
+    #[serde(default)]
+    activation: toml::Table,
 }
 
 /// Reads a pixi.toml.
@@ -357,6 +361,15 @@ pub(super) fn pixi(
     for (table, rows) in tables {
         for key in rows.keys() {
             out.leave_out(&format!("[{table}] {key}"));
+        }
+    }
+    for (table, rows, why) in [
+        ("tasks", &document.tasks, "envlock runs no tasks"),
+        ("activation", &document.activation, "envlock sets no variables and runs no scripts"),
+    ] {
+        if !rows.is_empty() {
+            let names = rows.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            out.leave_out_because(&format!("[{table}] {names}"), why);
         }
     }
     if let Some(no_build) = document.pypi_options.get("no-build") {

@@ -119,6 +119,8 @@ fn sources(document: &str) -> Vec<PathBuf> {
         path.is_relative() && is_yml && !path.components().any(|part| part == std::path::Component::ParentDir)
     };
     let mut out: Vec<PathBuf> = own.map(PathBuf::from).filter(is_near).collect();
-    out.push(PathBuf::from("environment.yml"));
+    out.extend(
+        (!out.iter().any(|own| own.ends_with("environment.yml"))).then(|| PathBuf::from("environment.yml")),
+    );
     out
 }

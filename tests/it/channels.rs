@@ -864,6 +864,70 @@ fn conda_steps_back_over_many_releases() {
     }
 }
 
+/// Who stands against whom lies in several packages of conda: found where there is an answer.
+#[test]
+fn conda_steps_back_in_several_packages() {
+    let python: &[&str] = &["python"];
+    let releases: Vec<String> = (1..=30).map(|release| release.to_string()).collect();
+    let exact: Vec<String> = releases.iter().map(|release| format!("packaging =={release}")).collect();
+    let pairs: Vec<[&str; 2]> = exact.iter().map(|exact| ["python", exact.as_str()]).collect();
+    let mut records: Vec<(&str, &str, &[&str])> = vec![
+        ("python", "3.12.4", &[]),
+        ("python", "3.12.8", &[]),
+        ("pip", "25.0", python),
+        ("attrs", "1", python),
+        ("attrs", "2", python),
+        ("carrier", "1", python),
+        ("carrier", "2", &["python", "click"]),
+        ("click", "2", python),
+        // The release of packaging that a tqdm needs is its own.
+        ("sorter", "1", &["python", "six <5"]),
+        ("sorter", "2", &["python", "six >=25"]),
+    ];
+    for (release, pair) in releases.iter().zip(&pairs) {
+        records.extend([
+            ("packaging", release.as_str(), python),
+            ("tqdm", release, pair),
+            ("six", release, python),
+        ]);
+    }
+    let (_folder, channels) = generated(&records);
+    let all = vec![
+        ("pypi", wheel("p-one", "1").needs("attrs<2")),
+        ("pypi", wheel("q-one", "1").needs("click<2")),
+        ("pypi", wheel("either", "1").needs("attrs<1")),
+        ("pypi", wheel("either", "2").needs("click<2")),
+        ("pypi", wheel("click", "1")),
+        ("pypi", wheel("both", "1").needs("packaging<20").needs("tqdm<12")),
+        ("pypi", wheel("below", "1").needs("six<25")),
+        ("pypi", wheel("patched", "1").python(">=3.8,!=3.12.8")),
+    ];
+    let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    for (project, conda, locked) in [
+        ("dependencies = [\"p-one\", \"q-one\"]", "\"attrs\", \"carrier\"", "carrier-1-0.conda"),
+        ("dependencies = [\"either\"]", "\"attrs\", \"carrier\"", "carrier-1-0.conda"),
+        ("dependencies = [\"both\"]", "\"tqdm\"", "packaging-11-0.conda"),
+        ("dependencies = [\"below\"]", "\"sorter\"", "sorter-1-0.conda"),
+        ("dependencies = [\"patched\"]", "\"attrs\"", "python-3.12.4-0.conda"),
+        // One that does not apply here bounds nothing.
+        (
+            "dependencies = [\"attrs\"]\nconstraints = [\"attrs<2; sys_platform == 'win32'\"]",
+            "\"attrs\"",
+            "attrs-2-0.conda",
+        ),
+        ("dependencies = []\nconstraints = [\"click<2\"]", "\"carrier\"", "carrier-1-0.conda"),
+    ] {
+        let text = format!("[project]\nname = \"x\"\n{project}\n[conda]\ndependencies = [{conda}]\n");
+        context.write("envlock.toml", &text);
+        let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+        let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(0);
+        assert!(context.read("envlock.lock").contains(locked), "{text}{}", run.shown());
+        context.run(&["resolve", "--locked"]).expect(0);
+    }
+}
+
 /// What solvers that fix conda's half first are known to fail at (prefix-dev/pixi#2559, #3467, #2772, #5545): a package of conda
 /// that a package of PyPI, or the request, excludes is taken in another release; one that both halves need is taken once.
 #[test]

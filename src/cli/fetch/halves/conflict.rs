@@ -6,12 +6,12 @@ use pep440_rs::Version;
 
 use super::stepping::Provided;
 use super::ways::requested_for;
-use super::{Asked, Half, Session, excluding, question, unsolved};
+use super::{Asked, Half, Session, constraints_for, excluding, question, unsolved};
 use crate::cli::error::CliError;
 use crate::conda::{self, Explained, Question, Records, Written};
 use crate::model::conda::CondaSpec;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
-use crate::model::request::{Origin, Request};
+use crate::model::request::{Origin, UserRequirement};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -32,6 +32,7 @@ impl Session<'_> {
         let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);
         // The Pythons that are allowed, as one bound.
         let pythons = allowed_pythons(self.registry, asked.request);
+        let constraints = constraints_for(asked.request, &pythons, asked.host.system.platform);
         let any: Vec<String> = pythons.iter().map(|python| format!("3.{}.*", python.minor)).collect();
         question.specs.push(format!("python {}", any.join("|")));
         let of_spec = |spec: &CondaSpec| Written { text: spec.text.clone(), origin: spec.origin.clone() };
@@ -65,7 +66,7 @@ impl Session<'_> {
                 source: String::new(),
             });
         }
-        conflict.reasons.extend(constraints_of(&conflict, asked.request, records, &question));
+        conflict.reasons.extend(constraints_of(&conflict, &constraints, records, &question));
         // Where the build of the stack has a part in it.
         let asked_for = asked.request.conda.specs.len();
         let is_of_half =
@@ -78,7 +79,7 @@ impl Session<'_> {
 /// The constraints that leave out records of the packages that a conflict is about.
 fn constraints_of(
     conflict: &Conflict,
-    request: &Request,
+    constraints: &[&UserRequirement],
     records: &Records,
     question: &Question,
 ) -> Vec<Reason> {
@@ -86,10 +87,11 @@ fn constraints_of(
     let left_out = parties.into_iter().flat_map(|party| records.of(party.as_str()));
     let left_out: Vec<CondaPackage> =
         left_out.filter(|record| question.excluded.contains_key(&record.file)).collect();
-    let is_one = |bound: &&crate::model::request::UserRequirement| {
-        left_out.iter().filter_map(|record| excluding(request, record)).any(|own| std::ptr::eq(own, *bound))
+    let is_one = |bound: &&&UserRequirement| {
+        let mut all = left_out.iter().filter_map(|record| excluding(constraints, record));
+        all.any(|own| std::ptr::eq(own, **bound))
     };
-    let told = request.constraints.iter().filter(is_one).map(|bound| Reason {
+    let told = constraints.iter().filter(is_one).map(|bound| Reason {
         kind: ReasonKind::Asked { origin: bound.origin.clone(), bounds_above: false },
         text: format!("you constrain {}", clean(&bound.requirement.to_string(), 120)),
         parties: vec![Party::package(bound.requirement.name.as_ref() as &str)],
@@ -129,8 +131,8 @@ pub(super) fn without_pythons(mut conflict: Box<Conflict>) -> Box<Conflict> {
 }
 
 /// A conflict where the search was cut, which says so.
-pub(super) fn cut_after(conflict: Conflict, rounds: usize) -> Conflict {
-    let headline = format!("no answer was found: the search over both halves was cut after {rounds} rounds");
+pub(super) fn cut_off(conflict: Conflict) -> Conflict {
+    let headline = "no answer was found: the search over both halves was cut at its limit".to_owned();
     Conflict { headline, ..conflict.cut() }
 }
 

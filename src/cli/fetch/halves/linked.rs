@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use pep440_rs::{Operator, Version, VersionSpecifier};
 
 use super::code::{MAX_TRIED_WHEEL, WheelCode};
-use super::conflict::cut_after;
+use super::conflict::cut_off;
 use super::told::{not_built_for, of_unstated_torch, unread, without_cuda};
 use super::{Asked, Session};
 use crate::cli::error::CliError;
@@ -102,9 +102,7 @@ impl Session<'_> {
             last = Some(Box::new(conflict));
         }
         match last {
-            Some(conflict) if tried >= MAX_SETS => {
-                Ok(Answer::Conflict(Box::new(cut_after(*conflict, MAX_SETS))))
-            }
+            Some(conflict) if tried >= MAX_SETS => Ok(Answer::Conflict(Box::new(cut_off(*conflict)))),
             Some(conflict) => Ok(Answer::Conflict(conflict)),
             None => Err(CliError::internal("no answer of both halves and no conflict")),
         }

@@ -18,10 +18,10 @@ use pep440_rs::Version;
 
 pub(super) use self::code::CodeOfWheels;
 use self::conflict::{
-    cut_after, named_by, names_all, rests_on_tried, tell_of_conda, tell_tried, without_pythons,
+    cut_off, named_by, names_all, rests_on_tried, tell_of_conda, tell_tried, without_pythons,
 };
 use self::stack::ChosenStack;
-use self::stepping::{Bound, Fitting, Provided};
+use self::stepping::{Admitted, AtHand, Provided};
 use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
@@ -29,6 +29,7 @@ use crate::compatibility::with_machine_specs;
 use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
 use crate::model::conda::{is_python_package, specs_of};
 use crate::model::conflict::Conflict;
+use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
@@ -57,6 +58,8 @@ enum OfPython {
     NoConda,
     /// The conflict of PyPI's half.
     Conflict(Box<Conflict>),
+    /// The same where the search was cut.
+    Cut(Box<Conflict>),
     Open(Answer),
 }
 
@@ -90,6 +93,7 @@ impl Session<'_> {
         let records = self.records(asked.request, platform)?;
         let others = other_interpreters(&records);
         let mut first: Option<(Python, Box<Conflict>)> = None;
+        let mut is_cut = false;
         let mut rounds = 0;
         let mut unfit: BTreeMap<String, String> = BTreeMap::new();
         for python in self.pythons(asked, &records)? {
@@ -97,21 +101,23 @@ impl Session<'_> {
                 OfPython::Solved(solution) => return Ok(Answer::Solution(solution)),
                 OfPython::Open(answer) => return Ok(answer),
                 OfPython::NoConda => {}
-                OfPython::Conflict(conflict) => {
+                found @ (OfPython::Conflict(_) | OfPython::Cut(_)) => {
+                    let (OfPython::Conflict(conflict) | OfPython::Cut(conflict)) = &found else { continue };
+                    is_cut |= matches!(found, OfPython::Cut(_));
                     // One that another Python has too says more than that this Python does not fit.
                     let is_worse = |(_, before): &(Python, Box<Conflict>)| {
-                        rests_on_tried(before) && !rests_on_tried(&conflict)
+                        rests_on_tried(before) && !rests_on_tried(conflict)
                     };
                     if first.as_ref().is_none_or(is_worse) {
-                        first = Some((python, conflict));
+                        first = Some((python, conflict.clone()));
                     }
                 }
             }
         }
         if let Some((python, conflict)) = first {
             let conflict = tell_tried(conflict, python);
-            return Ok(Answer::Conflict(match rounds >= MAX_ROUNDS {
-                true => Box::new(cut_after(*conflict, MAX_ROUNDS)),
+            return Ok(Answer::Conflict(match is_cut || rounds >= MAX_ROUNDS {
+                true => Box::new(cut_off(*conflict)),
                 false => conflict,
             }));
         }
@@ -160,25 +166,37 @@ impl Session<'_> {
         let at = (python, asked.host.system.platform);
         let by_constraints = self.excluded_by(records, &asked.request.constraints, asked.request, at);
         let by_requirements = self.excluded_by(records, &asked.request.requirements, asked.request, at);
+        let constraints = constraints_for(asked.request, &[python], asked.host.system.platform);
         let mut excluded = others.clone();
         excluded.extend(by_constraints.clone());
         excluded.extend(by_requirements.clone());
         let has_bounds = !by_constraints.is_empty() || !by_requirements.is_empty();
         let mut is_within = true;
         let mut first: Option<Box<Conflict>> = None;
-        let mut bound = Bound::default();
+        let mut admitted = Admitted::default();
+        let mut is_cut = false;
+        let mut last: Vec<CondaPackage> = Vec::new();
         let mut stepped_back: BTreeSet<String> = BTreeSet::new();
-        let impossible = |first: Option<Box<Conflict>>, bound: &Bound| match (first, bound.is_cut) {
+        let impossible = |first: Option<Box<Conflict>>, is_cut: bool| match (first, is_cut) {
             (None, _) => OfPython::NoConda,
-            (Some(conflict), true) => OfPython::Conflict(Box::new(cut_after(*conflict, MAX_ROUNDS))),
+            (Some(conflict), true) => OfPython::Cut(conflict),
             (Some(conflict), false) => OfPython::Conflict(conflict),
         };
         loop {
-            let question =
-                question(asked, Some(python), &excluded, (self, !records.of("pip").is_empty()), half);
+            let mut left = excluded.clone();
+            left.extend(admitted.others(records));
+            let question = question(asked, Some(python), &left, (self, !records.of("pip").is_empty()), half);
             let packages = match records.solve(&question).map_err(unsolved)? {
                 Solved::Packages(packages) => packages,
-                Solved::Impossible if *rounds < MAX_ROUNDS && bound.give_up(&mut excluded) => {
+                Solved::Impossible
+                    if *rounds < MAX_ROUNDS
+                        && self.admits_others(
+                            &last,
+                            (asked, python),
+                            (records, &excluded, half),
+                            &mut admitted,
+                        )? =>
+                {
                     *rounds += 1;
                     continue;
                 }
@@ -189,12 +207,12 @@ impl Session<'_> {
                     excluded.retain(|file, _| others.contains_key(file) || by_constraints.contains_key(file));
                     continue;
                 }
-                Solved::Impossible => return Ok(impossible(first, &bound)),
+                Solved::Impossible => return Ok(impossible(first, is_cut)),
             };
-            let unfit = self.unfit(&packages, asked.request);
+            let unfit = self.unfit(&packages, records, &constraints);
             if !unfit.is_empty() {
                 if *rounds >= MAX_ROUNDS {
-                    return Ok(impossible(first, &bound));
+                    return Ok(impossible(first, is_cut));
                 }
                 left_out.extend(unfit.clone());
                 excluded.extend(unfit);
@@ -207,19 +225,7 @@ impl Session<'_> {
                 // These are builds, which the solver knows by the registry.
                 provided.retain(|name, _| !STACK_PACKAGES.contains(&name.as_str()));
             }
-            // The release that conda installs, not only its series.
-            let release = packages.iter().find(|package| package.name == "python");
-            let release = release.and_then(|package| package.version.parse::<Python>().ok());
-            let exact = PythonRequest {
-                allowed: PythonAllowed::Exact(release.unwrap_or(Python::new(python.minor))),
-                text: format!("3.{}", python.minor),
-                origin: Origin::Question,
-            };
-            let alone = match half {
-                Some(_) => stack::of_pypi(asked.request),
-                None => asked.request.of_indexes(),
-            };
-            let request = Request { python: Some(exact), ..alone };
+            let request = of_python(asked.request, half, &packages, python);
             let alone = Asked { request: &request, ..*asked };
             let answer = self.beside(half, &provided, &BTreeMap::new())?.solve(
                 asked.host,
@@ -234,7 +240,7 @@ impl Session<'_> {
                         excluded.extend(twice);
                         *rounds += 1;
                         if *rounds >= MAX_ROUNDS {
-                            return Ok(impossible(first, &bound));
+                            return Ok(impossible(first, is_cut));
                         }
                         continue;
                     }
@@ -259,8 +265,18 @@ impl Session<'_> {
                 // Another release of what was left out may go with packages that this one does not bring.
                 let again: Vec<&CondaPackage> =
                     packages.iter().filter(|package| stepped_back.contains(&package.name)).collect();
+                // Another patch release of Python may be one that the package takes.
+                let release = packages.iter().find(|package| package.name == "python");
+                let is_same =
+                    |record: &&CondaPackage| release.is_some_and(|release| record.version == release.version);
+                if again.is_empty() && rests_on_tried(&conflict) && *rounds < MAX_ROUNDS {
+                    first = first.or(Some(without_pythons(conflict)));
+                    excluded.extend(records.of("python").iter().filter(is_same).map(does_not_fit));
+                    *rounds += 1;
+                    continue;
+                }
                 if again.is_empty() || *rounds >= MAX_ROUNDS {
-                    return Ok(OfPython::Conflict(first.unwrap_or(without_pythons(conflict))));
+                    return Ok(impossible(Some(first.unwrap_or(without_pythons(conflict))), is_cut));
                 }
                 excluded.extend(again.into_iter().map(does_not_fit));
                 *rounds += 1;
@@ -270,44 +286,63 @@ impl Session<'_> {
             first = first.or(Some(told));
             *rounds += 1;
             if !is_within || *rounds >= MAX_ROUNDS {
-                return Ok(impossible(first, &bound));
+                return Ok(impossible(first, is_cut));
             }
-            let names: BTreeSet<String> = named.iter().map(|(name, _)| (*name).clone()).collect();
-            let at_hand = (records, &excluded, python);
-            match self.releases_that_fit(&alone, at_hand, (half, &provided), names)? {
-                Fitting::Releases(releases) => {
-                    stepped_back.extend(releases.keys().cloned());
-                    bound.to(&releases, records, &mut excluded);
-                }
-                // No release of theirs fits: conda may do without them.
-                Fitting::None(conflict) => {
-                    // It may have another one at fault, who needs another release.
-                    let told = conflict.map(|conflict| {
-                        let named = named_by(&conflict, &provided);
-                        tell_of_conda(without_pythons(conflict), &named, &provided, (asked, &packages))
-                    });
-                    let says_more =
-                        |told: &Conflict| first.as_ref().is_none_or(|first| !names_all(first, told));
-                    if let Some(told) = told.filter(|told| says_more(told)) {
-                        first = Some(told);
-                    }
-                    for (_, (_, package)) in &named {
-                        stepped_back.insert(package.name.clone());
-                        excluded.extend(records.of(&package.name).iter().map(does_not_fit));
-                    }
-                }
+            let names: Vec<&String> = named.iter().map(|(name, _)| *name).collect();
+            let at = AtHand { records, excluded: &excluded, python, half, provided: &provided };
+            let (is_new, conflict) = self.admit(&alone, at, &names, &mut admitted)?;
+            // It may have another one at fault, who needs another release.
+            let told = conflict.map(|conflict| {
+                let named = named_by(&conflict, &provided);
+                tell_of_conda(without_pythons(conflict), &named, &provided, (asked, &packages))
+            });
+            let says_more = |told: &Conflict| first.as_ref().is_none_or(|first| !names_all(first, told));
+            if let Some(told) = told.filter(|told| says_more(told)) {
+                first = Some(told);
             }
+            for (_, (_, package)) in &named {
+                stepped_back.insert(package.name.clone());
+            }
+            // Each of them is admitted, and not all together.
+            if !is_new {
+                is_cut |= named.len() > 1;
+                excluded.extend(named.iter().take(1).map(|(_, (_, package))| does_not_fit(package)));
+            }
+            last = packages;
         }
     }
 
-    /// Packages that PyPI's half cannot take as they are: a constraint excludes their version.
-    fn unfit(&self, packages: &[CondaPackage], request: &Request) -> BTreeMap<String, String> {
+    /// Looks for more releases that PyPI's half admits, beside what conda's half installed last.
+    fn admits_others(
+        &self,
+        last: &[CondaPackage],
+        (asked, python): (&Asked<'_>, Python),
+        (records, excluded, half): (&Records, &BTreeMap<String, String>, Option<&Half>),
+        admitted: &mut Admitted,
+    ) -> Result<bool, CliError> {
+        let mut provided = provided(last);
+        if half.is_some() {
+            provided.retain(|name, _| !STACK_PACKAGES.contains(&name.as_str()));
+        }
+        let request = of_python(asked.request, half, last, python);
+        let at = AtHand { records, excluded, python, half, provided: &provided };
+        self.admit_others(&Asked { request: &request, ..*asked }, at, admitted)
+    }
+
+    /// Records that PyPI's half cannot take: a constraint excludes the version of one that was chosen, and of others of its name.
+    fn unfit(
+        &self,
+        packages: &[CondaPackage],
+        records: &Records,
+        constraints: &[&UserRequirement],
+    ) -> BTreeMap<String, String> {
         let why = |package: &CondaPackage| {
-            let bound = excluding(request, package)?;
+            let bound = excluding(constraints, package)?;
             let text = format!("{} {} is excluded by `{}`", package.name, package.version, bound.line());
             Some((package.file.clone(), text))
         };
-        packages.iter().filter_map(why).collect()
+        let chosen = packages.iter().filter(|package| excluding(constraints, package).is_some());
+        chosen.flat_map(|package| records.of(&package.name)).filter_map(|record| why(&record)).collect()
     }
 
     /// The records that the request can reach, read once.
@@ -364,6 +399,22 @@ impl Session<'_> {
     }
 }
 
+/// The request for PyPI's half, for the release of Python that conda installs.
+fn of_python(request: &Request, half: Option<&Half>, packages: &[CondaPackage], python: Python) -> Request {
+    let release = packages.iter().find(|package| package.name == "python");
+    let release = release.and_then(|package| package.version.parse::<Python>().ok());
+    let exact = PythonRequest {
+        allowed: PythonAllowed::Exact(release.unwrap_or(Python::new(python.minor))),
+        text: format!("3.{}", python.minor),
+        origin: Origin::Question,
+    };
+    let alone = match half {
+        Some(_) => stack::of_pypi(request),
+        None => request.of_indexes(),
+    };
+    Request { python: Some(exact), ..alone }
+}
+
 /// A file that PyPI's half excludes, and why.
 fn does_not_fit(package: &CondaPackage) -> (String, String) {
     let why = format!("{} {} does not fit the packages of PyPI", package.name, package.version);
@@ -371,7 +422,7 @@ fn does_not_fit(package: &CondaPackage) -> (String, String) {
 }
 
 /// The constraint that a package of conda does not meet.
-fn excluding<'r>(request: &'r Request, package: &CondaPackage) -> Option<&'r UserRequirement> {
+fn excluding<'r>(constraints: &[&'r UserRequirement], package: &CondaPackage) -> Option<&'r UserRequirement> {
     if !is_python_package(package) {
         return None;
     }
@@ -382,7 +433,20 @@ fn excluding<'r>(request: &'r Request, package: &CondaPackage) -> Option<&'r Use
         user.requirement.name.as_ref() as &str == name
             && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
     };
-    request.constraints.iter().find(excludes)
+    constraints.iter().copied().find(|user| excludes(user))
+}
+
+/// The constraints that apply to one of some Pythons on a platform.
+fn constraints_for<'r>(
+    request: &'r Request,
+    pythons: &[Python],
+    platform: Platform,
+) -> Vec<&'r UserRequirement> {
+    let environments: Vec<_> = pythons.iter().map(|python| marker_environment(*python, platform)).collect();
+    let applies = |user: &&UserRequirement| {
+        environments.iter().any(|environment| user.requirement.marker.evaluate(environment, &[]))
+    };
+    request.constraints.iter().filter(applies).collect()
 }
 
 /// The question of conda's half.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
-use super::conflict::cut_after;
+use super::conflict::cut_off;
 use super::told::{newer_unknown, twice, with_unknown, without_gpu};
 use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters, tell_tried};
 use crate::cli::error::CliError;
@@ -82,7 +82,7 @@ impl Session<'_> {
         let specs: Vec<&str> = asked.request.conda.specs.iter().map(|spec| spec.text.as_str()).collect();
         let mut left_out: BTreeSet<StackChoice> = BTreeSet::new();
         let mut first: Option<Box<Conflict>> = None;
-        let (mut rounds, mut unfit) = (0, BTreeMap::new());
+        let (mut rounds, mut unfit, mut is_cut) = (0, BTreeMap::new(), false);
         while rounds < MAX_ROUNDS {
             let mut stack = self.stack_of(&records, asked, &left_out, &specs);
             if !excluded_cuda_majors.is_empty() {
@@ -137,6 +137,10 @@ impl Session<'_> {
                 }
                 OfPython::Open(answer) => return Ok(answer),
                 OfPython::Conflict(conflict) => first = first.or(Some(tell_tried(conflict, python))),
+                OfPython::Cut(conflict) => {
+                    is_cut = true;
+                    first = first.or(Some(tell_tried(conflict, python)));
+                }
                 OfPython::NoConda if first.is_none() => {
                     let told = (half.as_ref(), &excluded);
                     first = Some(Box::new(self.conflict_of_conda(&records, asked, unfit.clone(), told)?));
@@ -149,8 +153,8 @@ impl Session<'_> {
         let Some(mut conflict) = first else {
             return Err(CliError::internal("no answer of the channels and no conflict"));
         };
-        if rounds >= MAX_ROUNDS {
-            return Ok(Answer::Conflict(Box::new(cut_after(*conflict, MAX_ROUNDS))));
+        if is_cut || rounds >= MAX_ROUNDS {
+            return Ok(Answer::Conflict(Box::new(cut_off(*conflict))));
         }
         self.without_limits(&mut conflict, asked)?;
         Ok(Answer::Conflict(conflict))

@@ -23,56 +23,56 @@ use crate::registry::conda_names::pypi_name;
 /// What conda installs of PyPI's packages: by name on PyPI, the version and the package.
 pub(super) type Provided<'p> = BTreeMap<String, (Version, &'p CondaPackage)>;
 
-/// Releases of conda's packages to which conda's half is bound because PyPI's admits them.
+/// The releases of conda's packages that PyPI's half admits, of those that a conflict named: a few at first, more where conda's
+/// half has no answer with them.
 #[derive(Debug, Default)]
-pub(super) struct Bound {
-    /// By conda's name: the files of the other releases, and those of this one.
-    releases: BTreeMap<String, (Vec<String>, Vec<String>)>,
-    /// Whether one of several bounds at once was given up, which may have been another one's fault.
-    pub is_cut: bool,
+pub(super) struct Admitted {
+    /// By the package's name on PyPI.
+    packages: BTreeMap<String, Releases>,
+    /// How many more are looked for the next time.
+    step: usize,
 }
 
-/// Which releases of conda's packages fit the packages of PyPI.
-pub(super) enum Fitting {
-    /// These, by conda's name.
-    Releases(BTreeMap<String, Version>),
-    /// None, and why, unless the search took too long.
-    None(Option<Box<Conflict>>),
+/// The releases of a package that are known to be admitted.
+#[derive(Debug)]
+struct Releases {
+    /// conda's name of the package.
+    name: String,
+    known: BTreeSet<Version>,
+    /// Whether there are no others.
+    is_whole: bool,
 }
 
-impl Bound {
-    /// Binds packages to releases: all others are left out.
-    pub fn to(
-        &mut self,
-        releases: &BTreeMap<String, Version>,
-        records: &Records,
-        excluded: &mut BTreeMap<String, String>,
-    ) {
-        for (name, version) in releases {
-            let is_this =
-                |record: &CondaPackage| record.version.parse::<Version>().is_ok_and(|own| own == *version);
-            let (own, others): (Vec<_>, Vec<_>) = records.of(name).into_iter().partition(is_this);
-            let others = others.into_iter().filter(|record| !excluded.contains_key(&record.file));
-            let others: Vec<String> = others.map(|record| record.file).collect();
-            let why = format!("PyPI's half needs {name} {version}");
-            excluded.extend(others.iter().map(|file| (file.clone(), why.clone())));
-            self.releases.insert(name.clone(), (others, own.into_iter().map(|record| record.file).collect()));
-        }
+impl Admitted {
+    /// Whether a package's releases are bound.
+    pub fn has(&self, name: &str) -> bool {
+        self.packages.contains_key(name)
     }
 
-    /// Gives the releases up to which packages are bound, since conda's half has no answer with them. `false`: there are none.
-    pub fn give_up(&mut self, excluded: &mut BTreeMap<String, String>) -> bool {
-        self.is_cut |= self.releases.len() > 1;
-        let has_some = !self.releases.is_empty();
-        for (name, (others, own)) in std::mem::take(&mut self.releases) {
-            others.iter().for_each(|file| {
-                excluded.remove(file);
-            });
-            let why = || format!("this {name} cannot be installed with the others");
-            excluded.extend(own.into_iter().map(|file| (file, why())));
-        }
-        has_some
+    /// The files of all other releases.
+    pub fn others(&self, records: &Records) -> BTreeMap<String, String> {
+        let of = |one: &Releases| {
+            let is_other = |record: &CondaPackage| {
+                record.version.parse::<Version>().is_ok_and(|version| !one.known.contains(&version))
+            };
+            let files = records.of(&one.name).into_iter().filter(is_other).map(|record| record.file);
+            let why = format!("another release of {} fits PyPI's packages", one.name);
+            files.map(|file| (file, why.clone())).collect::<Vec<_>>()
+        };
+        self.packages.values().flat_map(of).collect()
     }
+}
+
+/// What a search for admitted releases reads.
+#[derive(Clone, Copy)]
+pub(super) struct AtHand<'s> {
+    pub records: &'s Records,
+    /// Files that are not there.
+    pub excluded: &'s BTreeMap<String, String>,
+    pub python: Python,
+    pub half: Option<&'s Half>,
+    /// What conda's half installs besides.
+    pub provided: &'s Provided<'s>,
 }
 
 impl Session<'_> {
@@ -119,42 +119,123 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// For packages that a conflict of PyPI's half names: the releases of the channels with which it has an answer, by conda's
-    /// name; else the conflict that is left whatever releases conda installs.
-    pub(super) fn releases_that_fit(
+    /// Looks for a first release of each of these packages that PyPI's half admits, unless they are bound already. Returns whether
+    /// one of them was not, and a conflict of one that has no such release.
+    pub(super) fn admit(
         &self,
         asked: &Asked<'_>,
-        (records, excluded, python): (&Records, &BTreeMap<String, String>, Python),
-        (half, provided): (Option<&Half>, &Provided<'_>),
-        mut named: BTreeSet<String>,
-    ) -> Result<Fitting, CliError> {
-        let candidates = |name: &String| {
-            let (_, package) = provided.get(name)?;
-            let is_for_it =
-                |record: &CondaPackage| python_of(record).is_none_or(|minor| minor == python.minor);
-            let all = records.of(&package.name).into_iter();
-            let all = all.filter(|record| !excluded.contains_key(&record.file) && is_for_it(record));
-            Some((name.clone(), all.collect::<Vec<_>>()))
+        at: AtHand<'_>,
+        names: &[&String],
+        admitted: &mut Admitted,
+    ) -> Result<(bool, Option<Box<Conflict>>), CliError> {
+        let (mut is_new, mut last) = (false, None);
+        for name in names {
+            let Some((_, package)) = at.provided.get(*name).filter(|_| !admitted.has(name)) else { continue };
+            let releases = Releases { name: package.name.clone(), known: BTreeSet::new(), is_whole: false };
+            admitted.packages.insert((*name).clone(), releases);
+            let conflict = self.admit_more(asked, at, name, admitted)?;
+            let is_none = admitted.packages.get(*name).is_some_and(|own| own.known.is_empty());
+            last = conflict.filter(|_| is_none).or(last);
+            is_new = true;
+        }
+        Ok((is_new, last))
+    }
+
+    /// Looks for more releases of each package. `false`: there are no more.
+    pub(super) fn admit_others(
+        &self,
+        asked: &Asked<'_>,
+        at: AtHand<'_>,
+        admitted: &mut Admitted,
+    ) -> Result<bool, CliError> {
+        admitted.step = (2 * admitted.step).max(1);
+        let open = admitted.packages.iter().filter(|(_, one)| !one.is_whole);
+        let names: Vec<String> = open.map(|(name, _)| name.clone()).collect();
+        let count =
+            |admitted: &Admitted| -> usize { admitted.packages.values().map(|one| one.known.len()).sum() };
+        let before = count(admitted);
+        for name in &names {
+            for _ in 0..admitted.step {
+                if admitted.packages.get(name).is_none_or(|one| one.is_whole) {
+                    break;
+                }
+                self.admit_more(asked, at, name, admitted)?;
+            }
+        }
+        Ok(count(admitted) > before)
+    }
+
+    /// Looks for one more release of a package, whatever releases conda's half installs of the others. The conflict if there is none.
+    fn admit_more(
+        &self,
+        asked: &Asked<'_>,
+        at: AtHand<'_>,
+        name: &str,
+        admitted: &mut Admitted,
+    ) -> Result<Option<Box<Conflict>>, CliError> {
+        let known = admitted.packages.get(name).map(|one| one.known.clone()).unwrap_or_default();
+        let candidates = |own: &String| {
+            let (_, package) = at.provided.get(own)?;
+            let fits = |record: &CondaPackage| {
+                let is_known =
+                    own == name && record.version.parse().is_ok_and(|version| known.contains(&version));
+                let is_for_it = python_of(record).is_none_or(|minor| minor == at.python.minor);
+                !is_known && is_for_it && !at.excluded.contains_key(&record.file)
+            };
+            let all = at.records.of(&package.name).into_iter().filter(fits);
+            Some((own.clone(), all.collect::<Vec<_>>()))
         };
-        loop {
-            let any: BTreeMap<String, Vec<CondaPackage>> = named.iter().filter_map(candidates).collect();
-            let mut session = self.beside(half, provided, &any)?;
+        let mut free = BTreeSet::from([name.to_owned()]);
+        let mut are_absent = false;
+        let found = loop {
+            let mut any: BTreeMap<String, Vec<CondaPackage>> = free.iter().filter_map(candidates).collect();
+            if any.get(name).is_none_or(Vec::is_empty) {
+                break Err(None);
+            }
+            // PyPI may have a release of what conda does not install.
+            let absent = |own: &String| are_absent && own != name && free.contains(own);
+            any.retain(|own, _| !absent(own));
+            let present: Provided<'_> = at
+                .provided
+                .iter()
+                .filter(|(own, _)| !absent(own))
+                .map(|(own, (version, package))| (own.clone(), (version.clone(), *package)))
+                .collect();
+            let mut session = self.beside(at.half, &present, &any)?;
             let conflict = match session.solve(asked.host, asked.request, asked.preferences)? {
                 Answer::Solution(solution) => {
-                    let of = |name: &String| {
-                        let own = solution.packages.iter().find(|package| package.name == *name)?;
-                        Some((provided.get(name)?.1.name.clone(), own.version.clone()))
-                    };
-                    return Ok(Fitting::Releases(named.iter().filter_map(of).collect()));
+                    let own = solution.packages.iter().find(|package| package.name == name);
+                    break Ok(own.map(|own| own.version.clone()));
                 }
                 Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => conflict,
-                Answer::TooLong | Answer::NeedMetadata(_) => return Ok(Fitting::None(None)),
+                Answer::TooLong | Answer::NeedMetadata(_) => break Err(None),
             };
-            let before = named.len();
+            let before = free.len();
             let parties = conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str);
-            named.extend(parties.filter(|name| provided.contains_key(*name)).map(str::to_owned));
-            if named.len() == before {
-                return Ok(Fitting::None(Some(conflict)));
+            free.extend(parties.filter(|own| at.provided.contains_key(*own)).map(str::to_owned));
+            if free.len() == before {
+                if are_absent || free.len() == 1 {
+                    break Err(Some(conflict));
+                }
+                are_absent = true;
+            }
+        };
+        let Some(own) = admitted.packages.get_mut(name) else { return Ok(None) };
+        match found {
+            Ok(Some(version)) => {
+                own.known.insert(version);
+                Ok(None)
+            }
+            // Nothing of PyPI's half needs it: every release is one that it admits.
+            Ok(None) => {
+                let all = at.records.of(&own.name);
+                own.known.extend(all.iter().filter_map(|record| record.version.parse::<Version>().ok()));
+                own.is_whole = true;
+                Ok(None)
+            }
+            Err(conflict) => {
+                own.is_whole = true;
+                Ok(conflict)
             }
         }
     }

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::{Asked, Session};
-use crate::model::conda::name_of_spec;
+use crate::model::conda::{CondaSpec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
-use crate::model::request::{Request, STACK_PACKAGES};
+use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::Answer;
 use crate::registry::conda_names::framework_of;
 
@@ -123,7 +123,17 @@ fn rests_on(conflict: &Conflict, request: &Request) -> BTreeSet<String> {
 
 /// The request without what has these names.
 fn without(request: &Request, names: &BTreeSet<String>) -> Request {
-    kept(request, |name| !is_named(name, names))
+    let mut out = kept(request, |name| !is_named(name, names));
+    // What was bounded by a requirement is still one that conda brings: others may need it.
+    let is_bounded = |name: &str| {
+        let is_own = |user: &UserRequirement| user.requirement.name.as_ref() as &str == name;
+        request.requirements.iter().chain(&request.constraints).any(is_own)
+    };
+    let specs = request.conda.specs.iter();
+    let brought =
+        specs.filter(|spec| is_named(spec.name(), names) && is_bounded(&spec.name().to_lowercase()));
+    out.conda.specs.extend(brought.map(|spec| CondaSpec { text: spec.name().to_owned(), ..spec.clone() }));
+    out
 }
 
 /// The request with nothing but what has these names.

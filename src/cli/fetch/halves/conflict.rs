@@ -146,12 +146,15 @@ pub(super) fn named_by<'p, 'c>(
     provided.iter().filter(|(name, _)| parties.contains(name.as_str())).collect()
 }
 
-/// Whether a conflict names every party that another one names.
+/// Whether a conflict names every party that another one names, and as many lines of the request.
 pub(super) fn names_all(conflict: &Conflict, other: &Conflict) -> bool {
+    let asked = |of: &Conflict| {
+        of.reasons.iter().filter(|reason| matches!(reason.kind, ReasonKind::Asked { .. })).count()
+    };
     let parties = |of: &Conflict| -> BTreeSet<String> {
         of.reasons.iter().flat_map(|reason| &reason.parties).map(|party| party.as_str().to_owned()).collect()
     };
-    parties(conflict).is_superset(&parties(other))
+    parties(conflict).is_superset(&parties(other)) && asked(conflict) >= asked(other)
 }
 
 /// A conflict of PyPI's half about packages that conda installs: what conda has to do with it.
@@ -170,9 +173,10 @@ pub(super) fn tell_of_conda(
     let is_of_index =
         |reason: &Reason| reason.kind != ReasonKind::Available || !reason.parties.iter().any(is_own);
     conflict.reasons.retain(is_of_index);
-    for other in &mut conflict.also {
-        other.reasons.retain(is_of_index);
-    }
+    // Other causes, and what removes all of them, were found for the releases that conda chose: over both halves there may be
+    // none.
+    conflict.also.clear();
+    conflict.resolves_all.clear();
     conflict.reasons.extend(reasons);
     // What the request says of the release that conda installs.
     let is_bound = |spec: &&CondaSpec| {

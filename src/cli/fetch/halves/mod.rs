@@ -289,7 +289,9 @@ impl Session<'_> {
                 return Ok(impossible(first, is_cut));
             }
             let names: Vec<&String> = named.iter().map(|(name, _)| *name).collect();
-            let at = AtHand { records, excluded: &excluded, python, half, provided: &provided };
+            // What the request excludes is PyPI's half to tell.
+            let open = without_keys(&excluded, [&by_requirements, &by_constraints]);
+            let at = AtHand { records, excluded: &open, python, half, provided: &provided };
             let (is_new, conflict) = self.admit(&alone, at, &names, &mut admitted)?;
             // It may have another one at fault, who needs another release.
             let told = conflict.map(|conflict| {
@@ -397,6 +399,15 @@ impl Session<'_> {
         self.records.push((platform, Rc::clone(&records)));
         Ok(records)
     }
+}
+
+/// The files of a map that none of two others has.
+fn without_keys(
+    files: &BTreeMap<String, String>,
+    others: [&BTreeMap<String, String>; 2],
+) -> BTreeMap<String, String> {
+    let is_left = |(file, _): &(&String, &String)| others.iter().all(|other| !other.contains_key(*file));
+    files.iter().filter(is_left).map(|(file, why)| (file.clone(), why.clone())).collect()
 }
 
 /// The request for PyPI's half, for the release of Python that conda installs.

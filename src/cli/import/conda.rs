@@ -201,11 +201,7 @@ fn conda_part<'t>(
     let is_kept = match part {
         CondaPart::Conda => true,
         CondaPart::Pypi => false,
-        CondaPart::Auto => {
-            // What `conda env export` writes is an installation on one system, with builds that may be gone.
-            let is_export = specs.iter().any(|spec| kept::names_a_build(spec));
-            cfg!(feature = "conda") && !names.without_python.is_empty() && !is_export
-        }
+        CondaPart::Auto => cfg!(feature = "conda") && !names.without_python.is_empty(),
     };
     if is_kept {
         return kept::keep(out, &mut names, (specs, &channels), name);
@@ -448,6 +444,19 @@ mod tests {
                 let foreign = ["error:", "Options", "from_str", "budget"];
                 assert!(read.is_err_and(|e| !foreign.iter().any(|word| e.message.contains(word))), "{bad:?}");
             }
+        }
+        // What `conda env export` writes: the builds of Anaconda's channels are on no other.
+        #[cfg(feature = "conda")]
+        for (channel, expected) in [
+            ("conda-forge", ["openssl=3.0.13=h7f8727e_0", "numpy=1.26.4=py311_0"]),
+            ("defaults", ["openssl==3.0.13", "numpy==1.26.4"]),
+        ] {
+            let text = format!(
+                "channels: ['{channel}']\ndependencies: [openssl=3.0.13=h7f8727e_0, numpy=1.26.4=py311_0]"
+            );
+            let read =
+                environment(Imported::default(), &text, "environment.yml", Path::new("."), CondaPart::Auto);
+            assert_eq!(read.unwrap().conda.unwrap().specs, expected, "{channel}");
         }
         // Each of Anaconda's channels is named, however it is written.
         for channel in ["defaults", "pkgs/main", "https://repo.anaconda.com/pkgs/r", "main"] {

@@ -80,6 +80,11 @@ pub(super) fn keep(
     if kept.channels.is_empty() || kept.has_stack && !kept.channels.iter().any(|own| own == CONDA_FORGE) {
         kept.channels.push(CONDA_FORGE.to_owned());
     }
+    // What `conda env export` writes has a build for each package, and those of Anaconda's channels are not on conda-forge.
+    let is_of_other_builds = channels.iter().any(|channel| {
+        is_anaconda_address(channel) || name_of_channel(channel).is_some_and(|name| is_of_anaconda(&name))
+    });
+    let mut dropped = 0;
     for spec in specs {
         let Spec { channel, package, .. } = Spec::of(spec);
         let package = package.to_ascii_lowercase();
@@ -88,6 +93,9 @@ pub(super) fn keep(
             continue;
         }
         let plain = spec.rsplit_once("::").map_or(spec.as_str(), |(_, rest)| rest).trim();
+        let bare = without_build(plain).filter(|_| is_of_other_builds && channel.is_none());
+        dropped += usize::from(bare.is_some());
+        let plain = bare.as_deref().unwrap_or(plain);
         let text = match channel.map(name_of_channel) {
             None => plain.to_owned(),
             Some(None) => {
@@ -116,6 +124,10 @@ pub(super) fn keep(
             false => out.leave_out(spec),
         }
     }
+    if dropped > 0 {
+        let why = "they are of Anaconda's channels: the packages are those of the same versions";
+        out.leave_out_because(&format!("the builds of {dropped} conda packages"), why);
+    }
     out.conda = Some(kept);
     Ok(())
 }
@@ -125,11 +137,14 @@ fn is_of_torch(channel: &str) -> bool {
     ["pytorch", "nvidia"].contains(&channel)
 }
 
-/// Whether a match spec names one build: `numpy=1.26.4=py311h64a7726_0`, not `pytorch=*=cuda*`.
-pub(super) fn names_a_build(spec: &str) -> bool {
-    let spec = Spec::of(spec);
+/// A match spec without the one build that it names: `numpy=1.26.4` of `numpy=1.26.4=py311h64a7726_0`. `None` for others, as
+/// `pytorch=*=cuda*`.
+fn without_build(spec: &str) -> Option<String> {
+    let Spec { package, build, .. } = Spec::of(spec);
+    let version = Spec::of(spec).written();
     let is_one = |text: &str| !text.contains(['*', '<', '>', '!', '~', '|', ',']);
-    spec.build.is_some_and(is_one) && !spec.written().is_empty() && is_one(spec.written())
+    (build.is_some_and(is_one) && !version.is_empty() && is_one(version))
+        .then(|| format!("{package}=={version}"))
 }
 
 /// Whether conda reads a match spec.

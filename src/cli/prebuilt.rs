@@ -29,7 +29,7 @@ pub(super) fn offers(
             version: &package.version,
             torch: &stack.version,
             cuda_major,
-            cxx11_abi: match request.conda.stack.is_some() {
+            cxx11_abi: match solution.conda.iter().any(|package| package.name == PYTORCH) {
                 true => registry.cxx11_abi_of_conda(PYTORCH, &stack.version)?,
                 false => registry.cxx11_abi(&stack.version, &stack.variant, platform)?,
             },

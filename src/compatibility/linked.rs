@@ -1,6 +1,6 @@
 //! Whether the machine code of a wheel fits a torch that it was not built with: the CUDA libraries that it links, and the
-//! strings that torch's functions take. Which release of torch it was built with is not in it: torch's C++ functions differ
-//! between releases, and a requirement on torch has to tell.
+//! strings that torch's functions take. Which release of torch it was built with is only in its use of the stable C interface:
+//! torch's C++ functions differ between releases, and a requirement on torch has to tell.
 //!
 //! Sources: the dynamic sections and symbols of the wheel's libraries, the names of CUDA's libraries
 //! (`[[cuda_libraries]]` in `loading.toml`) and the ABI of conda-forge's builds (`[[cxx11_abi]]` in `conda.toml`).
@@ -185,7 +185,7 @@ impl fmt::Display for Misfit {
                 write!(f, "needs `{needed}`, which this build of torch does not have")
             }
             MisfitKind::NewerTorch { function, torch } => {
-                write!(f, "uses `{function}`, which torch {torch} has first")
+                write!(f, "uses `{function}`, which torch has since {torch}")
             }
             MisfitKind::Abi { cxx11: true } => {
                 f.write_str("passes strings of libstdc++'s C++11 ABI to torch")
@@ -201,7 +201,7 @@ impl fmt::Display for Misfit {
                 write!(f, "needs `{needed}` of CUDA {}", majors.join(" or "))
             }
             MisfitKind::UnknownCuda { needed } => {
-                write!(f, "needs `{needed}`: of which CUDA that is, is not known")
+                write!(f, "needs `{needed}`, whose CUDA version is not known")
             }
             MisfitKind::OtherCudnn { needed } => write!(f, "needs `{needed}`"),
             MisfitKind::UnstatedCuda { needed } => {

@@ -46,7 +46,7 @@ impl Budget {
         }
     }
 
-    /// Counts a wheel that is about to be downloaded, by its largest size in bytes.
+    /// Counts a wheel that was downloaded, by its size in bytes.
     ///
     /// # Errors
     /// The limit that is exceeded, one phrase.

@@ -47,13 +47,15 @@ async fn download(client: &IndexClient, http: &Http, wheel: &Wheel<'_>) -> Resul
     let &Wheel { file, limit } = wheel;
     let url = Url::parse(&file.url).map_err(|_| "its URL is not valid".to_owned())?;
     let limit = file.size.unwrap_or(limit).min(limit).min(remote_wheel::MAX_WHEEL);
-    client.budget.wheel_bytes(limit)?;
+    // Nothing more is downloaded when the run's limit is reached.
+    client.budget.wheel_bytes(0)?;
     // A body with a limit up to that of a page would stay in memory.
     let in_file = limit.max(simple::MAX_PAGE + 1);
     let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), in_file).await?;
     if answer.status != 200 {
         return Err(format!("the server answered {}", answer.status));
     }
+    client.budget.wheel_bytes(answer.length)?;
     if answer.length > limit {
         return Err(format!("it is larger than {} MiB", limit >> 20));
     }

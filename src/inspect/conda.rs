@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::dist_info::{Depth, digest};
 use super::tree::{FileTree, Kind};
+use crate::model::conda::last_part_of_channel;
 use crate::model::installed::{Activation, CondaPackage, FileFault};
 use crate::model::text::{clean, without_logins};
 
@@ -143,7 +144,7 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
                 name: clean(&record.name, 100),
                 version: clean(&record.version, 60),
                 build: clean(&record.build, 60),
-                channel: record.channel.as_deref().and_then(channel_of),
+                channel: record.channel.as_deref().map(|text| clean(last_part_of_channel(text), 100)),
                 ..CondaPackage::default()
             };
             let paths = record.paths_data.map(|data| data.paths).unwrap_or_default();
@@ -172,15 +173,6 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
     out.sort_by(|a, b| (&a.name, &a.version, &a.build).cmp(&(&b.name, &b.version, &b.build)));
     unread.sort();
     (out, unread)
-}
-
-/// The name of a channel: `conda-forge` of `https://conda.anaconda.org/conda-forge/linux-64`.
-fn channel_of(text: &str) -> Option<String> {
-    let text = text.trim_end_matches('/');
-    let is_platform =
-        |part: &str| part == "noarch" || ["linux-", "osx-", "win-"].iter().any(|os| part.starts_with(os));
-    let parts: Vec<&str> = text.split('/').filter(|part| !is_platform(part)).collect();
-    parts.last().map(|name| clean(name, 100))
 }
 
 /// Whether a recorded path is one below the environment: records are untrusted.
@@ -326,15 +318,6 @@ mod tests {
         let (deep, _) = packages(&ThisMachine, prefix, Depth::Hashes);
         assert!(deep[0].faults.contains(&FileFault::Hash("lib/placed".into())), "{deep:?}");
         assert!(deep[0].faults.contains(&FileFault::Hash("lib/whole".into())), "{deep:?}");
-    }
-
-    #[test]
-    fn channels_by_name() {
-        for text in
-            ["conda-forge", "https://conda.anaconda.org/conda-forge/linux-64", "https://h/conda-forge/"]
-        {
-            assert_eq!(channel_of(text).as_deref(), Some("conda-forge"), "{text}");
-        }
     }
 
     #[test]

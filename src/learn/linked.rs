@@ -37,7 +37,9 @@ impl LinkedStore {
     /// Keeps what was read. Write errors are ignored: the next run is only slower.
     pub fn keep(&self, sha256: &str, linked: &Linked) {
         let (Some(path), Ok(text)) = (self.path(sha256), serde_json::to_vec(linked)) else { return };
-        let _ = kept_file::write(&path, &text);
+        if text.len() as u64 <= MAX_KEPT {
+            let _ = kept_file::write(&path, &text);
+        }
     }
 
     fn path(&self, sha256: &str) -> Option<PathBuf> {

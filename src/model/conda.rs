@@ -64,6 +64,17 @@ pub fn is_python_package(package: &CondaPackage) -> bool {
     package.name != "python" && needed.any(|name| ["python", "python_abi"].contains(&name))
 }
 
+/// The last word of a channel without its platform, for what a mirror's packages are called: `bioconda` of
+/// `https://host/bioconda/linux-64`; empty if it has none. It does not say whose channel it is.
+pub fn last_part_of_channel(channel: &str) -> &str {
+    channel.trim().split('/').rev().find(|part| !part.is_empty() && !is_platform_folder(part)).unwrap_or("")
+}
+
+/// Whether a part of a channel's path is the folder of a platform: `linux-64`, `noarch`.
+pub fn is_platform_folder(part: &str) -> bool {
+    part == "noarch" || ["linux-", "osx-", "win-"].iter().any(|os| part.starts_with(os))
+}
+
 /// The name in a match spec. Names are lower-case in channels, whatever a spec writes.
 pub fn name_of_spec(spec: &str) -> &str {
     let plain = spec.rsplit_once("::").map_or(spec, |(_, rest)| rest).trim_start();
@@ -152,6 +163,19 @@ pub fn is_cpu_build(build: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_mirrors() {
+        for (channel, name) in [
+            ("bioconda", "bioconda"),
+            ("https://h/bioconda/linux-64/", "bioconda"),
+            ("x/win-64", "x"),
+            ("https://h/conda-forge/", "conda-forge"),
+            ("", ""),
+        ] {
+            assert_eq!(last_part_of_channel(channel), name);
+        }
+    }
 
     #[test]
     fn names_of_specs() {

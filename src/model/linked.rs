@@ -37,6 +37,13 @@ pub struct TorchSymbols {
     pub cxx11_abi: bool,
 }
 
+impl Linked {
+    /// Whether a library that the package certainly loads uses C++ functions of torch.
+    pub fn uses_functions_of_torch(&self) -> bool {
+        self.libraries.iter().any(|library| library.torch.is_some() && library.one_of.is_none())
+    }
+}
+
 impl LinkedLibrary {
     /// The library of torch that it names and of which builds for CUDA and for the CPU have none: `libc10_hip.so`.
     pub fn of_torch_for_others(&self) -> Option<&str> {

@@ -66,9 +66,13 @@ pub fn framework_of(package: &str) -> Option<OfFramework> {
     framework_packages().find(|one| one.name == package)
 }
 
-/// Whether a channel is one of Anaconda's, by the first part of its name: `registry/conda/anaconda-channels.txt`.
+/// Whether a channel is one of Anaconda's, by the first part of its name or the server in its address:
+/// `registry/conda/anaconda-channels.txt`.
 pub fn is_of_anaconda(channel: &str) -> bool {
-    ANACONDA.lines().any(|line| line.eq_ignore_ascii_case(channel) && !line.starts_with('#'))
+    let channel = channel.trim().trim_matches('/');
+    let path = channel.split_once("://").map_or(channel, |(_, path)| path);
+    let first = path.split('/').next().unwrap_or(path);
+    ANACONDA.lines().any(|line| line.eq_ignore_ascii_case(first) && !line.starts_with('#'))
 }
 
 /// The line of a name: binary search over the text, whose lines are in ascending order below the comment.

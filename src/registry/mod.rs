@@ -11,6 +11,7 @@ pub mod conda_names;
 mod embedded;
 mod gpus;
 pub mod lint;
+mod loading;
 mod queries;
 mod rows;
 mod schema;

@@ -141,7 +141,7 @@ fn what_wheels_link_decides() {
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
     let run = world.resolve("shim", &[]).expect(1);
-    let expected = "has `shim/_C.so`, which uses `torch_from_blob`, which torch 2.11 has first; conda installs torch 2.9.1";
+    let expected = "has `shim/_C.so`, which uses `torch_from_blob`, which torch has since 2.11; conda installs torch 2.9.1";
     assert!(run.flat().contains(expected), "{}", run.shown());
     // The one without another release is at fault.
     let run = world.resolve("newer\", \"only-13", &[]).expect(1);

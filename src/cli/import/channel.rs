@@ -1,5 +1,7 @@
 //! Channels as files state them: by name, or by an address of their own.
 
+use crate::model::conda::is_platform_folder;
+
 /// Why a channel with an address is left out: another server may have another channel of that name.
 pub(super) const ELSEWHERE: &str = "envlock.toml names channels of one server, whose address is ENVLOCK_CONDA_CHANNEL_ALIAS; this one has an address of its own";
 
@@ -11,7 +13,8 @@ pub(super) fn name_of_channel(text: &str) -> Option<String> {
         None => text,
         Some((_, rest)) => rest.strip_prefix(HOST_OF_NAMES)?.strip_prefix('/')?,
     };
-    let path = path.rsplit_once('/').filter(|(_, last)| is_platform(last)).map_or(path, |(path, _)| path);
+    let path =
+        path.rsplit_once('/').filter(|(_, last)| is_platform_folder(last)).map_or(path, |(path, _)| path);
     let name = path.strip_suffix("/label/main").unwrap_or(path);
     (!name.contains(['/', ':', '\\'])).then(|| name.to_owned())
 }
@@ -27,17 +30,6 @@ pub(super) fn without_token(text: &str) -> String {
 
 /// The server whose channels conda names without an address.
 const HOST_OF_NAMES: &str = "conda.anaconda.org";
-
-/// The last word of a channel without its platform, for what a mirror's packages are called: `bioconda` of
-/// `https://host/bioconda/linux-64`. It does not say whose channel it is: [`name_of_channel`] does.
-pub(super) fn last_part(channel: &str) -> &str {
-    channel.trim().split('/').rev().find(|part| !part.is_empty() && !is_platform(part)).unwrap_or("")
-}
-
-/// Whether a part of a channel's path is the folder of a platform.
-fn is_platform(part: &str) -> bool {
-    part == "noarch" || ["linux-", "osx-", "win-"].iter().any(|os| part.starts_with(os))
-}
 
 #[cfg(test)]
 mod tests {
@@ -61,18 +53,6 @@ mod tests {
         ] {
             assert_eq!(name_of_channel(text).as_deref(), name, "{text}");
             assert!(!without_token(text).contains("token"), "{text}");
-        }
-    }
-
-    #[test]
-    fn names_of_mirrors() {
-        for (channel, name) in [
-            ("bioconda", "bioconda"),
-            ("https://h/bioconda/linux-64/", "bioconda"),
-            ("x/win-64", "x"),
-            ("", ""),
-        ] {
-            assert_eq!(last_part(channel), name);
         }
     }
 }

@@ -8,7 +8,7 @@ use pep440_rs::Version;
 use serde::Deserialize;
 
 use super::lock::{bound, is_of_a_build, leave_out_several};
-use super::{CondaPart, Imported, Optional, conda, text};
+use super::{CondaPart, Imported, Optional, conda, pixi, text};
 use crate::cli::error::CliError;
 use crate::foreign::{CondaRecord, ForeignLock, Tool};
 use crate::model::conda::CONDA_FORGE;
@@ -53,7 +53,7 @@ pub(super) fn read(
     let mut out = match tool {
         Tool::Pixi => {
             let optional = Optional { conda: part, ..Optional::default() };
-            conda::pixi(out, &text(&stated)?, (&stated_name, base), &optional)?
+            pixi::read(out, &text(&stated)?, (&stated_name, base), &optional)?
         }
         _ => conda::environment(out, &text(&stated)?, &stated_name, base, part)?,
     };

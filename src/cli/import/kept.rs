@@ -36,11 +36,9 @@ pub(in crate::cli) struct Kept {
 pub(super) const OF_ANACONDA: &str =
     "the channel is Anaconda's, whose terms of use ask companies for a licence; conda-forge has the packages";
 
-/// Whether a channel is one of Anaconda's by its address, or by the folder that all of them are in: `pkgs/main`.
-pub(super) fn is_anaconda_address(channel: &str) -> bool {
-    let rest = channel.split_once("://").map(|(_, rest)| rest);
-    let host = rest.and_then(|rest| rest.split('/').next());
-    host.is_some_and(|host| host.ends_with("repo.anaconda.com")) || channel.starts_with("pkgs/")
+/// Whether a channel that a file states is one of Anaconda's: by its name, or by an address that has it.
+pub(super) fn is_of_anaconda_named(channel: &str) -> bool {
+    is_of_anaconda(channel) || name_of_channel(channel).is_some_and(|name| is_of_anaconda(&name))
 }
 
 /// Why a channel is left out that no client finds.
@@ -58,9 +56,8 @@ pub(super) fn keep(
         let mut leave_out =
             |why| out.leave_out_because(&format!("channels: {}", without_token(channel)), why);
         match name_of_channel(channel) {
-            _ if is_anaconda_address(channel) => leave_out(OF_ANACONDA),
+            _ if is_of_anaconda_named(channel) => leave_out(OF_ANACONDA),
             None => leave_out(ELSEWHERE),
-            Some(name) if is_of_anaconda(&name) => leave_out(OF_ANACONDA),
             Some(name) if is_of_torch(&name) => {
                 leave_out("torch comes from PyPI and brings its CUDA; the channel `pytorch` ended with 2.5.1")
             }
@@ -81,9 +78,7 @@ pub(super) fn keep(
         kept.channels.push(CONDA_FORGE.to_owned());
     }
     // What `conda env export` writes has a build for each package, and those of Anaconda's channels are not on conda-forge.
-    let is_of_other_builds = channels.iter().any(|channel| {
-        is_anaconda_address(channel) || name_of_channel(channel).is_some_and(|name| is_of_anaconda(&name))
-    });
+    let is_of_other_builds = channels.iter().any(|channel| is_of_anaconda_named(channel));
     let mut dropped = 0;
     for spec in specs {
         let Spec { channel, package, .. } = Spec::of(spec);

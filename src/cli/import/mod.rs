@@ -8,6 +8,7 @@ mod kept;
 mod lock;
 pub(super) mod manifest_text;
 mod match_spec;
+mod pixi;
 mod poetry;
 pub(super) mod prefix;
 mod pyproject;
@@ -180,7 +181,7 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
         (name, "lock" | "yml" | "yaml") if let Some(tool) = conda_lock::tool(name) => {
             conda_lock::read(out, tool, file, (name, &base), optional.conda)
         }
-        ("pixi.toml", _) => conda::pixi(out, &text(file)?, (&name, &base), optional),
+        ("pixi.toml", _) => pixi::read(out, &text(file)?, (&name, &base), optional),
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
         (_, "toml") => {
             let text = text(file)?;

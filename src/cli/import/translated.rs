@@ -1,9 +1,10 @@
 //! conda packages as packages of PyPI: match specs as requirements, names by the registry.
 
 use super::Imported;
-use super::channel::{last_part, name_of_channel, without_token};
+use super::channel::{name_of_channel, without_token};
 use super::match_spec::Spec;
 use crate::cli::error::CliError;
+use crate::model::conda::last_part_of_channel;
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build};
 use crate::model::request::UserRequirement;
 use crate::model::text::clean;
@@ -23,7 +24,7 @@ impl Names {
     pub fn of_channels<'t>(channels: impl Iterator<Item = &'t str>) -> Names {
         Names {
             registry: Registry::embedded(),
-            channels: channels.map(|channel| last_part(channel).to_owned()).collect(),
+            channels: channels.map(|channel| last_part_of_channel(channel).to_owned()).collect(),
             without_python: Vec::new(),
         }
     }
@@ -115,7 +116,7 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
             }
             out.push(&format!("torch{specifier}"), name)?;
         }
-        other => match names.on_pypi(spec.channel.map(last_part), other) {
+        other => match names.on_pypi(spec.channel.map(last_part_of_channel), other) {
             None => names.without_python.push(other.to_owned()),
             Some(pypi) if UserRequirement::parse(&format!("{pypi}{specifier}"), name.into()).is_err() => {
                 out.leave_out_because(&written, "PyPI has no such name and version");

@@ -7,7 +7,7 @@ use super::Source;
 use crate::cli::error::CliError;
 use crate::model::conda::{CONDA_FORGE, CondaRequest, CondaSpec, is_channel_name, name_of_spec};
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
-use crate::model::text::{clean, is_line};
+use crate::model::text::{clean, is_line, without_logins};
 use crate::registry::conda_names::{OfFramework, framework_of, is_of_anaconda};
 
 /// The keys of the table.
@@ -46,15 +46,10 @@ pub(super) fn read(
         let name = channel.as_ref().trim();
         let wrong = |why: &str| Err(source.error(channel.span().start, why));
         let name = name.trim_matches('/');
-        if is_of_anaconda(name.split('/').next().unwrap_or_default()) {
+        if is_of_anaconda(name) {
             return wrong(&format!(
-                "`{name}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages"
-            ));
-        }
-        if name.split('/').nth(2).is_some_and(|host| host.ends_with("repo.anaconda.com")) {
-            return wrong(&format!(
-                "`{}` is a channel of Anaconda's, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages",
-                clean(name, 60)
+                "`{}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages",
+                clean(&without_logins(name), 60)
             ));
         }
         if !is_channel_name(name) {

@@ -1,5 +1,7 @@
 //! Checks the registry's data and reports all problems with file and line.
 
+mod loading;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +15,6 @@ use super::rows::*;
 use super::schema::SourcesFile;
 use super::{Registry, RegistryFile};
 use crate::model::capability::ComputeCapability;
-use crate::model::native::{FrameworkLoads, Opened, Provider};
 use crate::model::requirement::parse_requirement;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -520,49 +521,7 @@ impl Linter {
             let _: Vec<Placed<Cxx11Abi>> = self.rows(file, "cxx11_abi");
         }
         if let Some(file) = self.require(registry, "loading.toml") {
-            let opens: Vec<Placed<Opened>> = self.rows(file, "opens");
-            self.ordered(&opens, |r| (r.by.clone(), r.name.clone()));
-            let loads: Vec<Placed<FrameworkLoads>> = self.rows(file, "framework");
-            self.ordered(&loads, |r| r.package.clone());
-            for Placed { row, path, line } in loads {
-                if row.starts.is_empty() {
-                    self.problem(&path, line, "`starts` is empty");
-                }
-                if row.starts.iter().any(|pattern| pattern.matches('*').count() > 1) {
-                    self.problem(&path, line, "a pattern in `starts` can have at most one `*`");
-                }
-            }
-            let isa: Vec<Placed<PtxIsa>> = self.rows(file, "ptx_isa");
-            self.ordered(&isa, |r| r.isa);
-            let cuda: Vec<Placed<SameCuda>> = self.rows(file, "same_cuda");
-            self.ordered(&cuda, |r| r.package.clone());
-            let releases: Vec<Placed<SameRelease>> = self.rows(file, "same_release");
-            self.ordered(&releases, |r| r.package.clone());
-            let providers: Vec<Placed<Provider>> = self.rows(file, "provider");
-            self.ordered(&providers, |r| r.package.clone());
-            let libraries: Vec<Placed<CudaLibraries>> = self.rows(file, "cuda_libraries");
-            self.ordered(&libraries, |r| (r.package.clone(), r.versions.as_ref().map(ToString::to_string)));
-            for Placed { row, path, line } in libraries {
-                if !row.names.is_sorted_by(|one, next| one < next) {
-                    self.problem(&path, line, "`names` must be sorted, each of them once");
-                }
-            }
-            let shims: Vec<Placed<TorchShim>> = self.rows(file, "torch_shim");
-            self.ordered(&shims, |r| r.torch.clone());
-            for Placed { row, path, line } in shims {
-                if !row.names.is_sorted_by(|one, next| one < next) {
-                    self.problem(&path, line, "`names` must be sorted, each of them once");
-                }
-            }
-            let stdlib: Vec<Placed<StdlibImport>> = self.rows(file, "stdlib_import");
-            self.ordered(&stdlib, |r| r.package.clone());
-            let same: Vec<Placed<SameFile>> = self.rows(file, "same_file");
-            self.ordered(&same, |r| r.file.clone());
-            for Placed { row, path, line } in same {
-                if row.packages.len() < 2 {
-                    self.problem(&path, line, "`packages` must have at least two packages");
-                }
-            }
+            self.loading(file);
         }
         let files: Vec<RegistryFile> = registry.texts("frameworks/").cloned().collect();
         for file in &files {

@@ -42,9 +42,10 @@ impl Session<'_> {
     pub(super) fn code_of(&mut self, wheels: &[(&ChosenPackage, &ChosenFile)]) -> Vec<WheelCode> {
         let store = LinkedStore::new(self.client.cache_dir());
         let mut wanted: Vec<(&ChosenFile, Arc<ProjectPage>, u64)> = Vec::new();
-        for (package, file) in
-            wheels.iter().filter(|(_, file)| !self.code.contains_key(&key(file))).copied().collect::<Vec<_>>()
-        {
+        for (package, file) in wheels {
+            if self.code.contains_key(&key(file)) {
+                continue;
+            }
             if let Some(linked) = file.sha256.as_ref().and_then(|hash| store.get(hash)) {
                 self.code.insert(key(file), WheelCode::Read(Rc::new(linked)));
                 continue;

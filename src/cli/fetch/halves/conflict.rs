@@ -6,7 +6,7 @@ use pep440_rs::Version;
 
 use super::stepping::Provided;
 use super::ways::requested_for;
-use super::{Asked, Half, Session, constraints_for, excluding, question, unsolved};
+use super::{Asked, Half, Session, applicable, excluding, question, unsolved};
 use crate::cli::error::CliError;
 use crate::conda::{self, Explained, Question, Records, Written};
 use crate::model::conda::CondaSpec;
@@ -32,7 +32,7 @@ impl Session<'_> {
         let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);
         // The Pythons that are allowed, as one bound.
         let pythons = allowed_pythons(self.registry, asked.request);
-        let constraints = constraints_for(asked.request, &pythons, asked.host.system.platform);
+        let constraints = applicable(&asked.request.constraints, &pythons, asked.host.system.platform);
         let any: Vec<String> = pythons.iter().map(|python| format!("3.{}.*", python.minor)).collect();
         question.specs.push(format!("python {}", any.join("|")));
         let of_spec = |spec: &CondaSpec| Written { text: spec.text.clone(), origin: spec.origin.clone() };

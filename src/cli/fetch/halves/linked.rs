@@ -11,7 +11,7 @@ use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::compatibility::{LinkTarget, Misfit, MisfitKind, cuda_of_variant, misfit};
 use crate::model::built_for::BuiltFor;
-use crate::model::conda::CUDNN;
+use crate::model::conda::{CONDA_FORGE, CUDNN};
 use crate::model::conflict::Conflict;
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::requirement::parse_requirement;
@@ -72,7 +72,7 @@ impl Session<'_> {
         let mut open: VecDeque<Vec<LeftOut>> = VecDeque::from([Vec::new()]);
         // Of a conflict, the wheel without which there is no answer at all says more than one that has another release.
         let mut last: Option<Box<Conflict>> = None;
-        let mut tried = 0;
+        let (mut tried, mut is_cut) = (0, false);
         while let Some(left_out) = open.pop_front() {
             tried += 1;
             let mut unfit = match self.without_releases(asked, &left_out)? {
@@ -90,8 +90,9 @@ impl Session<'_> {
                 let next = LeftOut { package: package.clone(), version: version.clone(), why: one.why() };
                 let mut set = left_out.clone();
                 set.push(next);
-                if tried + open.len() < MAX_SETS {
-                    open.push_back(set);
+                match tried + open.len() < MAX_SETS {
+                    true => open.push_back(set),
+                    false => is_cut = true,
                 }
             }
             let mut conflict = unfit.remove(0).conflict;
@@ -102,7 +103,7 @@ impl Session<'_> {
             last = Some(Box::new(conflict));
         }
         match last {
-            Some(conflict) if tried >= MAX_SETS => Ok(Answer::Conflict(Box::new(cut_off(*conflict)))),
+            Some(conflict) if is_cut => Ok(Answer::Conflict(Box::new(cut_off(*conflict)))),
             Some(conflict) => Ok(Answer::Conflict(conflict)),
             None => Err(CliError::internal("no answer of both halves and no conflict")),
         }
@@ -168,8 +169,7 @@ impl Session<'_> {
                 WheelCode::Unread(why) => Judged::Unread(why.clone()),
             };
             let judged: Vec<Judged> = found.iter().map(of).collect();
-            let fits = |one: &Judged| matches!(one, Judged::Read(misfit, _) if misfit.as_ref().is_none_or(Misfit::may_be_ignored));
-            let some_fit = judged.iter().any(fits);
+            let some_fit = judged.iter().any(Judged::fits);
             for one in judged {
                 match one {
                     Judged::Read(Some(misfit), _) if misfit.may_be_ignored() => {
@@ -186,7 +186,7 @@ impl Session<'_> {
                     Judged::Unread(why) => not_read.push((package, why)),
                 }
             }
-            let uses_torch = |(_, code): &(&ChosenFile, WheelCode)| matches!(code, WheelCode::Read(linked) if linked.libraries.iter().any(|library| library.torch.is_some() && library.one_of.is_none()));
+            let uses_torch = |(_, code): &(&ChosenFile, WheelCode)| matches!(code, WheelCode::Read(linked) if linked.uses_functions_of_torch());
             if found.iter().any(uses_torch) && !states_torch(package) {
                 unstated.push(package);
             }
@@ -208,8 +208,7 @@ impl Session<'_> {
             solution.conda.iter().find(|package| is_meant(&package.name))
         };
         let torch = of_conda(&[PYTORCH])?;
-        let version = stack.version.clone();
-        let is_known = torch.channel == crate::model::conda::CONDA_FORGE;
+        let is_known = torch.channel == CONDA_FORGE;
         let cudnn = of_conda(&CUDNN).and_then(|package| package.version.parse::<DottedVersion>().ok());
         let brought: BTreeSet<String> = solution
             .packages
@@ -218,7 +217,7 @@ impl Session<'_> {
             .map(str::to_owned)
             .collect();
         Some(LinkTarget {
-            torch: Some(version),
+            torch: Some(stack.version.clone()),
             python: Some(solution.python),
             cuda: cuda_of_variant(&stack.variant).map(|(major, _)| major.into()),
             cudnn: cudnn.map(|version| version.major().into()),
@@ -235,6 +234,12 @@ enum Judged {
     Read(Option<Misfit>, ChosenFile),
     /// Why it was not read.
     Unread(String),
+}
+
+impl Judged {
+    fn fits(&self) -> bool {
+        matches!(self, Judged::Read(misfit, _) if misfit.as_ref().is_none_or(Misfit::may_be_ignored))
+    }
 }
 
 impl LeftOut {
@@ -255,7 +260,7 @@ fn of_left_out(solution: &Solution, left_out: &[LeftOut]) -> Vec<Note> {
         let own = solution.packages.iter().find(|package| package.name == name);
         let text = match own {
             Some(own) => format!("{name} {} was chosen, not {versions}: {why}", own.version),
-            None => format!("{name} {versions} was left out: {why}"),
+            None => format!("left out: {name} {versions}: {why}"),
         };
         Some(Note { text, source: None })
     };

@@ -21,7 +21,7 @@ use self::conflict::{
     cut_off, named_by, names_all, rests_on_tried, tell_of_conda, tell_tried, without_pythons,
 };
 use self::stack::ChosenStack;
-use self::stepping::{Admitted, AtHand, Provided};
+use self::stepping::{Admitted, AtHand, Provided, excluded_by};
 use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
@@ -56,10 +56,11 @@ enum OfPython {
     Solved(Box<Solution>),
     /// There is no answer of conda's half.
     NoConda,
-    /// The conflict of PyPI's half.
-    Conflict(Box<Conflict>),
-    /// The same where the search was cut.
-    Cut(Box<Conflict>),
+    /// The conflict of PyPI's half, and whether the search ended at its limit.
+    Conflict {
+        conflict: Box<Conflict>,
+        is_cut: bool,
+    },
     Open(Answer),
 }
 
@@ -101,15 +102,14 @@ impl Session<'_> {
                 OfPython::Solved(solution) => return Ok(Answer::Solution(solution)),
                 OfPython::Open(answer) => return Ok(answer),
                 OfPython::NoConda => {}
-                found @ (OfPython::Conflict(_) | OfPython::Cut(_)) => {
-                    let (OfPython::Conflict(conflict) | OfPython::Cut(conflict)) = &found else { continue };
-                    is_cut |= matches!(found, OfPython::Cut(_));
+                OfPython::Conflict { conflict, is_cut: is_cut_here } => {
+                    is_cut |= is_cut_here;
                     // One that another Python has too says more than that this Python does not fit.
                     let is_worse = |(_, before): &(Python, Box<Conflict>)| {
-                        rests_on_tried(before) && !rests_on_tried(conflict)
+                        rests_on_tried(before) && !rests_on_tried(&conflict)
                     };
                     if first.as_ref().is_none_or(is_worse) {
-                        first = Some((python, conflict.clone()));
+                        first = Some((python, conflict));
                     }
                 }
             }
@@ -163,10 +163,12 @@ impl Session<'_> {
         (half, others): (Option<&Half>, &BTreeMap<String, String>),
     ) -> Result<OfPython, CliError> {
         // What the request says of conda's packages bounds them from the start.
-        let at = (python, asked.host.system.platform);
-        let by_constraints = self.excluded_by(records, &asked.request.constraints, asked.request, at);
-        let by_requirements = self.excluded_by(records, &asked.request.requirements, asked.request, at);
-        let constraints = constraints_for(asked.request, &[python], asked.host.system.platform);
+        let platform = asked.host.system.platform;
+        let channels = &asked.request.conda.channels;
+        let constraints = applicable(&asked.request.constraints, &[python], platform);
+        let requirements = applicable(&asked.request.requirements, &[python], platform);
+        let by_constraints = excluded_by(records, &constraints, channels, python);
+        let by_requirements = excluded_by(records, &requirements, channels, python);
         let mut excluded = others.clone();
         excluded.extend(by_constraints.clone());
         excluded.extend(by_requirements.clone());
@@ -177,10 +179,9 @@ impl Session<'_> {
         let mut is_cut = false;
         let mut last: Vec<CondaPackage> = Vec::new();
         let mut stepped_back: BTreeSet<String> = BTreeSet::new();
-        let impossible = |first: Option<Box<Conflict>>, is_cut: bool| match (first, is_cut) {
-            (None, _) => OfPython::NoConda,
-            (Some(conflict), true) => OfPython::Cut(conflict),
-            (Some(conflict), false) => OfPython::Conflict(conflict),
+        let impossible = |first: Option<Box<Conflict>>, is_cut: bool| match first {
+            None => OfPython::NoConda,
+            Some(conflict) => OfPython::Conflict { conflict, is_cut },
         };
         loop {
             let mut left = excluded.clone();
@@ -305,7 +306,8 @@ impl Session<'_> {
             for (_, (_, package)) in &named {
                 stepped_back.insert(package.name.clone());
             }
-            // Each of them is admitted, and not all together.
+            is_cut |= admitted.is_cut;
+            // Each of them is admitted, and not all together: of the sets that are left, not all are tried.
             if !is_new {
                 is_cut |= named.len() > 1;
                 excluded.extend(named.iter().take(1).map(|(_, (_, package))| does_not_fit(package)));
@@ -432,8 +434,8 @@ fn does_not_fit(package: &CondaPackage) -> (String, String) {
     (package.file.clone(), why)
 }
 
-/// The constraint that a package of conda does not meet.
-fn excluding<'r>(constraints: &[&'r UserRequirement], package: &CondaPackage) -> Option<&'r UserRequirement> {
+/// The first of some lines of the request that a package of conda does not meet.
+fn excluding<'r>(lines: &[&'r UserRequirement], package: &CondaPackage) -> Option<&'r UserRequirement> {
     if !is_python_package(package) {
         return None;
     }
@@ -444,12 +446,12 @@ fn excluding<'r>(constraints: &[&'r UserRequirement], package: &CondaPackage) ->
         user.requirement.name.as_ref() as &str == name
             && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
     };
-    constraints.iter().copied().find(|user| excludes(user))
+    lines.iter().copied().find(|user| excludes(user))
 }
 
-/// The constraints that apply to one of some Pythons on a platform.
-fn constraints_for<'r>(
-    request: &'r Request,
+/// The lines that apply to one of some Pythons on a platform.
+fn applicable<'r>(
+    lines: &'r [UserRequirement],
     pythons: &[Python],
     platform: Platform,
 ) -> Vec<&'r UserRequirement> {
@@ -457,7 +459,7 @@ fn constraints_for<'r>(
     let applies = |user: &&UserRequirement| {
         environments.iter().any(|environment| user.requirement.marker.evaluate(environment, &[]))
     };
-    request.constraints.iter().filter(applies).collect()
+    lines.iter().filter(applies).collect()
 }
 
 /// The question of conda's half.

@@ -136,9 +136,8 @@ impl Session<'_> {
                     return Ok(Answer::Solution(solution));
                 }
                 OfPython::Open(answer) => return Ok(answer),
-                OfPython::Conflict(conflict) => first = first.or(Some(tell_tried(conflict, python))),
-                OfPython::Cut(conflict) => {
-                    is_cut = true;
+                OfPython::Conflict { conflict, is_cut: is_cut_here } => {
+                    is_cut |= is_cut_here;
                     first = first.or(Some(tell_tried(conflict, python)));
                 }
                 OfPython::NoConda if first.is_none() => {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
-use super::{Asked, Half, Session};
+use super::{Asked, Half, Session, excluding};
 use crate::cli::error::CliError;
 use crate::conda::Records;
 use crate::model::conda::is_python_package;
 use crate::model::conflict::{Conflict, Party};
-use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile};
-use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
+use crate::model::request::{STACK_PACKAGES, UserRequirement};
 use crate::model::solution::Answer;
 use crate::model::source::{CondaPackage, Source};
 use crate::model::wheel::Python;
@@ -31,6 +30,8 @@ pub(super) struct Admitted {
     packages: BTreeMap<String, Releases>,
     /// How many more are looked for the next time.
     step: usize,
+    /// Whether there may be releases that were not found: a search took too long, or not every set of other packages was tried.
+    pub is_cut: bool,
 }
 
 /// The releases of a package that are known to be admitted.
@@ -208,13 +209,18 @@ impl Session<'_> {
                     break Ok(own.map(|own| own.version.clone()));
                 }
                 Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => conflict,
-                Answer::TooLong | Answer::NeedMetadata(_) => break Err(None),
+                Answer::TooLong | Answer::NeedMetadata(_) => {
+                    admitted.is_cut = true;
+                    break Err(None);
+                }
             };
             let before = free.len();
             let parties = conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str);
             free.extend(parties.filter(|own| at.provided.contains_key(*own)).map(str::to_owned));
             if free.len() == before {
                 if are_absent || free.len() == 1 {
+                    // Of several others, some may be there and some not.
+                    admitted.is_cut |= free.len() > 2;
                     break Err(Some(conflict));
                 }
                 are_absent = true;
@@ -239,49 +245,37 @@ impl Session<'_> {
             }
         }
     }
+}
 
-    /// Records that some lines of the request exclude, of packages of which they admit others.
-    pub(super) fn excluded_by(
-        &self,
-        records: &Records,
-        lines: &[UserRequirement],
-        request: &Request,
-        (python, platform): (Python, crate::model::platform::Platform),
-    ) -> BTreeMap<String, String> {
-        let environment = marker_environment(python, platform);
-        let bounds: Vec<&UserRequirement> = lines
-            .iter()
-            .filter(|user| user.requirement.marker.evaluate(&environment, &[]))
-            .filter(|user| user.specifiers().is_some_and(|bounds| !bounds.is_empty()))
-            .filter(|user| !STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str)))
-            .collect();
-        let of = |channel: &str, name: &str| {
-            let name = pypi_name(channel, name)?;
-            let own: Vec<&&UserRequirement> =
-                bounds.iter().filter(|user| user.requirement.name.as_ref() as &str == name).collect();
-            (!own.is_empty()).then_some(own)
-        };
-        let channels = &request.conda.channels;
-        let is_bound = |name: &str| channels.iter().any(|channel| of(channel, name).is_some());
-        let excluding = |record: &CondaPackage| {
-            let version: Version = record.version.parse().ok()?;
-            let excludes =
-                |user: &&&UserRequirement| user.specifiers().is_some_and(|bounds| !bounds.contains(&version));
-            of(&record.channel, &record.name)?.into_iter().find(excludes).map(|user| user.line())
-        };
-        let records = records.named(is_bound);
-        let is_for_it = |record: &&CondaPackage| python_of(record).is_none_or(|minor| minor == python.minor);
-        let admitted: BTreeSet<&str> = records
-            .iter()
-            .filter(is_for_it)
-            .filter(|record| is_python_package(record) && excluding(record).is_none())
-            .map(|record| record.name.as_str())
-            .collect();
-        let why = |record: &CondaPackage| {
-            let line = excluding(record).filter(|_| admitted.contains(record.name.as_str()))?;
-            let text = format!("{} {} is excluded by `{line}`", record.name, record.version);
-            Some((record.file.clone(), text))
-        };
-        records.iter().filter_map(why).collect()
-    }
+/// Records that some lines of the request exclude, of packages of which they admit others for a Python.
+pub(super) fn excluded_by(
+    records: &Records,
+    lines: &[&UserRequirement],
+    channels: &[String],
+    python: Python,
+) -> BTreeMap<String, String> {
+    let is_bounded = |user: &&&UserRequirement| {
+        let name: &str = user.requirement.name.as_ref();
+        user.specifiers().is_some_and(|bounds| !bounds.is_empty()) && !STACK_PACKAGES.contains(&name)
+    };
+    let lines: Vec<&UserRequirement> = lines.iter().filter(is_bounded).copied().collect();
+    let names: BTreeSet<&str> = lines.iter().map(|user| user.requirement.name.as_ref()).collect();
+    let has_name = |package: &str| {
+        let mut own = channels.iter().filter_map(|channel| pypi_name(channel, package));
+        own.any(|own| names.contains(own.as_str()))
+    };
+    let records = records.named(has_name);
+    let is_for_it = |record: &&CondaPackage| python_of(record).is_none_or(|minor| minor == python.minor);
+    let admitted: BTreeSet<&str> = records
+        .iter()
+        .filter(is_for_it)
+        .filter(|record| is_python_package(record) && excluding(&lines, record).is_none())
+        .map(|record| record.name.as_str())
+        .collect();
+    let why = |record: &CondaPackage| {
+        let line = excluding(&lines, record).filter(|_| admitted.contains(record.name.as_str()))?.line();
+        let text = format!("{} {} is excluded by `{line}`", record.name, record.version);
+        Some((record.file.clone(), text))
+    };
+    records.iter().filter_map(why).collect()
 }

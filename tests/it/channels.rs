@@ -898,6 +898,7 @@ fn conda_steps_back_in_several_packages() {
         ("pypi", wheel("either", "1").needs("attrs<1")),
         ("pypi", wheel("either", "2").needs("click<2")),
         ("pypi", wheel("click", "1")),
+        ("pypi", wheel("attrs", "0")),
         ("pypi", wheel("both", "1").needs("packaging<20").needs("tqdm<12")),
         ("pypi", wheel("below", "1").needs("six<25")),
         ("pypi", wheel("patched", "1").python(">=3.8,!=3.12.8")),
@@ -925,6 +926,45 @@ fn conda_steps_back_in_several_packages() {
         let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(0);
         assert!(context.read("envlock.lock").contains(locked), "{text}{}", run.shown());
         context.run(&["resolve", "--locked"]).expect(0);
+    }
+    // Each of two releases is admitted without the other.
+    let specs = "\"attrs ==2\", \"click ==2\"";
+    let text =
+        format!("[project]\nname = \"x\"\ndependencies = [\"either\"]\n[conda]\ndependencies = [{specs}]\n");
+    context.write("envlock.toml", &text);
+    let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(1);
+    for expected in ["either 1 needs attrs<1", "either 2 needs click<2", "you require click ==2"] {
+        assert!(run.flat().contains(expected) && !run.flat().contains("was cut"), "{}", run.shown());
+    }
+}
+
+/// conda's half is solved 20 times at most. A refusal after that says so: there may be an answer.
+#[test]
+fn a_search_that_was_cut_says_so() {
+    let names: Vec<String> = (0..21).map(|number| format!("unit{number}")).collect();
+    let python: &[&str] = &["python"];
+    let mut records: Vec<(&str, &str, &[&str])> = vec![("python", "3.12.4", &[]), ("pip", "25.0", python)];
+    records
+        .extend(names.iter().flat_map(|name| [(name.as_str(), "1", python), (name.as_str(), "2", python)]));
+    let (_folder, channels) = generated(&records);
+    let user = |name: &str, count: usize| {
+        let needs = names[..count].iter().map(|unit| format!("{unit}<2"));
+        ("pypi", needs.fold(wheel(name, "1"), |wheel, needs| wheel.needs(&needs)))
+    };
+    let shape = Shape { json: true, metadata: true, ..Shape::default() };
+    let index = IndexServer::start(vec![user("few", 3), user("many", 21)], shape);
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    let units: String = names.iter().map(|name| format!("\"{name}\", ")).collect();
+    for (user, code) in [("few", 0), ("many", 1)] {
+        let text = format!(
+            "[project]\nname = \"x\"\ndependencies = [\"{user}\"]\n[conda]\ndependencies = [{units}]\n"
+        );
+        let _ = std::fs::remove_file(context.project().join("envlock.lock"));
+        context.write("envlock.toml", &text);
+        let run = context.run(&["resolve", "--force", "--gpu", "none", "--glibc", "2.35"]).expect(code);
+        let expected = "no answer was found: the search over both halves was cut at its limit";
+        assert_eq!(run.flat().contains(expected), code == 1, "{}", run.shown());
     }
 }
 

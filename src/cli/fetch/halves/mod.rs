@@ -178,6 +178,8 @@ impl Session<'_> {
         let mut admitted = Admitted::default();
         let mut is_cut = false;
         let mut last: Vec<CondaPackage> = Vec::new();
+        // What else may be left out, the next last: of packages that do not go together, each is tried.
+        let mut open: Vec<BTreeMap<String, String>> = Vec::new();
         let mut stepped_back: BTreeSet<String> = BTreeSet::new();
         let impossible = |first: Option<Box<Conflict>>, is_cut: bool| match first {
             None => OfPython::NoConda,
@@ -208,7 +210,12 @@ impl Session<'_> {
                     excluded.retain(|file, _| others.contains_key(file) || by_constraints.contains_key(file));
                     continue;
                 }
-                Solved::Impossible => return Ok(impossible(first, is_cut)),
+                Solved::Impossible if *rounds < MAX_ROUNDS && !open.is_empty() => {
+                    excluded = open.pop().unwrap_or(excluded);
+                    *rounds += 1;
+                    continue;
+                }
+                Solved::Impossible => return Ok(impossible(first, is_cut || !open.is_empty())),
             };
             let unfit = self.unfit(&packages, records, &constraints);
             if !unfit.is_empty() {
@@ -277,7 +284,13 @@ impl Session<'_> {
                     continue;
                 }
                 if again.is_empty() || *rounds >= MAX_ROUNDS {
-                    return Ok(impossible(Some(first.unwrap_or(without_pythons(conflict))), is_cut));
+                    first = first.or(Some(without_pythons(conflict)));
+                    match open.pop().filter(|_| *rounds < MAX_ROUNDS) {
+                        Some(next) => excluded = next,
+                        None => return Ok(impossible(first, is_cut)),
+                    }
+                    *rounds += 1;
+                    continue;
                 }
                 excluded.extend(again.into_iter().map(does_not_fit));
                 *rounds += 1;
@@ -291,8 +304,8 @@ impl Session<'_> {
             }
             let names: Vec<&String> = named.iter().map(|(name, _)| *name).collect();
             // What the request excludes is PyPI's half to tell.
-            let open = without_keys(&excluded, [&by_requirements, &by_constraints]);
-            let at = AtHand { records, excluded: &open, python, half, provided: &provided };
+            let left = without_keys(&excluded, [&by_requirements, &by_constraints]);
+            let at = AtHand { records, excluded: &left, python, half, provided: &provided };
             let (is_new, conflict) = self.admit(&alone, at, &names, &mut admitted)?;
             // It may have another one at fault, who needs another release.
             let told = conflict.map(|conflict| {
@@ -307,10 +320,17 @@ impl Session<'_> {
                 stepped_back.insert(package.name.clone());
             }
             is_cut |= admitted.is_cut;
-            // Each of them is admitted, and not all together: of the sets that are left, not all are tried.
+            // Each of them is admitted, and not all together: one has to be another release.
             if !is_new {
-                is_cut |= named.len() > 1;
-                excluded.extend(named.iter().take(1).map(|(_, (_, package))| does_not_fit(package)));
+                let without = |package: &CondaPackage| {
+                    let same =
+                        records.of(&package.name).into_iter().filter(|own| own.version == package.version);
+                    let mut out = excluded.clone();
+                    out.extend(same.map(|own| does_not_fit(&own)));
+                    out
+                };
+                open.extend(named.iter().rev().map(|(_, (_, package))| without(package)));
+                excluded = open.pop().unwrap_or(excluded);
             }
             last = packages;
         }

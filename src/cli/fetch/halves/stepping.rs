@@ -44,6 +44,17 @@ struct Releases {
     is_whole: bool,
 }
 
+/// What conda's half installs of other packages, while releases of one are looked for.
+#[derive(Clone, Copy)]
+enum Others {
+    /// What it installed last.
+    AsInstalled,
+    /// Any release of the channels.
+    Any,
+    /// Nothing: PyPI may have releases of them.
+    Absent,
+}
+
 impl Admitted {
     /// Whether a package's releases are bound.
     pub fn has(&self, name: &str) -> bool {
@@ -186,46 +197,48 @@ impl Session<'_> {
             let all = at.records.of(&package.name).into_iter().filter(fits);
             Some((own.clone(), all.collect::<Vec<_>>()))
         };
-        let mut free = BTreeSet::from([name.to_owned()]);
-        let mut are_absent = false;
-        let found = loop {
-            let mut any: BTreeMap<String, Vec<CondaPackage>> = free.iter().filter_map(candidates).collect();
+        let mut found = Err(None);
+        for others in [Others::AsInstalled, Others::Any, Others::Absent] {
+            let is_free = |own: &str| own == name || matches!(others, Others::Any);
+            let any: BTreeMap<String, Vec<CondaPackage>> =
+                at.provided.keys().filter(|own| is_free(own)).filter_map(candidates).collect();
             if any.get(name).is_none_or(Vec::is_empty) {
-                break Err(None);
+                break;
             }
-            // PyPI may have a release of what conda does not install.
-            let absent = |own: &String| are_absent && own != name && free.contains(own);
-            any.retain(|own, _| !absent(own));
+            let is_there = |own: &str| own == name || !matches!(others, Others::Absent);
             let present: Provided<'_> = at
                 .provided
                 .iter()
-                .filter(|(own, _)| !absent(own))
+                .filter(|(own, _)| is_there(own))
                 .map(|(own, (version, package))| (own.clone(), (version.clone(), *package)))
                 .collect();
             let mut session = self.beside(at.half, &present, &any)?;
             let conflict = match session.solve(asked.host, asked.request, asked.preferences)? {
                 Answer::Solution(solution) => {
                     let own = solution.packages.iter().find(|package| package.name == name);
-                    break Ok(own.map(|own| own.version.clone()));
+                    found = Ok(own.map(|own| own.version.clone()));
+                    break;
                 }
                 Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => conflict,
                 Answer::TooLong | Answer::NeedMetadata(_) => {
                     admitted.is_cut = true;
-                    break Err(None);
+                    break;
                 }
             };
-            let before = free.len();
             let parties = conflict.reasons.iter().flat_map(|reason| &reason.parties).map(Party::as_str);
-            free.extend(parties.filter(|own| at.provided.contains_key(*own)).map(str::to_owned));
-            if free.len() == before {
-                if are_absent || free.len() == 1 {
-                    // Of several others, some may be there and some not.
-                    admitted.is_cut |= free.len() > 2;
-                    break Err(Some(conflict));
-                }
-                are_absent = true;
+            let named: BTreeSet<&str> =
+                parties.filter(|own| *own != name && at.provided.contains_key(*own)).collect();
+            let has_others = !named.is_empty();
+            // Of several others, some may be there and some not.
+            admitted.is_cut |= matches!(others, Others::Any) && named.len() > 1;
+            // What is absent says less than what is there and does not fit.
+            if !matches!(others, Others::Absent) {
+                found = Err(Some(conflict));
             }
-        };
+            if !has_others {
+                break;
+            }
+        }
         let Some(own) = admitted.packages.get_mut(name) else { return Ok(None) };
         match found {
             Ok(Some(version)) => {

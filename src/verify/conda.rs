@@ -1,6 +1,7 @@
 //! Findings about what conda installed: packages that pip installed over conda's, files that differ from conda's records,
 //! two records of one package. The records are read in `inspect/conda`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::files::Group;
@@ -24,12 +25,16 @@ pub fn conda_here(traces: &Traces, client: &str, locked: &[source::CondaPackage]
 }
 
 pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
+    let site = installed.site_packages.strip_prefix(&installed.prefix).unwrap_or(&installed.site_packages);
+    let faults = installed.distributions.iter().flat_map(|own| &own.faults);
+    let told: BTreeSet<&Path> = faults.map(|fault| Path::new(fault.path())).collect();
+    let is_told = |path: &str| Path::new(path).strip_prefix(site).is_ok_and(|in_site| told.contains(in_site));
     let mut deleted = Group::default();
     for package in &traces.conda {
         match over(package, installed) {
             Some(own) if PREINSTALLED_PACKAGES.contains(&own.name.as_str()) => {}
             Some(own) => found.push(findings::mixed_installers(package, own, installed)),
-            None => files(package, installed, &mut deleted, found),
+            None => files(package, installed, &is_told, (&mut deleted, found)),
         }
     }
     let deleted = deleted.message("conda's packages", "missing");
@@ -52,12 +57,13 @@ fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Dist
     own.installer.as_deref().is_some_and(|installer| installer != "conda").then_some(own)
 }
 
-/// Files of a package that are missing or differ from its record. What RECORD tells of a file is told once.
-fn files(package: &CondaPackage, installed: &Installed, deleted: &mut Group, found: &mut Vec<Finding>) {
-    let site = installed.site_packages.strip_prefix(&installed.prefix).unwrap_or(&installed.site_packages);
-    let faults = installed.distributions.iter().flat_map(|own| &own.faults);
-    let told: std::collections::BTreeSet<&Path> = faults.map(|fault| Path::new(fault.path())).collect();
-    let is_told = |path: &str| Path::new(path).strip_prefix(site).is_ok_and(|in_site| told.contains(in_site));
+/// Files of a package that are missing or differ from its record. `is_told`: those that RECORD tells already.
+fn files(
+    package: &CondaPackage,
+    installed: &Installed,
+    is_told: &dyn Fn(&str) -> bool,
+    (deleted, found): (&mut Group, &mut Vec<Finding>),
+) {
     let mut missing = Group::default();
     let mut altered = Group::default();
     let mut edited = Group::default();
@@ -151,6 +157,8 @@ mod tests {
                     vec![
                         of_record,
                         FileFault::Size("lib/x.so".into(), 1, 2),
+                        // RECORD has no hash of it, or there is no RECORD.
+                        FileFault::Size("lib/python3.12/site-packages/numpy/egg.py".into(), 1, 2),
                         FileFault::Missing("include/x.h".into()),
                         FileFault::Missing("lib/python3.12/test/x.py".into()),
                     ],
@@ -165,7 +173,10 @@ mod tests {
         let expected = [
             (Severity::Info, "ssl/cacert.pem of ca-certificates has 2 bytes, conda's record says 1"),
             (Severity::Error, "lib/libstdc++.so.6.0.34 of libstdcxx is missing"),
-            (Severity::Error, "lib/x.so of numpy has 2 bytes, conda's record says 1"),
+            (
+                Severity::Error,
+                "2 files of numpy are different from conda's record: lib/x.so has 2 bytes, conda's record says 1; lib/python3.12/site-packages/numpy/egg.py has 2 bytes, conda's record says 1",
+            ),
             // People delete what is no code.
             (
                 Severity::Info,

@@ -42,14 +42,14 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
     let found = &mut area.findings;
     // Where cuDNN leaves a GPU out, the build itself may have code for it.
     for gpu in host.gpus.iter().flatten() {
-        let Some((version, min)) = judged.cudnn_floor.as_ref().filter(|(_, min)| gpu.capability < Some(*min))
-        else {
+        let Some((version, min)) = &judged.cudnn_floor else { break };
+        if gpu.capability.is_none_or(|capability| capability >= *min) {
             continue;
-        };
+        }
         let label = gpu.label();
         let is_of_it =
             |one: &Finding| one.code == Code::GpuNotCovered && one.r#where.as_deref() == Some(&label);
-        for one in found.iter_mut().filter(|one| gpu.capability.is_some() && is_of_it(one)) {
+        for one in found.iter_mut().filter(|one| is_of_it(one)) {
             *one = findings::gpu_not_covered(&label, NotCovered::Cudnn(version, *min));
         }
     }

@@ -99,18 +99,19 @@ pub(super) fn symbols(native: &Native, installed: &Installed, explained: &[&Path
     }
     out
 }
-/// How to get a newer copy of a loaded library: in conda's environment by conda, else by what makes the loader take this one.
+/// How to get a newer copy of a loaded library than the one that a variable makes the loader take, or that is there.
 fn newer(loaded: &Path, native: &Native, installed: &Installed) -> Fix {
-    if let Some(fix) = newer_of_conda(loaded, installed) {
-        return fix;
-    }
     let object =
         native.process.iter().flat_map(|process| &process.objects).find(|object| object.file == loaded);
-    Fix::advice(match object.map(|object| &object.how) {
-        Some(How::LibraryPath(_)) => "remove its folder from LD_LIBRARY_PATH, or update the library",
-        Some(How::Preload) => "remove the file from LD_PRELOAD, or update the library",
-        _ => "update the library",
-    })
+    let update = || newer_of_conda(loaded, installed).unwrap_or_else(|| Fix::advice("update the library"));
+    match object.map(|object| &object.how) {
+        // Another copy in the environment would not be found before it.
+        Some(How::LibraryPath(_)) => {
+            Fix::advice("remove its folder from LD_LIBRARY_PATH, or update the library")
+        }
+        Some(How::Preload) => Fix::advice("remove the file from LD_PRELOAD, or update the library"),
+        _ => update(),
+    }
 }
 
 /// The command that brings a newer libstdc++ into an environment of conda. Source: conda-forge's `libstdcxx` has the library.
@@ -119,4 +120,26 @@ pub(super) fn newer_of_conda(loaded: &Path, installed: &Installed) -> Option<Fix
     let is_of_conda = !installed.conda.specs.is_empty();
     (is_of_conda && name.starts_with("libstdc++.so.6"))
         .then(|| Fix::command(findings::install_of_conda_forge(installed, "libstdcxx")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::installed::InstalledSpec;
+
+    #[test]
+    fn libstdcxx_of_conda() {
+        let mut installed = Installed { prefix: "/opt/e".into(), ..Installed::default() };
+        let of = |file: &str, installed: &Installed| {
+            newer(Path::new(file), &Native::default(), installed).to_string()
+        };
+        assert_eq!(of("/opt/e/lib/libstdc++.so.6", &installed), "update the library");
+        let spec = InstalledSpec { channel: None, text: "numpy=2.0".into() };
+        installed.conda.specs = [("numpy".to_owned(), spec)].into();
+        assert_eq!(
+            of("/opt/e/lib/libstdc++.so.6", &installed),
+            "conda install -p /opt/e --override-channels -c conda-forge libstdcxx"
+        );
+        assert_eq!(of("/opt/e/lib/libssl.so.3", &installed), "update the library");
+    }
 }

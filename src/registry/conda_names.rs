@@ -72,6 +72,7 @@ pub fn is_of_anaconda(channel: &str) -> bool {
     let channel = channel.trim().trim_matches('/');
     let path = channel.split_once("://").map_or(channel, |(_, path)| path);
     let first = path.split('/').next().unwrap_or(path);
+    let first = first.rsplit_once('@').map_or(first, |(_, host)| host);
     ANACONDA.lines().any(|line| line.eq_ignore_ascii_case(first) && !line.starts_with('#'))
 }
 
@@ -145,6 +146,25 @@ mod tests {
             ("conda-forge", "\u{e9}", OnPypi::SameName),
         ] {
             assert_eq!(on_pypi(channel, package), expected, "{channel}::{package}");
+        }
+    }
+
+    #[test]
+    fn channels_of_anaconda() {
+        for channel in [
+            "defaults",
+            "main",
+            "pkgs/main",
+            "anaconda/label/x",
+            "https://repo.anaconda.com/pkgs/main",
+            "https://u:p@repo.anaconda.com/pkgs/r/",
+        ] {
+            assert!(is_of_anaconda(channel), "{channel}");
+        }
+        for channel in
+            ["conda-forge", "https://h.example/main", "https://myrepo.anaconda.com/x", "mainline", ""]
+        {
+            assert!(!is_of_anaconda(channel), "{channel}");
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn read(
         if !is_channel_name(name) {
             return wrong(&format!(
                 "`{}` is not the name of a channel; where channels are is `ENVLOCK_CONDA_CHANNEL_ALIAS`",
-                clean(name, 60)
+                clean(&without_logins(name), 60)
             ));
         }
         if !out.channels.iter().any(|own| own == name) {

@@ -224,15 +224,21 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Wor
         return;
     }
     printer.out(words.heading);
-    let width = ways.iter().map(|w| w.change.to_string().chars().count()).max().unwrap_or(0).clamp(24, 40);
+    let lengths = ways.iter().map(|w| w.change.to_string().chars().count());
+    let width = lengths.filter(|length| *length <= 40).max().unwrap_or(0).max(24);
     for way in ways {
         let mut gives = way.gives.clone();
         if words.marks_stack && way.level == Level::Stack {
             gives.push_str(" (solved for the stack)");
         }
         let change = way.change.to_string();
+        let length = change.chars().count();
         if gives.is_empty() {
-            printer.out(&format!("  {change}"));
+            printer.out(&format!("  {}", wrap(&change, 4)));
+        } else if length > width && length + gives.chars().count() > 76 {
+            printer.out(&format!("  {}", wrap(&change, 4)));
+            let gives = printer.paint(GOOD, &wrap(&gives, width + 4)).to_string();
+            printer.out(&format!("{:1$}{gives}", "", width + 4));
         } else {
             printer.out(&format!("  {change:<width$}  {}", printer.paint(GOOD, &wrap(&gives, width + 4))));
         }

@@ -266,8 +266,8 @@ pub enum Change {
         /// Their labels.
         labels: Vec<String>,
     },
-    /// A GPU with another compute capability: the lowest and the highest that work.
-    OtherGpu(ComputeCapability, ComputeCapability),
+    /// A GPU with another compute capability: those that work, in order. A range would include some that do not.
+    OtherGpu(Vec<ComputeCapability>),
     /// A glibc of at least this version.
     Glibc(DottedVersion),
     /// Several changes: with one of them less there is no solution.
@@ -299,8 +299,10 @@ impl fmt::Display for Change {
                 let numbers: Vec<String> = indexes.iter().map(ToString::to_string).collect();
                 write!(f, "GPU{s} {} alone ({})", numbers.join(", "), labels.join(", "))
             }
-            Change::OtherGpu(low, high) if low == high => write!(f, "a GPU with compute capability {low}"),
-            Change::OtherGpu(low, high) => write!(f, "a GPU with compute capability {low} to {high}"),
+            Change::OtherGpu(capabilities) => {
+                let all: Vec<String> = capabilities.iter().map(ToString::to_string).collect();
+                write!(f, "a GPU with compute capability {}", all.join(", "))
+            }
             Change::Glibc(floor) => write!(f, "glibc >= {floor}"),
             Change::Together(changes) => {
                 for (i, change) in changes.iter().enumerate() {

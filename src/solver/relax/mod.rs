@@ -441,10 +441,10 @@ impl Relaxer<'_, '_> {
                 }
                 (None, ..) => true,
             };
-            let mut covered = solution.envelope.coverage.iter().filter(runs).map(|c| c.compute_capability);
-            if let Some(first) = covered.next() {
-                let last = covered.next_back().unwrap_or(first);
-                self.offer(Change::OtherGpu(first, last), Party::Gpu, &solution);
+            let covered = solution.envelope.coverage.iter().filter(runs).map(|c| c.compute_capability);
+            let covered: Vec<_> = covered.collect();
+            if !covered.is_empty() {
+                self.offer(Change::OtherGpu(covered), Party::Gpu, &solution);
             }
         }
     }

@@ -193,18 +193,18 @@ impl<'a> Asked<'a> {
                 offer(Change::WithoutConstraint(text), party, row);
             }
         }
-        if let Some((first, last, row)) = self.gpus_that_help(asked) {
-            offer(Change::OtherGpu(first, last), Party::Gpu, row);
+        if let Some((capabilities, row)) = self.gpus_that_help(asked) {
+            offer(Change::OtherGpu(capabilities), Party::Gpu, row);
         }
         out
     }
 
-    /// The lowest and the highest compute capability that a requested series supports. `None` if the machine has GPUs of
+    /// The compute capabilities that a requested series supports. `None` if the machine has GPUs of
     /// different capabilities.
     fn gpus_that_help<'r>(
         &self,
         asked: &[&'r FrameworkBuild],
-    ) -> Option<(ComputeCapability, ComputeCapability, &'r FrameworkBuild)> {
+    ) -> Option<(Vec<ComputeCapability>, &'r FrameworkBuild)> {
         let gpus = self.host.gpus.as_ref()?;
         if gpus.windows(2).any(|pair| pair[0].capability != pair[1].capability) {
             return None;
@@ -219,12 +219,12 @@ impl<'a> Asked<'a> {
         asked.iter().find_map(|row| {
             let covered = envelope_of_framework(self.registry, row).coverage;
             let capabilities = covered.iter().map(|row| row.compute_capability);
-            let mut fit = capabilities.filter(|capability| {
+            let fit = capabilities.filter(|capability| {
                 let host = with(*capability);
                 check_host(self.registry, &host).is_ok() && self.runs_on(row, &host)
             });
-            let first = fit.next()?;
-            Some((first, fit.next_back().unwrap_or(first), *row))
+            let fit: Vec<ComputeCapability> = fit.collect();
+            (!fit.is_empty()).then_some((fit, *row))
         })
     }
 

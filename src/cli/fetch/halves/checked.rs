@@ -135,7 +135,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         | Change::FromPypi(_)
         | Change::StackFrom(_)
         | Change::OnlyGpus { .. }
-        | Change::OtherGpu(..) => return false,
+        | Change::OtherGpu(_) => return false,
     }
     true
 }

@@ -63,9 +63,9 @@ pub fn virtual_packages(host: &Host, registry: &Registry) -> Vec<VirtualPackage>
     out.push(of("__archspec", "1", processor));
     if let Some(cuda) = cuda(host, registry) {
         out.push(of("__cuda", &cuda, "0"));
-        if let Some(Some(lowest)) = host.capabilities().into_iter().min() {
-            out.push(of("__cuda_arch", &lowest.to_string(), "0"));
-        }
+        // One that is not known is less than any.
+        let lowest = host.capabilities().into_iter().min().flatten();
+        out.push(of("__cuda_arch", &lowest.map_or(OPEN.to_owned(), |lowest| lowest.to_string()), "0"));
     }
     out
 }
@@ -134,5 +134,7 @@ mod tests {
         assert_eq!(of(&two), (some("12.2"), some("7.0"), some(OPEN_GLIBC)));
         let described = Host { gpus: Some(vec![gpu("8.0")]), ..open };
         assert_eq!(of(&described).0, some(OPEN));
+        let of_driver = Host { gpus: None, driver: Some(driver("535.129.03")), ..described };
+        assert_eq!(of(&of_driver), (some("12.2"), some(OPEN), some(OPEN_GLIBC)));
     }
 }

@@ -15,9 +15,11 @@ use url::Url;
 
 use super::channel::canonical;
 use super::spec::parse;
-use crate::model::conda::{name_of_file, name_of_spec};
+use crate::model::conda::{name_of_file, name_of_spec, with_lower_name};
 use crate::model::text::clean;
 
+/// Maximum number of records of a platform folder: with its two hashes, one takes more than 256 of the at most 2^30 bytes.
+const MAX_RECORDS: usize = 4_000_000;
 /// Maximum number of records of one name.
 const MAX_OF_NAME: usize = 50_000;
 /// Maximum number of records that a solve reads.
@@ -70,6 +72,11 @@ impl<'de: 't, 't> Deserialize<'de> for Unread<'t> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut out = Vec::new();
                 while let Some(Key(file)) = map.next_key()? {
+                    if out.len() == MAX_RECORDS {
+                        return Err(serde::de::Error::custom(format_args!(
+                            "it has more than {MAX_RECORDS} records"
+                        )));
+                    }
                     let record: &RawValue = map.next_value()?;
                     out.extend(file.map(|file| (file, record)));
                 }
@@ -186,6 +193,11 @@ impl Repodata {
                 return None;
             }
             record.subdir.clone_from(&self.subdir);
+            for spec in record.depends.iter_mut().chain(&mut record.constrains) {
+                if name_of_spec(spec).bytes().any(|b| b.is_ascii_uppercase()) {
+                    *spec = with_lower_name(spec);
+                }
+            }
             let record = RepoDataRecord { package_record: record, identifier, url, channel: Some(base) };
             admits_itself(&record).then_some(record)
         };

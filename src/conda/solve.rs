@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rattler_conda_types::{GenericVirtualPackage, PackageNameMatcher, RepoDataRecord, Version};
 use rattler_solve::{ChannelPriority, SolveError, SolverImpl, SolverTask, resolvo};
@@ -14,9 +15,6 @@ use crate::model::conda::name_of_spec;
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 
-/// The time limit of one solve.
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
-
 /// Why a solve gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CondaError {
@@ -27,8 +25,14 @@ pub enum CondaError {
     #[error(transparent)]
     Repodata(#[from] InvalidRepodata),
     /// The search took too long.
-    #[error("the search for conda packages took longer than {} s", LIMIT.as_secs())]
+    #[error("the search for conda packages was cut at its limit")]
     TooLong,
+    /// What was to be explained has an answer.
+    #[error("the question has an answer")]
+    Solvable,
+    /// The solver refused what it was asked.
+    #[error("the solver for conda packages does not know an operation: {0}")]
+    Unsupported(String),
     /// Two records of a channel claim to be the same.
     #[error("the channel has two records of `{0}`")]
     Duplicate(String),
@@ -39,14 +43,25 @@ pub enum CondaError {
 pub struct Question {
     /// What is to be installed, as match specs.
     pub specs: Vec<String>,
-    /// Bounds on what is installed, as match specs with a plain name.
-    pub bounds: Vec<String>,
+    /// Bounds on what is installed.
+    pub bounds: Vec<Bound>,
     /// The machine.
     pub machine: Vec<VirtualPackage>,
     /// Files that must not be chosen, and why.
     pub excluded: BTreeMap<String, String>,
     /// The files to keep where they fit.
     pub kept: BTreeSet<String>,
+    /// How long one solve may take.
+    pub limit: Option<Duration>,
+}
+
+/// A bound on a package, which is not installed because of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// A match spec with a plain name: `pytorch <0a0`.
+    pub spec: String,
+    /// Why, for a sentence of its own: `conda's pytorch is not installed beside the stack of PyPI`.
+    pub why: String,
 }
 
 /// The answer of one solve.
@@ -61,6 +76,8 @@ pub enum Solved {
 /// The records of channels that questions about some names can reach.
 pub struct Records {
     by_channel: Vec<Vec<RepoDataRecord>>,
+    /// The places of each name's records, the newest version last: channel, record.
+    by_name: HashMap<String, Vec<(usize, usize)>>,
     unread: BTreeSet<String>,
 }
 
@@ -74,7 +91,28 @@ impl Records {
         names: impl IntoIterator<Item = String>,
     ) -> Result<Records, InvalidRepodata> {
         let (by_channel, unread) = reachable(channels, names)?;
-        Ok(Records { by_channel, unread })
+        let mut by_name: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
+        for (channel, records) in by_channel.iter().enumerate() {
+            for (at, record) in records.iter().enumerate() {
+                let name = record.package_record.name.as_normalized();
+                match by_name.get_mut(name) {
+                    Some(places) => places.push((channel, at)),
+                    None => {
+                        by_name.insert(name.to_owned(), vec![(channel, at)]);
+                    }
+                }
+            }
+        }
+        for places in by_name.values_mut() {
+            places.sort_by(|a, b| {
+                let key = |&(channel, at): &(usize, usize)| {
+                    let own: &RepoDataRecord = &by_channel[channel][at];
+                    (&own.package_record.version, own.package_record.build_number)
+                };
+                key(a).cmp(&key(b))
+            });
+        }
+        Ok(Records { by_channel, by_name, unread })
     }
 
     /// Whether a channel lists records of a package that cannot be read: without hash or size, or of another form.
@@ -86,21 +124,21 @@ impl Records {
         self.by_channel.iter().flatten()
     }
 
+    fn of_name(&self, name: &str) -> impl Iterator<Item = &RepoDataRecord> {
+        let places = self.by_name.get(name).map(Vec::as_slice).unwrap_or_default();
+        places.iter().map(|&(channel, at)| &self.by_channel[channel][at])
+    }
+
     /// The records whose package has a name that is looked for.
     pub fn named(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<CondaPackage> {
-        let wanted = |record: &&RepoDataRecord| is_wanted(record.package_record.name.as_normalized());
-        self.all().filter(wanted).map(package).collect()
+        let mut names: Vec<&String> = self.by_name.keys().filter(|name| is_wanted(name)).collect();
+        names.sort_unstable();
+        names.into_iter().flat_map(|name| self.of_name(name)).map(package).collect()
     }
 
     /// The records of a package, the newest version last.
     pub fn of(&self, name: &str) -> Vec<CondaPackage> {
-        let mut found: Vec<&RepoDataRecord> =
-            self.all().filter(|record| record.package_record.name.as_normalized() == name).collect();
-        found.sort_by(|a, b| {
-            let key = |r: &RepoDataRecord| (r.package_record.version.clone(), r.package_record.build_number);
-            key(a).cmp(&key(b))
-        });
-        found.into_iter().map(package).collect()
+        self.of_name(name).map(package).collect()
     }
 
     /// The records that match a spec.
@@ -110,11 +148,8 @@ impl Records {
     pub fn matching(&self, spec: &str) -> Result<Vec<CondaPackage>, InvalidSpec> {
         let parsed = parse(spec)?;
         let name = name_of_spec(spec).to_lowercase();
-        let matches = |record: &&RepoDataRecord| {
-            record.package_record.name.as_normalized() == name
-                && rattler_conda_types::Matches::matches(&parsed, *record)
-        };
-        Ok(self.all().filter(matches).map(package).collect())
+        let matches = |record: &&RepoDataRecord| rattler_conda_types::Matches::matches(&parsed, *record);
+        Ok(self.of_name(&name).filter(matches).map(package).collect())
     }
 
     /// Solves a question.
@@ -123,7 +158,8 @@ impl Records {
     /// See [`CondaError`].
     pub fn solve(&self, question: &Question) -> Result<Solved, CondaError> {
         let specs = question.specs.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
-        let constraints = question.bounds.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
+        let constraints =
+            question.bounds.iter().map(|bound| parse(&bound.spec)).collect::<Result<Vec<_>, _>>()?;
         let with_channel: Vec<_> = specs
             .iter()
             .filter_map(|spec| match (&spec.name, &spec.channel) {
@@ -156,7 +192,7 @@ impl Records {
             virtual_packages: question.machine.iter().filter_map(virtual_package).collect(),
             specs,
             constraints,
-            timeout: Some(LIMIT),
+            timeout: question.limit,
             channel_priority: ChannelPriority::Strict,
             exclude_newer: None,
             strategy: rattler_solve::SolveStrategy::Highest,
@@ -177,7 +213,9 @@ impl Records {
                 text: "a requirement in a record".to_owned(),
                 why: clean(&error.to_string(), 120),
             })),
-            Err(SolveError::UnsupportedOperations(_)) => Ok(Solved::Impossible),
+            Err(SolveError::UnsupportedOperations(what)) => {
+                Err(CondaError::Unsupported(clean(&what.join(", "), 120)))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep440_rs::Version;
 
 use super::solve::Records;
+use crate::model::conda::name_of_spec;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::source::CondaPackage;
@@ -47,10 +48,18 @@ impl Stack {
         specs: &[&str],
     ) -> Stack {
         let mut out = Stack::default();
-        let is_asked = |package: &CondaPackage| {
-            specs.iter().filter(|spec| crate::model::conda::name_of_spec(spec) == package.name).all(|spec| {
-                records.matching(spec).is_ok_and(|all| all.iter().any(|one| one.file == package.file))
+        let of_stack = |name: &str| name == PYTORCH || COMPANIONS.contains(&name);
+        let admitted: Vec<(&str, BTreeSet<(String, String)>)> = specs
+            .iter()
+            .filter(|spec| of_stack(name_of_spec(spec)))
+            .map(|spec| {
+                let all = records.matching(spec).unwrap_or_default().into_iter();
+                (name_of_spec(spec), all.map(|one| (one.channel, one.file)).collect())
             })
+            .collect();
+        let is_asked = |package: &CondaPackage| {
+            let key = (package.channel.clone(), package.file.clone());
+            admitted.iter().all(|(name, files)| *name != package.name || files.contains(&key))
         };
         // By version and variant: builds of several recipes are one candidate, as good as the worst of them.
         let mut found: BTreeMap<(Version, String), Build> = BTreeMap::new();

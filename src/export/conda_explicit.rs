@@ -25,7 +25,7 @@ pub fn conda_explicit(target: &Target, name: &str, alias: &str) -> Result<String
         super::environment_name(name),
         target.platform.conda_subdir()
     );
-    let alias = crate::model::text::without_logins(alias.trim_end_matches('/'));
+    let alias = crate::model::text::channel_without_secrets(alias.trim_end_matches('/'));
     for package in &target.conda {
         let address = format!("{alias}/{}/{}/{}", package.channel, package.subdir, package.file);
         let _ = writeln!(out, "{address}#sha256:{}", package.sha256);

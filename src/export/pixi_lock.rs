@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::{ExportError, beside_conda, channels};
 use crate::lockfile::Target;
 use crate::model::source::Source;
-use crate::model::text::without_logins;
+use crate::model::text::{channel_without_secrets, without_logins};
 
 /// The start of every pixi.lock that envlock writes.
 pub const PIXI_LOCK_MARK: &str = "# Written by envlock as pixi.lock";
@@ -33,7 +33,7 @@ pub fn pixi_lock(target: &Target, places: &Places<'_>) -> Result<String, ExportE
     }
     // A JSON string is one of YAML.
     let quote = |text: &str| serde_json::Value::from(text).to_string();
-    let alias = without_logins(places.channel_alias.trim_end_matches('/'));
+    let alias = channel_without_secrets(places.channel_alias.trim_end_matches('/'));
     let (mut listed, mut packages) = (String::new(), String::new());
     for package in &target.conda {
         let url = quote(&format!("{alias}/{}/{}/{}", package.channel, package.subdir, package.file));

@@ -20,18 +20,35 @@ const MAX_RECORDS: u64 = 1 << 30;
 /// The names of the file, the one that is asked for first at the front.
 const NAMES: [&str; 2] = ["repodata.json.zst", "repodata.json"];
 
+/// What a channel has for a platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChannelFolder {
+    /// The text of its records.
+    Records(Bytes),
+    /// The channel has no such folder.
+    Absent,
+    /// The server answered 403: access is refused, or it is a server of static files that has no such folder.
+    Refused,
+}
+
 impl IndexClient {
-    /// The records of a channel's platform folder; `None` if the channel has no such folder. `alias` is the address that
-    /// the channel's name is appended to.
+    /// The records of a channel's platform folder. `alias` is the address that the channel's name is appended to.
     ///
     /// # Errors
-    /// When the server does not answer, sends more than a limit, or with `--offline` if they are not in the cache.
-    pub fn repodata(&self, alias: &str, channel: &str, subdir: &str) -> Result<Option<Bytes>, IndexError> {
+    /// When the server does not answer, sends more than a limit, or with `--offline` if it is not in the cache what the
+    /// channel has.
+    pub fn repodata(&self, alias: &str, channel: &str, subdir: &str) -> Result<ChannelFolder, IndexError> {
+        let (mut is_refused, mut is_absent) = (false, false);
         for name in NAMES {
             let address = format!("{}/{channel}/{subdir}/{name}", alias.trim_end_matches('/'));
             let cached = self.cache.document(&address);
             if let Some(cached) = cached.as_ref().filter(|cached| cached.is_fresh() || self.config.offline) {
-                return Ok(Some(cached.text.clone()));
+                // An empty one stands for a file that was not there.
+                if cached.text.is_empty() {
+                    is_absent = true;
+                    continue;
+                }
+                return Ok(ChannelFolder::Records(cached.text.clone()));
             }
             if self.config.offline {
                 continue;
@@ -60,10 +77,18 @@ impl IndexClient {
             let mut answer = answer.map_err(request)?;
             let fresh = fresh_until(answer.header(reqwest::header::CACHE_CONTROL));
             match (answer.status, cached) {
-                (304, Some(cached)) => return Ok(Some(cached.text)),
+                (304, Some(cached)) => return Ok(ChannelFolder::Records(cached.text)),
                 (200, _) => {}
-                // Servers of static files answer 403 for what is not there.
-                (403 | 404 | 410, _) => continue,
+                (403, _) => {
+                    is_refused = true;
+                    continue;
+                }
+                (404 | 410, Some(cached)) if cached.text.is_empty() => continue,
+                (404 | 410, _) => {
+                    let absent = CachedDocument { etag: None, fresh_until: 0, text: Bytes::new() };
+                    self.cache.store_document(&address, &absent);
+                    continue;
+                }
                 (status, _) => return Err(request(format!("the server answered {status}"))),
             }
             let sent: Box<dyn Read> = match answer.file.take() {
@@ -74,11 +99,12 @@ impl IndexClient {
             let etag = answer.header(ETAG).map(str::to_owned);
             self.cache
                 .store_document(&address, &CachedDocument { etag, fresh_until: fresh, text: text.clone() });
-            return Ok(Some(text));
+            return Ok(ChannelFolder::Records(text));
         }
         match self.config.offline {
-            true => Err(IndexError::Offline { what: format!("{channel}/{subdir}") }),
-            false => Ok(None),
+            _ if is_refused => Ok(ChannelFolder::Refused),
+            true if !is_absent => Err(IndexError::Offline { what: format!("{channel}/{subdir}") }),
+            _ => Ok(ChannelFolder::Absent),
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::Need;
 
 use cache::Cache;
+pub use channels::ChannelFolder;
 pub use guess::Guess;
 pub use simple::parse as files_of_page;
 pub use wheels::Wheel;

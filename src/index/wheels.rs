@@ -36,7 +36,14 @@ pub(super) fn download_each(
     };
     for (part, wheels) in wheels.chunks(AT_ONCE).enumerate() {
         // They are read when all of a part are there: a transfer that is not attended would seem to stand still.
-        let files = runtime.block_on(join_all(wheels.iter().map(|wheel| download(client, http, wheel))));
+        let until = client.config.until.map(tokio::time::Instant::from_std);
+        let in_time = async |wheel| match until {
+            Some(until) => tokio::time::timeout_at(until, download(client, http, wheel))
+                .await
+                .unwrap_or_else(|_| Err("no answer in the time that it was given".to_owned())),
+            None => download(client, http, wheel).await,
+        };
+        let files = runtime.block_on(join_all(wheels.iter().map(in_time)));
         for (at, file) in files.into_iter().enumerate() {
             done(part * AT_ONCE + at, file);
         }
@@ -46,7 +53,8 @@ pub(super) fn download_each(
 async fn download(client: &IndexClient, http: &Http, wheel: &Wheel<'_>) -> Result<std::fs::File, String> {
     let &Wheel { file, limit } = wheel;
     let url = Url::parse(&file.url).map_err(|_| "its URL is not valid".to_owned())?;
-    let limit = file.size.unwrap_or(limit).min(limit).min(remote_wheel::MAX_WHEEL);
+    let largest = limit.min(remote_wheel::MAX_WHEEL);
+    let limit = file.size.unwrap_or(largest).min(largest);
     // Nothing more is downloaded when the run's limit is reached.
     client.budget.wheel_bytes(0)?;
     // A body with a limit up to that of a page would stay in memory.
@@ -57,7 +65,10 @@ async fn download(client: &IndexClient, http: &Http, wheel: &Wheel<'_>) -> Resul
     }
     client.budget.wheel_bytes(answer.length)?;
     if answer.length > limit {
-        return Err(format!("it is larger than {} MiB", limit >> 20));
+        return Err(match file.size {
+            Some(stated) if stated <= largest => "it is larger than the index states".to_owned(),
+            _ => format!("it is larger than {} MiB", limit >> 20),
+        });
     }
     if let Some(stated) = &file.sha256 {
         let found = remote_wheel::digest(&mut answer).map_err(|failure| failure.to_string())?;

@@ -3,15 +3,16 @@
 //! Source of the format: conda's and rattler's prefix records (`paths_data`, version 1).
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Component, Path};
 
 use serde::Deserialize;
 
 use super::dist_info::{Depth, digest};
 use super::tree::{FileTree, Kind};
-use crate::model::conda::last_part_of_channel;
+use crate::model::conda::channel_place;
 use crate::model::installed::{Activation, CondaPackage, FileFault};
-use crate::model::text::{clean, without_logins};
+use crate::model::text::{channel_without_secrets, clean};
 
 /// Maximum number of records that are read.
 const MAX_RECORDS: usize = 20_000;
@@ -75,9 +76,12 @@ struct State {
     env_vars: BTreeMap<String, serde_json::Value>,
 }
 
+/// Where the scripts are that are run when an environment is activated.
+const ACTIVATION: &str = "etc/conda/activate.d";
+
 /// What the activation of an environment sets of [`SEARCHES`].
-pub(super) fn activation(tree: &dyn FileTree, prefix: &Path) -> Vec<Activation> {
-    let folder = "etc/conda/activate.d";
+pub(super) fn activation(tree: &dyn FileTree, prefix: &Path, records: &CondaRecords) -> Vec<Activation> {
+    let folder = ACTIVATION;
     let names =
         tree.names(&prefix.join(folder), MAX_SCRIPTS).into_iter().filter(|name| name.ends_with(".sh"));
     let mut out: Vec<Activation> = names
@@ -85,7 +89,8 @@ pub(super) fn activation(tree: &dyn FileTree, prefix: &Path) -> Vec<Activation> 
             let path = format!("{folder}/{name}");
             let text = tree.text(&prefix.join(&path), MAX_SCRIPT)?;
             let line = text.lines().map(str::trim).find(|line| sets_a_search(line))?;
-            Some(Activation::Script { path: clean(&path, 200), line: clean(line, 120) })
+            let package = records.owner_of(&path).map(str::to_owned);
+            Some(Activation::Script { path: clean(&path, 200), line: clean(line, 120), package })
         })
         .collect();
     let state = tree.text(&prefix.join("conda-meta/state"), MAX_SCRIPT);
@@ -110,7 +115,7 @@ pub(super) fn last_change(tree: &dyn FileTree, prefix: &Path) -> Option<String> 
     let last = commands.next_back()?;
     let (program, arguments) = last.split_once(' ').unwrap_or((last, ""));
     let program = program.rsplit(['/', '\\']).next().unwrap_or(program);
-    Some(clean(&without_logins(&format!("{program} {arguments}")), 100))
+    Some(clean(&channel_without_secrets(&format!("{program} {arguments}")), 100))
 }
 
 /// Whether a line of a shell script gives one of [`SEARCHES`] a value: `export LD_LIBRARY_PATH=/opt/lib`.
@@ -120,9 +125,28 @@ fn sets_a_search(line: &str) -> bool {
     assigned.is_some_and(|(name, _)| SEARCHES.contains(&name))
 }
 
-/// Packages that conda installed, with the faults of their files, sorted by name; and the files that are no readable
-/// records.
-pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec<CondaPackage>, Vec<String>) {
+/// What conda's records say.
+#[derive(Debug, Default)]
+pub struct CondaRecords {
+    /// The packages, with the faults of their files, sorted by name.
+    pub packages: Vec<CondaPackage>,
+    /// The files that cannot be read as records, by name.
+    pub unread: Vec<String>,
+    /// How many files the packages have.
+    pub files: usize,
+    /// The scripts of [`ACTIVATION`] and their packages.
+    scripts: BTreeMap<String, String>,
+}
+
+impl CondaRecords {
+    /// The package that has a script of [`ACTIVATION`].
+    fn owner_of(&self, path: &str) -> Option<&str> {
+        self.scripts.get(path).map(String::as_str)
+    }
+}
+
+/// Reads the records of an environment, and compares the files with them.
+pub fn conda_records(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> CondaRecords {
     let folder = prefix.join("conda-meta");
     let names = tree.names(&folder, MAX_RECORDS).into_iter().filter(|name| name.ends_with(".json"));
     let mut unread = Vec::new();
@@ -138,13 +162,14 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
     // The paths that are as some record has them: a file of two packages is that of the one that was linked last.
     let mut whole: HashSet<String> = HashSet::new();
     let mut left = MAX_FILES;
+    let mut scripts: BTreeMap<String, String> = BTreeMap::new();
     let mut out: Vec<CondaPackage> = records
         .map(|record| {
             let mut package = CondaPackage {
                 name: clean(&record.name, 100),
                 version: clean(&record.version, 60),
                 build: clean(&record.build, 60),
-                channel: record.channel.as_deref().map(|text| clean(last_part_of_channel(text), 100)),
+                channel: record.channel.as_deref().map(|text| channel_without_secrets(channel_place(text))),
                 ..CondaPackage::default()
             };
             let paths = record.paths_data.map(|data| data.paths).unwrap_or_default();
@@ -156,6 +181,9 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
                 if !stays_inside(&entry.path) || OF_OTHERS.iter().any(|folder| entry.path.starts_with(folder))
                 {
                     continue;
+                }
+                if entry.path.starts_with(ACTIVATION) {
+                    scripts.insert(entry.path.clone(), package.name.clone());
                 }
                 match fault(tree, prefix, depth, &entry) {
                     Some(fault) => package.faults.push(fault),
@@ -172,7 +200,7 @@ pub(super) fn packages(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> (Vec
     }
     out.sort_by(|a, b| (&a.name, &a.version, &a.build).cmp(&(&b.name, &b.version, &b.build)));
     unread.sort();
-    (out, unread)
+    CondaRecords { packages: out, unread, files: MAX_FILES - left, scripts }
 }
 
 /// Whether a recorded path is one below the environment: records are untrusted.
@@ -184,12 +212,15 @@ fn fault(tree: &dyn FileTree, prefix: &Path, depth: Depth, entry: &Entry) -> Opt
     let path = prefix.join(&entry.path);
     let found = match tree.about(&path) {
         Ok(found) => found,
-        Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+        Err(why) if why.kind() == ErrorKind::PermissionDenied => {
             return Some(FileFault::Unreadable(entry.path.clone(), "permission denied".to_owned()));
         }
-        // A link may lead to what another package has not installed.
-        Err(_) if tree.is_link(&path) => return None,
-        Err(_) => return Some(FileFault::Missing(entry.path.clone())),
+        // A link of the package may lead to what another package has not installed.
+        Err(_) if tree.is_link(&path) && entry.path_type.as_deref() == Some("softlink") => return None,
+        Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Some(FileFault::Missing(entry.path.clone()));
+        }
+        Err(why) => return Some(FileFault::Unreadable(entry.path.clone(), clean(&why.to_string(), 80))),
     };
     let kind = entry.path_type.as_deref();
     // Python writes `.pyc` files again.
@@ -304,7 +335,7 @@ mod tests {
         );
         record(prefix, "two", r#"{"_path": "lib/both", "size_in_bytes": 2}, {"_path": "lib/gone.so"}"#);
         fs_err::write(prefix.join("conda-meta/broken.json"), "{").unwrap();
-        let (found, unread) = packages(&ThisMachine, prefix, Depth::Hashes);
+        let CondaRecords { packages: found, unread, .. } = conda_records(&ThisMachine, prefix, Depth::Hashes);
         assert_eq!(unread, ["broken.json"]);
         let names: Vec<&str> = found.iter().map(|package| package.name.as_str()).collect();
         assert_eq!(names, ["one", "two"]);
@@ -313,9 +344,9 @@ mod tests {
         assert_eq!(found[1].faults, [FileFault::Missing("lib/gone.so".into())]);
 
         fs_err::write(prefix.join("lib/whole"), "abd").unwrap();
-        assert_eq!(packages(&ThisMachine, prefix, Depth::Sizes).0[0].faults, expected);
+        assert_eq!(conda_records(&ThisMachine, prefix, Depth::Sizes).packages[0].faults, expected);
         fs_err::write(prefix.join("lib/placed"), "/new/sbi").unwrap();
-        let (deep, _) = packages(&ThisMachine, prefix, Depth::Hashes);
+        let deep = conda_records(&ThisMachine, prefix, Depth::Hashes).packages;
         assert!(deep[0].faults.contains(&FileFault::Hash("lib/placed".into())), "{deep:?}");
         assert!(deep[0].faults.contains(&FileFault::Hash("lib/whole".into())), "{deep:?}");
     }
@@ -342,9 +373,12 @@ mod tests {
             Activation::Script {
                 path: "etc/conda/activate.d/a.sh".to_owned(),
                 line: "export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH".to_owned(),
+                package: Some("cuda".to_owned()),
             },
             Activation::Variable { name: "PYTHONPATH".to_owned(), value: "/mine".to_owned() },
         ];
-        assert_eq!(activation(&ThisMachine, dir.path()), expected);
+        record(dir.path(), "cuda", r#"{"_path": "etc/conda/activate.d/a.sh"}"#);
+        let records = conda_records(&ThisMachine, dir.path(), Depth::Sizes);
+        assert_eq!(activation(&ThisMachine, dir.path(), &records), expected);
     }
 }

@@ -9,14 +9,13 @@ use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 
 use super::alternatives;
 use super::elf::ElfError;
-use super::symbol_table::Symbols;
 use super::symbols::is_torch_symbol;
 use super::wheel::{WheelError, each_library};
 use crate::model::linked::{Linked, LinkedLibrary, TorchSymbols, is_core_of_torch};
 use crate::model::text::is_line;
 
-/// Maximum number of undefined symbols of one library that are looked at.
-const MAX_SYMBOLS: usize = 200_000;
+/// Maximum size of the names of the undefined symbols of one library, in bytes: those of a large one take some MB.
+const MAX_UNDEFINED: usize = 64 << 20;
 /// Maximum length of the name of a library that another one needs, in bytes: that of a file name.
 const MAX_NAME: usize = 255;
 /// Maximum size of the names that are kept of a wheel, in bytes.
@@ -50,8 +49,9 @@ pub fn linked<R: Read + Seek>(
         };
         let needed: Vec<String> = elf.dynamic.needed.iter().filter(is_name).cloned().collect();
         let table = elf.symbols();
-        let used: Vec<&[u8]> =
-            table.iter().flat_map(Symbols::undefined).map(|(_, name)| name).take(MAX_SYMBOLS).collect();
+        let (used, is_whole) =
+            table.as_ref().map_or((Vec::new(), true), |t| t.undefined_names(MAX_UNDEFINED));
+        has_too_many |= !is_whole;
         let shims = shims(&used);
         let size = path.len() + needed.iter().chain(&shims).map(String::len).sum::<usize>();
         has_too_many |= size > names_left;

@@ -32,6 +32,7 @@ mod tree;
 mod visible;
 mod wheel;
 
+pub use conda::{CondaRecords, conda_records};
 pub use dist_info::{Depth, add_visible, read};
 pub use elf::ElfError;
 pub use environment::{Chosen, Environment, NoEnvironment};

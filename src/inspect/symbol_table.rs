@@ -114,6 +114,19 @@ impl<'s, 'd> Symbols<'s, 'd> {
             .filter(|(_, name)| !name.is_empty())
     }
 
+    /// The names of its undefined global symbols, up to a number of bytes. The second value is `false` if there are more: in a
+    /// malicious file each name is as long as the table of names.
+    pub fn undefined_names(&self, limit: usize) -> (Vec<&'d [u8]>, bool) {
+        let mut left = limit;
+        let mut out = Vec::new();
+        for (_, name) in self.undefined() {
+            let Some(less) = left.checked_sub(name.len() + 1) else { return (out, false) };
+            left = less;
+            out.push(name);
+        }
+        (out, true)
+    }
+
     /// How its relocations use the symbols of a list. Symbols without a relocation are not used.
     pub fn uses(&self, of: &HashSet<SymbolIndex>) -> HashMap<SymbolIndex, Use> {
         let mut out: HashMap<SymbolIndex, Use> = HashMap::new();

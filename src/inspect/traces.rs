@@ -27,12 +27,14 @@ pub fn traces(
     depth: Depth,
 ) -> Traces {
     let prefix = Path::new(&installed.prefix);
-    let (conda, conda_unread) = super::conda::packages(tree, prefix, depth);
+    let records = super::conda::conda_records(tree, prefix, depth);
+    let activation = super::conda::activation(tree, prefix, &records);
     Traces {
-        conda,
-        conda_unread,
+        conda: records.packages,
+        conda_unread: records.unread,
+        conda_files: records.files,
         conda_change: super::conda::last_change(tree, prefix),
-        activation: super::conda::activation(tree, prefix),
+        activation,
         shadowing: shadowing(tree, installed, stdlib, working_folder, variable),
         startup: startup(tree, installed),
         leftovers: leftovers(tree, &installed.site_packages),

@@ -105,9 +105,11 @@ pub(super) fn each_library<R: Read + Seek>(
         }
         before += size;
         file.seek(SeekFrom::Start(0))?;
-        let Ok(mapped) = Mapped::open(&ThisMachine, file.path()) else { continue };
-        let elf = Elf::parse(mapped.bytes());
-        read(&name, elf.as_ref());
+        match Mapped::open(&ThisMachine, file.path()) {
+            Ok(mapped) => read(&name, Elf::parse(mapped.bytes()).as_ref()),
+            Err(ElfError::NotElf) => {}
+            Err(why) => return Err(WheelError::Io(io::Error::other(why.to_string()))),
+        }
     }
     Ok(())
 }

@@ -211,7 +211,7 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
         }
         IGNORE_GPU => request.ignored_gpus.push(value.to_owned()),
         CONDA_CHANNELS => request.conda.channels = value.split(' ').map(str::to_owned).collect(),
-        CONDA => request.conda.specs.push(CondaSpec { text: value.to_owned(), origin }),
+        CONDA => request.conda.specs.push(CondaSpec::new(value, origin)),
         CONDA_STACK if value == CHANNELS => request.conda.stack = Some(origin),
         INDEX => {
             let mut words = value.split(' ').map(str::to_owned);

@@ -45,13 +45,18 @@ impl CondaRequest {
 /// A match spec and where it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CondaSpec {
-    /// As written, on one line.
+    /// As written, on one line, the name in lower case.
     pub text: String,
     /// Where it was written.
     pub origin: Origin,
 }
 
 impl CondaSpec {
+    /// A spec as written. conda compares names without regard to case.
+    pub fn new(text: &str, origin: Origin) -> CondaSpec {
+        CondaSpec { text: with_lower_name(text), origin }
+    }
+
     /// The name of the package: `ffmpeg` of `conda-forge::ffmpeg >=6`.
     pub fn name(&self) -> &str {
         name_of_spec(&self.text)
@@ -62,6 +67,34 @@ impl CondaSpec {
 pub fn is_python_package(package: &CondaPackage) -> bool {
     let mut needed = package.depends.iter().map(|spec| name_of_spec(spec));
     package.name != "python" && needed.any(|name| ["python", "python_abi"].contains(&name))
+}
+
+/// The server whose channels conda names without an address.
+const HOST_OF_NAMES: &str = "conda.anaconda.org";
+
+/// The name by which conda finds a channel: of `https://conda.anaconda.org/bioconda/linux-64` and `bioconda/label/main` it is
+/// `bioconda`; another label stays in it. `None` for another address: another server may have another channel of that name.
+pub fn channel_name(text: &str) -> Option<&str> {
+    let text = text.trim().trim_end_matches('/');
+    let path = match text.split_once("://") {
+        None => text,
+        Some((_, rest)) => rest.strip_prefix(HOST_OF_NAMES)?.strip_prefix('/')?,
+    };
+    let path = without_platform(path);
+    let name = path.strip_suffix("/label/main").unwrap_or(path);
+    let is_label = |(_, rest): (&str, &str)| rest.starts_with("label/");
+    let is_name = !name.contains([':', '\\']) && name.split_once('/').is_none_or(is_label);
+    is_name.then_some(name)
+}
+
+/// The place of a channel that a record states: its name as [`channel_name`] has it, else its address without a platform's
+/// folder.
+pub fn channel_place(text: &str) -> &str {
+    channel_name(text).unwrap_or(without_platform(text.trim().trim_end_matches('/')))
+}
+
+fn without_platform(path: &str) -> &str {
+    path.rsplit_once('/').filter(|(_, last)| is_platform_folder(last)).map_or(path, |(path, _)| path)
 }
 
 /// The last word of a channel without its platform, for what a mirror's packages are called: `bioconda` of
@@ -75,7 +108,16 @@ pub fn is_platform_folder(part: &str) -> bool {
     part == "noarch" || ["linux-", "osx-", "win-"].iter().any(|os| part.starts_with(os))
 }
 
-/// The name in a match spec. Names are lower-case in channels, whatever a spec writes.
+/// A match spec with its name in lower case: `pytorch =2.8` of `PyTorch =2.8`. Names are lower-case in channels.
+pub fn with_lower_name(spec: &str) -> String {
+    let name = name_of_spec(spec);
+    let start = name.as_ptr() as usize - spec.as_ptr() as usize;
+    let (before, rest) = spec.split_at(start);
+    let (name, after) = rest.split_at(name.len());
+    format!("{before}{}{after}", name.to_ascii_lowercase())
+}
+
+/// The name in a match spec, as the spec writes it.
 pub fn name_of_spec(spec: &str) -> &str {
     let plain = spec.rsplit_once("::").map_or(spec, |(_, rest)| rest).trim_start();
     plain.split([' ', '=', '<', '>', '!', '~', '[', '@']).next().unwrap_or(plain)
@@ -188,6 +230,17 @@ mod tests {
             ("conda-forge/linux-64::cudnn", "cudnn"),
         ] {
             assert_eq!(name_of_spec(spec), name, "{spec}");
+        }
+    }
+
+    #[test]
+    fn names_are_lower_case() {
+        for (spec, lower) in [
+            ("PyTorch =2.8", "pytorch =2.8"),
+            ("conda-forge::PyTorch[build='CUDA*']", "conda-forge::pytorch[build='CUDA*']"),
+            ("", ""),
+        ] {
+            assert_eq!(with_lower_name(spec), lower);
         }
     }
 

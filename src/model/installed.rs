@@ -1,6 +1,6 @@
 //! The packages installed in a Python environment, read from its files.
 
-use super::conda::is_channel_name;
+use super::text::is_line;
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
@@ -55,6 +55,8 @@ pub struct CondaHere {
     pub specs: std::collections::BTreeMap<String, InstalledSpec>,
     /// The distributions that the lock takes from conda, by normalized name.
     pub locked: std::collections::BTreeSet<String>,
+    /// The packages of conda that a lock has in another version or build, by conda's name.
+    pub other: std::collections::BTreeSet<String>,
 }
 
 impl CondaHere {
@@ -248,8 +250,10 @@ impl FileFault {
 pub struct Traces {
     /// Packages that conda installed, sorted by name.
     pub conda: Vec<CondaPackage>,
-    /// Files of `conda-meta` that are no readable record.
+    /// Files of `conda-meta` that cannot be read as records.
     pub conda_unread: Vec<String>,
+    /// How many files conda's records name.
+    pub conda_files: usize,
     /// The last command of a client of conda that changed the environment after it was made: `conda install scipy`.
     pub conda_change: Option<String>,
     /// What the activation of the conda environment sets for the loader or for Python's search.
@@ -314,6 +318,8 @@ pub enum Activation {
         path: String,
         /// The line, `export LD_LIBRARY_PATH=/opt/lib`.
         line: String,
+        /// The conda package that has the script.
+        package: Option<String>,
     },
     /// A variable of `conda env config vars`.
     Variable {
@@ -340,6 +346,20 @@ pub struct CondaPackage {
 }
 
 impl CondaPackage {
+    /// The faults that make programs fail, or that tell a broken installation. People edit settings, add certificates, and delete
+    /// what they do not need: a fault of what is executed is one, and a file that was emptied, which nobody does to edit it.
+    pub fn damage(&self) -> impl Iterator<Item = &FileFault> {
+        self.faults.iter().filter(|fault| match fault {
+            FileFault::Missing(path) | FileFault::Hash(path) | FileFault::Unreadable(path, _) => {
+                is_executed(path)
+            }
+            FileFault::Size(path, _, size) | FileFault::AsPublished(path, _, size) => {
+                is_executed(path) || *size == 0
+            }
+            FileFault::OwnedTwice(..) => false,
+        })
+    }
+
     /// The spec of exactly this package; `None` if its record holds something else than names and numbers: it is not trusted, and
     /// a name could be an option.
     pub fn spec(&self) -> Option<InstalledSpec> {
@@ -352,9 +372,19 @@ impl CondaPackage {
             return None;
         }
         let build = if self.build.is_empty() { String::new() } else { format!("={}", self.build) };
-        let channel = self.channel.clone().filter(|channel| is_channel_name(channel));
+        let channel = self.channel.clone().filter(|channel| is_line(channel) && channel.len() <= 300);
         Some(InstalledSpec { channel, text: format!("{}={}{build}", self.name, self.version) })
     }
+}
+
+/// Whether a file of a conda package is a library, a module or a program that others use, or what installers know a package by.
+pub fn is_executed(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_of_tests =
+        ["/test/", "/tests/", "/idlelib/", "/__pycache__/"].iter().any(|part| path.contains(part));
+    let is_code = name.ends_with(".py") || name.ends_with(".so") || name.contains(".so.");
+    let is_metadata = path.ends_with(".dist-info/METADATA") || path.contains(".egg-info");
+    !is_of_tests && (is_code || is_metadata || path.starts_with("bin/"))
 }
 
 /// A package as conda has it in an environment.

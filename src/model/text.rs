@@ -123,6 +123,26 @@ pub fn without_logins(text: &str) -> String {
     out
 }
 
+/// The address of a conda channel without login and token: `https://host/t/TOKEN/channel` is conda's way to write a token.
+///
+/// ```
+/// use envlock::model::text::channel_without_secrets;
+/// assert_eq!(channel_without_secrets("conda install -c https://me:pw@host/t/abc/c x"), "conda install -c https://host/c x");
+/// assert_eq!(channel_without_secrets("https://host/t/abc"), "https://host");
+/// ```
+pub fn channel_without_secrets(text: &str) -> String {
+    let text = without_logins(text);
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once("/t/") {
+        out.push_str(before);
+        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
+        rest = &after[end.unwrap_or(after.len())..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// A normalized project name (PEP 503): lower case, runs of `-`, `_` and `.` replaced by one `-`.
 ///
 /// ```

@@ -235,7 +235,8 @@ fn a_driver_older_than_the_gpu() {
     // The offered capabilities do not include the one that failed.
     let c = conflict(&host(Some(&["RTX 5090"]), Some("580.65.06")), &ask(&["torch<2.6"]));
     assert!(
-        c.would_work_if.iter().any(|w| w.change.to_string() == "a GPU with compute capability 5.0, 5.2, 6.0, 6.1, 7.0, 7.5, 8.0, 8.6, 8.9, 9.0"),
+        c.would_work_if.iter().any(|w| w.change.to_string()
+            == "a GPU with compute capability 5.0, 5.2, 6.0, 6.1, 7.0, 7.5, 8.0, 8.6, 8.9, 9.0"),
         "{c:#?}"
     );
 }

@@ -6,16 +6,40 @@ use std::path::Path;
 
 use super::changes::Changes;
 use super::steps::{Purpose, Step, Talk};
+use crate::lockfile::PREINSTALLED_PACKAGES;
+use crate::model::conda::is_python_package;
+use crate::model::installed::{CondaPackage as Installed, Distribution};
 use crate::model::source::CondaPackage;
+use crate::registry::conda_names::pypi_name;
 
-/// What conda's half of an environment lacks of a lock. `records`: the names of its records, `numpy-2.4.6-py314h2b28147_0`.
-/// `removes`: whether packages that are not locked are removed.
-pub fn conda_changes(locked: &[CondaPackage], records: &BTreeSet<String>, removes: bool) -> Changes {
+/// What conda's half of an environment lacks of a lock. `records`: the names of its records, `numpy-2.4.6-py314h2b28147_0`;
+/// `installed`: what they say. `removes`: whether packages that are not locked are removed.
+pub fn conda_changes(
+    locked: &[CondaPackage],
+    records: &BTreeSet<String>,
+    installed: &[Installed],
+    removes: bool,
+) -> Changes {
     let names: BTreeSet<&str> = records.iter().filter_map(|record| name_of(record)).collect();
+    let is_one = |package: &CondaPackage, own: &Installed| {
+        own.name == package.name && own.version == package.version && own.build == package.build
+    };
+    let is_whole = |package: &&CondaPackage| {
+        let mut all = installed.iter().filter(|own| own.name == package.name);
+        let has_record = records.contains(record_of(package));
+        let is_sound = |own: &Installed| is_one(package, own) && own.damage().next().is_none();
+        has_record && all.next().is_some_and(is_sound) && all.next().is_none()
+    };
     let mut changes = Changes::default();
-    for package in locked.iter().filter(|package| !records.contains(record_of(package))) {
+    for package in locked.iter().filter(|package| !is_whole(package)) {
         match names.contains(package.name.as_str()) {
-            true => changes.replace.push(package.name.clone()),
+            true => {
+                // A client leaves what has the locked record as it is.
+                if installed.iter().any(|own| is_one(package, own)) {
+                    changes.again.push(package.name.clone());
+                }
+                changes.replace.push(package.name.clone());
+            }
             false => changes.install.push(package.name.clone()),
         }
     }
@@ -25,6 +49,21 @@ pub fn conda_changes(locked: &[CondaPackage], records: &BTreeSet<String>, remove
         changes.remove = extra.map(str::to_owned).collect();
     }
     changes
+}
+
+/// The packages that pip or uv put over what conda installed and the lock takes from conda, by their names on PyPI.
+pub fn put_over(locked: &[CondaPackage], distributions: &[Distribution]) -> Vec<String> {
+    let locked: BTreeSet<String> = locked
+        .iter()
+        .filter(|package| is_python_package(package))
+        .filter_map(|package| pypi_name(&package.channel, &package.name))
+        .collect();
+    let is_over = |own: &&Distribution| {
+        own.installer.as_deref() != Some("conda")
+            && locked.contains(&own.name)
+            && !PREINSTALLED_PACKAGES.contains(&own.name.as_str())
+    };
+    distributions.iter().filter(is_over).map(|own| own.name.clone()).collect()
 }
 
 /// The name of a package's record: that of its file.
@@ -56,10 +95,11 @@ pub fn conda_steps(
         words
     };
     let mut steps = Vec::new();
-    if !changes.remove.is_empty() {
+    let removed: Vec<&String> = changes.remove.iter().chain(&changes.again).collect();
+    if !removed.is_empty() {
         let mut words = command("remove");
         words.push("--force".to_owned());
-        words.extend(changes.remove.iter().cloned());
+        words.extend(removed.into_iter().cloned());
         steps.push(Step { purpose: Purpose::Remove, command: words });
     }
     if !changes.install.is_empty() || !changes.replace.is_empty() {
@@ -77,9 +117,14 @@ pub fn conda_steps(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::installed::FileFault;
 
     fn package(name: &str, file: &str) -> CondaPackage {
         CondaPackage { name: name.to_owned(), file: file.to_owned(), ..CondaPackage::default() }
+    }
+
+    fn installed(name: &str, faults: Vec<FileFault>) -> Installed {
+        Installed { name: name.to_owned(), faults, ..Installed::default() }
     }
 
     #[test]
@@ -91,10 +136,30 @@ mod tests {
         ];
         let records = ["numpy-2.4.5-py314_0", "gcc_linux-64-14.3.0-h1", "extra-1.0-0"];
         let records = records.map(str::to_owned).into();
-        let changes = conda_changes(&locked, &records, true);
+        let here = [installed("gcc_linux-64", Vec::new()), installed("numpy", Vec::new())];
+        let changes = conda_changes(&locked, &records, &here, true);
         assert_eq!((changes.install, changes.replace), (vec!["zlib".to_owned()], vec!["numpy".to_owned()]));
         assert_eq!(changes.remove, ["extra"]);
-        assert!(conda_changes(&locked, &records, false).remove.is_empty());
+        assert!(conda_changes(&locked, &records, &here, false).remove.is_empty());
+    }
+
+    #[test]
+    fn damage_is_repaired() {
+        let locked = [package("tool", "tool-2.0-0.conda")];
+        let records: BTreeSet<String> = ["tool-2.0-0".to_owned()].into();
+        let replaced = |here: &[Installed]| conda_changes(&locked, &records, here, false).replace;
+        let missing = |path: &str| vec![FileFault::Missing(path.to_owned())];
+        assert!(replaced(&[installed("tool", Vec::new())]).is_empty());
+        assert!(replaced(&[installed("tool", missing("share/doc/tool.txt"))]).is_empty());
+        for broken in [
+            vec![installed("tool", missing("bin/tool"))],
+            // Its record cannot be read, or says something else.
+            vec![],
+            vec![Installed { version: "1.0".into(), ..installed("tool", Vec::new()) }],
+            vec![installed("tool", Vec::new()), installed("tool", Vec::new())],
+        ] {
+            assert_eq!(replaced(&broken), ["tool"], "{broken:?}");
+        }
     }
 
     #[test]
@@ -113,6 +178,16 @@ mod tests {
         assert_eq!(
             shown(false, &changes, Talk::default()),
             ["/o/mamba remove --yes -p e --force extra", "/o/mamba install --yes -p e --file l.txt"]
+        );
+        // What is damaged is removed first.
+        let damaged = Changes {
+            replace: vec!["zlib".to_owned()],
+            again: vec!["zlib".to_owned()],
+            ..Changes::default()
+        };
+        assert_eq!(
+            shown(false, &damaged, Talk::default()),
+            ["/o/mamba remove --yes -p e --force zlib", "/o/mamba install --yes -p e --file l.txt"]
         );
         let new = Changes { remove: Vec::new(), ..changes };
         assert_eq!(shown(true, &new, talk), ["/o/mamba create --yes --quiet --offline -p e --file l.txt"]);

@@ -5,5 +5,5 @@ mod conda;
 mod steps;
 
 pub use changes::{Changes, changes, needs_permission};
-pub use conda::{conda_changes, conda_steps};
+pub use conda::{conda_changes, conda_steps, put_over};
 pub use steps::{Installer, Interpreter, Lists, Place, Purpose, Step, Talk, steps};

@@ -75,7 +75,7 @@ pub struct Lists {
 pub enum Purpose {
     /// Makes the environment.
     MakeEnvironment,
-    /// Removes packages that are not locked.
+    /// Removes packages that are not locked, or that are damaged and installed again.
     Remove,
     /// Installs packages.
     Install,

@@ -4,12 +4,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::files::Group;
+use super::files::{Group, thousands};
 use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
+use super::{Area, AreaKind};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::finding::Finding;
-use crate::model::installed::{CondaHere, CondaPackage, Distribution, FileFault, Installed, Traces};
+use crate::model::installed::{
+    CondaHere, CondaPackage, Distribution, FileFault, Installed, Traces, is_executed,
+};
 use crate::model::source;
 use crate::registry::conda_names::{framework_of, pypi_name};
 
@@ -18,10 +21,56 @@ const CHANNEL: &str = CONDA_FORGE;
 
 /// What conda installed, for the commands that repair it. `client`: the program of the client; `locked`: the packages that a
 /// lock takes from channels.
-pub fn conda_here(traces: &Traces, client: &str, locked: &[source::CondaPackage]) -> CondaHere {
+pub fn conda_here(traces: &Traces, client: &str, locked: &[Locked<'_>]) -> CondaHere {
     let specs = traces.conda.iter().filter_map(|own| Some((pypi_name(CHANNEL, &own.name)?, own.spec()?)));
-    let locked = locked.iter().filter_map(|package| pypi_name(&package.channel, &package.name));
-    CondaHere { client: client.to_owned(), specs: specs.collect(), locked: locked.collect() }
+    let is_other =
+        |own: &&CondaPackage| locked.iter().any(|locked| locked.name == own.name && !locked.is(own));
+    let other = traces.conda.iter().filter(is_other).map(|own| own.name.clone());
+    let names = locked.iter().filter_map(|package| pypi_name(CHANNEL, package.name));
+    CondaHere {
+        client: client.to_owned(),
+        specs: specs.collect(),
+        locked: names.collect(),
+        other: other.collect(),
+    }
+}
+
+/// Says of the files that conda's records name how many are there.
+pub fn add_conda_files(areas: &mut [Area], traces: &Traces) {
+    let Some(area) = areas.iter_mut().find(|area| area.kind == AreaKind::Files) else { return };
+    if traces.conda.is_empty() {
+        return;
+    }
+    let wrong = traces.conda.iter().flat_map(CondaPackage::damage).count();
+    let found = match wrong {
+        0 => String::new(),
+        _ => format!(", {} missing or altered", thousands(wrong)),
+    };
+    area.summary.push_str(&format!("; {} of conda's records{found}", thousands(traces.conda_files)));
+}
+
+/// A conda package as a lock has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Locked<'l> {
+    /// Its name.
+    pub name: &'l str,
+    /// Its version.
+    pub version: &'l str,
+    /// Its build; empty where the lock does not state it.
+    pub build: &'l str,
+}
+
+impl Locked<'_> {
+    /// Whether an installed package is this one.
+    pub fn is(&self, own: &CondaPackage) -> bool {
+        own.version == self.version && (self.build.is_empty() || own.build == self.build)
+    }
+}
+
+/// The packages of conda that a lock of envlock has.
+pub fn locked_packages(packages: &[source::CondaPackage]) -> Vec<Locked<'_>> {
+    let all = packages.iter();
+    all.map(|own| Locked { name: &own.name, version: &own.version, build: &own.build }).collect()
 }
 
 pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
@@ -34,6 +83,8 @@ pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Find
         match over(package, installed) {
             Some(own) if PREINSTALLED_PACKAGES.contains(&own.name.as_str()) => {}
             Some(own) => found.push(findings::mixed_installers(package, own, installed)),
+            // Another one is to be installed in its place.
+            None if installed.conda.other.contains(&package.name) => {}
             None => files(package, installed, &is_told, (&mut deleted, found)),
         }
     }
@@ -100,16 +151,6 @@ fn files(
             findings::altered_file(AlteredFiles::Conda { group, package, are_executed, installed })
         }));
     }
-}
-
-/// Whether a file is a library, a module or a program that others use, or what installers know a package by.
-fn is_executed(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let is_of_tests =
-        ["/test/", "/tests/", "/idlelib/", "/__pycache__/"].iter().any(|part| path.contains(part));
-    let is_code = name.ends_with(".py") || name.ends_with(".so") || name.contains(".so.");
-    let is_metadata = path.ends_with(".dist-info/METADATA") || path.contains(".egg-info");
-    !is_of_tests && (is_code || is_metadata || path.starts_with("bin/"))
 }
 
 /// Packages of which conda has two records: an update that was interrupted, or folders that were copied together.
@@ -209,6 +250,12 @@ mod tests {
                 Activation::Script {
                     path: "etc/conda/activate.d/a.sh".into(),
                     line: "export LD_PRELOAD=x".into(),
+                    package: None,
+                },
+                Activation::Script {
+                    path: "etc/conda/activate.d/b.sh".into(),
+                    line: "export LD_LIBRARY_PATH=x".into(),
+                    package: Some("activ".into()),
                 },
                 Activation::Variable { name: "PYTHONPATH".into(), value: "/mine".into() },
             ],
@@ -224,12 +271,17 @@ mod tests {
         assert_eq!(
             told,
             [
-                "conda-meta/broken.json is no readable record: the files of its package could not be checked | install \
-                 the package again with conda, which writes its record anew"
+                "conda-meta/broken.json cannot be read as a record: the files of its package could not be checked | \
+                 delete it and install the package again with conda, which writes its record anew"
                     .to_owned(),
                 format!(
                     "activating the environment runs `export LD_PRELOAD=x` of etc/conda/activate.d/a.sh: {first} | \
                      remove the line from '/opt/my env/etc/conda/activate.d/a.sh'"
+                ),
+                format!(
+                    "activating the environment runs `export LD_LIBRARY_PATH=x` of etc/conda/activate.d/b.sh, which \
+                     conda's activ has: {first} | unset LD_LIBRARY_PATH after activation, or remove activ from the \
+                     environment"
                 ),
                 format!(
                     "activating the environment sets PYTHONPATH to `/mine`: {first} | conda env config vars unset -p \

@@ -23,6 +23,10 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
     for distribution in &installed.distributions {
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
+        // It is to be removed: conda's package of that name is the locked one.
+        if !conda && installed.conda.locked.contains(name) {
+            continue;
+        }
         if !distribution.record_readable && !conda {
             let dist_info = &distribution.dist_info;
             found.push(findings::unreadable_record(&Unreadable::Record { name, dist_info, installed }));

@@ -1,5 +1,6 @@
 //! Compares a machine and an environment with another tool's lock.
 
+use super::conda::Locked;
 use super::findings::{self, NotCovered, NotJudged, WrongPlatform};
 use super::host::{self, GpuCode};
 use super::{Area, files, packages};
@@ -116,8 +117,7 @@ pub fn against_foreign(
     };
     found.findings.retain(retained);
     if judged.conda.iter().any(|record| record.is_package()) {
-        let locked = judged.conda.iter().filter(|record| record.is_package());
-        let locked: Vec<(&str, &str, &str)> = locked.map(|r| (&*r.name, &*r.version, &*r.build)).collect();
+        let locked = locked_records(judged);
         let (as_locked, all) = conda_packages(&locked, installed, traces, &mut found.findings);
         if let Some((python, total)) = &mut found.as_locked {
             (*python, *total) = (*python + as_locked, *total + all);
@@ -131,24 +131,29 @@ pub fn against_foreign(
     vec![check_host(judged, host, require_gpu), found, files::check(installed, &locked)]
 }
 
+/// The packages of conda that another tool's lock has.
+pub fn locked_records(judged: &Judged) -> Vec<Locked<'_>> {
+    let records = judged.conda.iter().filter(|record| record.is_package());
+    records.map(|own| Locked { name: &own.name, version: &own.version, build: &own.build }).collect()
+}
+
 /// Compares conda's records with the locked ones, by name, version and build. Returns the number of packages as locked, and
 /// of all.
 pub(super) fn conda_packages(
-    locked: &[(&str, &str, &str)],
+    locked: &[Locked<'_>],
     installed: &Installed,
     traces: &Traces,
     found: &mut Vec<Finding>,
 ) -> (usize, usize) {
     let mut as_locked = 0;
-    for (name, version, build) in locked {
+    for one in locked {
+        let Locked { name, version, build } = one;
         let Some(own) = traces.conda.iter().find(|own| own.name == *name) else {
             found.push(findings::missing_package(name, version, installed));
             continue;
         };
         let whole = |version: &str, build: &str| clean(format!("{version} {build}").trim(), 80);
-        // Some locks do not state the build.
-        let is_same = own.version == *version && (build.is_empty() || own.build == *build);
-        match is_same {
+        match one.is(own) {
             true => as_locked += 1,
             false => {
                 let (own, locked) = (whole(&own.version, &own.build), whole(version, build));
@@ -157,7 +162,7 @@ pub(super) fn conda_packages(
         }
     }
     for own in &traces.conda {
-        if !locked.iter().any(|(name, ..)| *name == own.name) {
+        if !locked.iter().any(|one| one.name == own.name) {
             found.push(findings::extra_package(&own.name));
         }
     }

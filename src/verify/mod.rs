@@ -20,8 +20,8 @@ pub mod smoke;
 mod unloadable;
 mod without_lock;
 
-pub use conda::conda_here;
-pub use foreign::{against_foreign, foreign_host};
+pub use conda::{Locked, add_conda_files, conda_here, locked_packages};
+pub use foreign::{against_foreign, foreign_host, locked_records};
 pub use packages::installed_parts;
 pub use requested::{Requested, requested};
 
@@ -201,8 +201,7 @@ pub fn against_lock(
         packages.findings.retain(|finding| {
             finding.code != Code::ExtraPackage || !finding.r#where.as_deref().is_some_and(is_of_conda)
         });
-        let locked = target.conda.iter().map(|p| (p.name.as_str(), p.version.as_str(), p.build.as_str()));
-        let locked: Vec<_> = locked.collect();
+        let locked = conda::locked_packages(&target.conda);
         let (same, all) = foreign::conda_packages(&locked, installed, traces, &mut packages.findings);
         if let Some((as_locked, total)) = &mut packages.as_locked {
             (*as_locked, *total) = (*as_locked + same, *total + all);

@@ -61,6 +61,7 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
         if target.package(name).is_none()
             && !PREINSTALLED_PACKAGES.contains(name)
             && installed.own_package.as_deref() != Some(*name)
+            && !installed.conda.locked.contains(*name)
             && target.level == Level::Full
         {
             found.push(findings::extra_package(name));

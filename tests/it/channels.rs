@@ -53,10 +53,15 @@ pub struct World {
 }
 
 pub fn world() -> World {
+    world_with(Vec::new())
+}
+
+/// The same with more packages of PyPI.
+pub fn world_with(more: Vec<(&'static str, Wheel)>) -> World {
     let linux = |name: &str, version: &str, series: &str| -> Wheel {
         wheel(name, version).tags(&format!("{series}-{series}-manylinux_2_17_x86_64"))
     };
-    let all = vec![
+    let mut all = vec![
         ("pypi", wheel("frame", "2.0").needs("numpy>=2.3")),
         ("pypi", wheel("old-frame", "1.0").needs("numpy<2.3.5")),
         ("pypi", wheel("numpy", "1.26.4")),
@@ -67,6 +72,7 @@ pub fn world() -> World {
         ("pypi", wheel("trainer", "1.0").needs("torch>=2,<2.9")),
         ("pypi", wheel("trainer", "0.9").needs("torch<2")),
     ];
+    all.extend(more);
     let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda");
     let channels = Channels::start(folder);
@@ -359,6 +365,64 @@ fn conflicts_of_the_halves_name_who_is_at_fault() {
     }
 }
 
+/// What does not apply here asks for nothing that conda lacks.
+#[test]
+fn extras_of_another_platform() {
+    let world = world();
+    world.resolve("\"numpy[x]; sys_platform == 'win32'\"", "\"numpy\"", &[]).expect(0);
+    let run = world.resolve("\"numpy[x]\"", "\"numpy\"", &["--force"]).expect(2);
+    assert!(run.flat().contains("asks for extras"), "{}", run.shown());
+}
+
+/// A folder that a channel does not have is not there with `--offline` either; a server that refuses access is not one without the
+/// channel.
+#[test]
+fn folders_that_are_absent_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/conda-forge");
+    for (from, to) in [
+        ("linux-64", "conda-forge/linux-64"),
+        ("noarch", "conda-forge/noarch"),
+        ("linux-64", "mine/linux-64"),
+    ] {
+        let place = folder.path().join(to);
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::copy(own.join(from).join("repodata.json"), place.join("repodata.json")).unwrap();
+    }
+    let index = IndexServer::start(vec![("pypi", wheel("tqdm", "4.0"))], Shape::default());
+    let channels = Channels::start(folder.path().to_owned());
+    let mut context = TestContext::with_index(&index);
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
+    context.write("envlock.toml", "[project]\nname = \"x\"\n[conda]\nchannels = [\"conda-forge\", \"mine\"]\ndependencies = [\"libzlib\"]\n");
+    let resolve = ["resolve", "--gpu", "none", "--only-index", "pypi,conda-forge,mine"];
+    context.run(&resolve).expect(0);
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    context.run(&[&resolve[..], &["--offline"]].concat()).expect(0);
+
+    let server = Arc::new(tiny_http::Server::http("127.0.0.1:0").unwrap());
+    let address = format!("http://{}", server.server_addr());
+    let serving = Arc::clone(&server);
+    let thread = std::thread::spawn(move || {
+        while let Ok(request) = serving.recv() {
+            let _ = request.respond(tiny_http::Response::empty(403));
+        }
+    });
+    let token = format!("{address}/t/tk-SECRET");
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &token);
+    let run = context.run(&[&resolve[..], &["--force"]].concat()).expect(3);
+    assert!(
+        run.flat().contains("the server of the channel `conda-forge` refuses access (403)"),
+        "{}",
+        run.shown()
+    );
+    server.unblock();
+    thread.join().unwrap();
+    // Nothing answers now: no hint has the token.
+    drop(server);
+    let run = context.run(&[&resolve[..], &["--force"]].concat()).expect(3);
+    assert!(!run.shown().contains("SECRET"), "{}", run.shown());
+}
+
 /// `--only-index` opens no channel that it does not name.
 #[test]
 fn channels_are_opened_by_name() {
@@ -590,7 +654,7 @@ fn sync_makes_both_halves() {
     let log = context.dir.path().join("client.log");
     // py-rattler was seen to wait for minutes, rarely: then it is started again.
     let client = format!(
-        "what=$1\necho \"$*\" >> '{}'\nwhile [ $# -gt 0 ]; do case $1 in -p) prefix=$2;; --file) list=$2;; esac; shift; done\nset -- '{}' '{}' $what \"$list\" \"$prefix\"\n/usr/bin/timeout 30 \"$@\" || exec \"$@\"\n",
+        "what=$1\necho \"$*\" >> '{}'\nwhile [ $# -gt 0 ]; do case $1 in -p) prefix=$2;; --file) list=$2;; --force) shift; list=\"$*\"; break;; esac; shift; done\nset -- '{}' '{}' $what \"$list\" \"$prefix\"\n/usr/bin/timeout 30 \"$@\" || exec \"$@\"\n",
         log.display(),
         Path::new(&python).display(),
         program.display()
@@ -661,10 +725,33 @@ fn sync_makes_both_halves() {
     let run = context.run(&["sync", "--smoke", "off"]).expect(0);
     assert!(said().lines().nth(1).unwrap().starts_with("install --yes -p"), "{}", said());
     assert!(record.is_file() && run.flat().contains("installed 1 with micromamba"), "{}", run.shown());
+    // So is one whose files are gone or altered, whose record is broken, and that pip wrote over.
+    let env = context.project().join(".envlock/env");
+    let program = env.join("bin/tool");
+    std::fs::remove_file(&program).unwrap();
+    std::os::unix::fs::symlink("gone", &program).unwrap();
+    let run = context.run(&["verify", "--smoke", "off"]).expect(1);
+    assert!(run.stdout.contains("bin/tool of tool is missing"), "{}", run.shown());
+    context.run(&["sync", "--smoke", "off"]).expect(0);
+    std::fs::write(&record, "{").unwrap();
+    let run = context.run(&["verify", "--smoke", "off"]).expect(1);
+    assert!(run.flat().contains("cannot be read as a record"), "{}", run.shown());
+    context.run(&["sync", "--smoke", "off"]).expect(0);
+    let site = env.join("lib").read_dir().unwrap().flatten().map(|e| e.path().join("site-packages"));
+    let site = site.into_iter().find(|path| path.is_dir()).unwrap();
+    let info = site.join("alpha-1.0.dist-info");
+    let (record_of, installer) = (info.join("RECORD"), info.join("INSTALLER"));
+    std::fs::write(&installer, "pip\n").unwrap();
+    std::fs::write(&record_of, "alpha.py,,\nalpha-1.0.dist-info/INSTALLER,,\nalpha-1.0.dist-info/METADATA,,\nalpha-1.0.dist-info/RECORD,,\n").unwrap();
+    let run = context.run(&["verify", "--smoke", "off"]).expect(1);
+    assert!(!run.flat().contains("not locked"), "{}", run.shown());
+    let run = context.run(&["sync", "--smoke", "off"]).expect(0);
+    assert!(run.flat().contains("removed 1"), "{}", run.shown());
+    assert!(site.join("alpha.py").is_file(), "conda's files are back");
     // Neither a venv nor a folder of somebody else is taken.
     context.write("elsewhere/file", "x");
     let run = context.run(&["sync", "--prefix", "elsewhere"]).expect(2);
-    assert!(run.flat().contains("`elsewhere` is no conda environment"), "{}", run.shown());
+    assert!(run.flat().contains("`elsewhere` is not a conda environment"), "{}", run.shown());
     in_a_container(&context);
 }
 
@@ -711,6 +798,7 @@ fn both_halves_are_installed_and_verified() {
     let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);
     let run = verify(0);
     assert!(run.stdout.contains("6 of 6 as locked"), "{}", run.shown());
+    assert!(run.flat().contains("of conda's records"), "{}", run.shown());
     // conda's alpha is the one that PyPI's beta takes.
     assert!(Path::new(prefix).join("conda-meta/alpha-1.0-0.json").is_file());
     let record = |name: &str| Path::new(prefix).join("conda-meta").join(name);
@@ -747,7 +835,8 @@ fn both_halves_are_installed_and_verified() {
     assert!(run.stdout.contains("mixed-installers"), "{}", run.shown());
     // conda's alpha is locked, so pip's is removed. A module of conda's package is conda's to repair.
     let again = format!(
-        "conda install -p {prefix} --override-channels -c conda-forge --force-reinstall --no-deps alpha=1.0=0"
+        "conda install -p {prefix} --override-channels -c {}/conda-forge --force-reinstall --no-deps alpha=1.0=0",
+        channels.address
     )
     .replace(&context.dir.path().display().to_string(), "[DIR]");
     assert!(run.flat().contains(&format!("pip uninstall --yes alpha && {again}")), "{}", run.shown());

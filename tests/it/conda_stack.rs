@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::channels::{Channels, World, installable, installed, rattler, world};
+use super::channels::{Channels, World, installable, installed, rattler, world, world_with};
 use super::context::{IndexServer, Run, Shape, TestContext};
 use super::wheels::wheel;
 
@@ -308,6 +308,37 @@ fn the_source_of_a_target() {
     context.write("envlock.toml", &changed.replacen("source = \"pypi\"", "source = \"conda\"", 1));
     let run = context.run(&["resolve"]).expect(2);
     assert!(run.flat().contains("`source` must be `pypi` or `conda-forge`"), "{}", run.shown());
+}
+
+/// conda compares names without regard to case.
+#[test]
+fn specs_in_upper_case() {
+    let world = shipped();
+    manifest(&world, "", "torch = \"*\"", "dependencies = [\"PyTorch =2.7\"]");
+    resolve(&world, H100).expect(0);
+    assert_eq!(stack(&world).0, "2.7.1");
+}
+
+/// The records of one target are not all that another one reaches.
+#[test]
+fn targets_of_both_sources_beside_conda_packages() {
+    let torch = wheel("torch", "2.10.0").tags("cp313-cp313-manylinux_2_28_x86_64");
+    let mut world = world_with(vec![("pypi", torch)]);
+    world.context.shipped_registry = true;
+    for order in [["new", "old"], ["old", "new"]] {
+        let of = |name: &str| match name {
+            "new" => "[target.new]\ngpus = [\"none\"]\n",
+            _ => "[target.old]\ngpus = [\"V100\"]\ndriver = \"535.129.03\"\nsource = \"conda-forge\"\n",
+        };
+        let text = format!(
+            "[project]\nname = \"x\"\ndependencies = [\"tqdm\"]\n[stack]\ntorch = \"*\"\n[conda]\ndependencies = [\"libjpeg-turbo\"]\n{}{}",
+            of(order[0]),
+            of(order[1])
+        );
+        world.context.write("envlock.toml", &text);
+        let run = world.context.run(&["resolve", "--only-index", "pypi,conda-forge", "--force"]).expect(0);
+        assert!(run.flat().contains("2.9.1+cu129"), "{order:?}: {}", run.shown());
+    }
 }
 
 /// torch is not asked for: the channels have the rest, and `--stack-only` has nothing to say.

@@ -226,6 +226,7 @@ impl World {
             .collect();
         let drivers = DRIVERS.map(|(cuda, driver)| (cuda.to_owned(), driver.parse().unwrap()));
         let asked = Asked {
+            without_gpu: "the machine has no NVIDIA GPU",
             written: &written,
             drivers: &drivers,
             driver: "the driver",

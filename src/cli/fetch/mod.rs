@@ -100,13 +100,16 @@ pub(super) struct Session<'s> {
     universe: Universe<'s>,
     /// What was read of conda channels, by platform.
     #[cfg(feature = "conda")]
-    records: Vec<(crate::model::platform::Platform, std::rc::Rc<crate::conda::Records>)>,
+    records: Vec<(halves::Reach, std::rc::Rc<crate::conda::Records>)>,
     /// What was read of wheels beside a torch from channels.
     #[cfg(feature = "conda")]
     code: halves::CodeOfWheels,
-    /// Whether what is solved may not be the answer, as a way out of a conflict.
+    /// What a solve over both halves is for.
     #[cfg(feature = "conda")]
-    is_explaining: bool,
+    purpose: halves::Purpose,
+    /// When the search for causes and ways out over both halves ends.
+    #[cfg(feature = "conda")]
+    explains_until: Option<Instant>,
 }
 
 /// What the cache holds, as a solve reads it.
@@ -154,7 +157,9 @@ impl<'s> Session<'s> {
             #[cfg(feature = "conda")]
             code: halves::CodeOfWheels::new(),
             #[cfg(feature = "conda")]
-            is_explaining: false,
+            purpose: halves::Purpose::Answer,
+            #[cfg(feature = "conda")]
+            explains_until: None,
         }
     }
 

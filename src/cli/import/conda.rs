@@ -5,12 +5,12 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::Imported;
-use super::channel::{name_of_channel, without_token};
+use super::channel::name_of_channel;
 use super::kept::{self, CondaPart, OF_ANACONDA, is_of_anaconda_named};
 use super::match_spec::Spec;
 use super::translated::{Names, conda};
 use crate::cli::error::CliError;
-use crate::model::text::clean;
+use crate::model::text::{channel_without_secrets, clean};
 
 #[derive(Deserialize)]
 struct Environment {
@@ -202,17 +202,17 @@ pub(super) fn conda_part<'t>(
         return kept::keep(out, &mut names, (specs, &channels), name);
     }
     for channel in channels.iter().filter(|channel| is_of_anaconda_named(channel)) {
-        translated.leave_out_because(&format!("channels: {}", without_token(channel)), OF_ANACONDA);
+        translated.leave_out_because(&format!("channels: {}", channel_without_secrets(channel)), OF_ANACONDA);
     }
     let channels: Vec<String> =
         channels.into_iter().filter(|channel| !is_of_anaconda_named(channel)).collect();
     for channel in channels.iter().filter(|channel| name_of_channel(channel).is_none()) {
         let why = "the packages are PyPI's of the same names: check that they are the ones of this channel";
-        translated.leave_out_because(&format!("channels: {}", without_token(channel)), why);
+        translated.leave_out_because(&format!("channels: {}", channel_without_secrets(channel)), why);
     }
     let named =
         channels.iter().filter(|channel| name_of_channel(channel).is_some_and(|own| own != "nodefaults"));
-    let named: Vec<String> = named.map(|channel| without_token(channel)).collect();
+    let named: Vec<String> = named.map(|channel| channel_without_secrets(channel)).collect();
     if !named.is_empty() && !specs.is_empty() {
         let keeps = if cfg!(feature = "conda") { "; `--conda` keeps them as conda's" } else { "" };
         let why = format!("the conda packages became PyPI's, for which no channel is read{keeps}");

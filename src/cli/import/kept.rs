@@ -1,12 +1,12 @@
 //! The conda part of a file kept as conda packages: `[conda]` of envlock.toml.
 
 use super::Imported;
-use super::channel::{ELSEWHERE, name_of_channel, without_token};
+use super::channel::{ELSEWHERE, name_of_channel};
 use super::match_spec::Spec;
 use super::translated::{Names, conda, is_translated};
 use crate::cli::error::CliError;
 use crate::model::conda::{CONDA_FORGE, is_channel_name};
-use crate::model::text::is_line;
+use crate::model::text::{channel_without_secrets, is_line};
 use crate::registry::conda_names::{framework_of, is_of_anaconda};
 
 /// Which packages a conda file becomes.
@@ -54,7 +54,7 @@ pub(super) fn keep(
     let mut kept = Kept::default();
     for channel in channels {
         let mut leave_out =
-            |why| out.leave_out_because(&format!("channels: {}", without_token(channel)), why);
+            |why| out.leave_out_because(&format!("channels: {}", channel_without_secrets(channel)), why);
         match name_of_channel(channel) {
             _ if is_of_anaconda_named(channel) => leave_out(OF_ANACONDA),
             None => leave_out(ELSEWHERE),
@@ -94,7 +94,7 @@ pub(super) fn keep(
         let text = match channel.map(name_of_channel) {
             None => plain.to_owned(),
             Some(None) => {
-                out.leave_out_because(&without_token(spec), ELSEWHERE);
+                out.leave_out_because(&channel_without_secrets(spec), ELSEWHERE);
                 continue;
             }
             Some(Some(name)) if is_of_anaconda(&name) || is_of_torch(&name) => {
@@ -103,7 +103,7 @@ pub(super) fn keep(
                 plain.to_owned()
             }
             Some(Some(name)) if !is_channel_name(&name) => {
-                out.leave_out_because(&without_token(spec), NO_NAME);
+                out.leave_out_because(&channel_without_secrets(spec), NO_NAME);
                 continue;
             }
             Some(Some(name)) => {

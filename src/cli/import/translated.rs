@@ -1,13 +1,13 @@
 //! conda packages as packages of PyPI: match specs as requirements, names by the registry.
 
 use super::Imported;
-use super::channel::{name_of_channel, without_token};
+use super::channel::name_of_channel;
 use super::match_spec::Spec;
 use crate::cli::error::CliError;
 use crate::model::conda::last_part_of_channel;
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build};
 use crate::model::request::UserRequirement;
-use crate::model::text::clean;
+use crate::model::text::{channel_without_secrets, clean};
 use crate::registry::conda_names::{OnPypi, framework_of, on_pypi};
 use crate::registry::{CondaName, Registry};
 
@@ -80,7 +80,7 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
     let written = format!("{package} {}", spec.written());
     if spec.channel.is_some_and(|channel| name_of_channel(channel).is_none()) {
         let why = "its channel has an address of its own: PyPI may have another package of that name";
-        out.leave_out_because(&without_token(text), why);
+        out.leave_out_because(&channel_without_secrets(text), why);
         return Ok(());
     }
     let Some(specifier) = spec.specifier() else {

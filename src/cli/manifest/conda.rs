@@ -7,7 +7,7 @@ use super::Source;
 use crate::cli::error::CliError;
 use crate::model::conda::{CONDA_FORGE, CondaRequest, CondaSpec, is_channel_name, name_of_spec};
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
-use crate::model::text::{clean, is_line, without_logins};
+use crate::model::text::{channel_without_secrets, clean, is_line};
 use crate::registry::conda_names::{OfFramework, framework_of, is_of_anaconda};
 
 /// The keys of the table.
@@ -49,13 +49,13 @@ pub(super) fn read(
         if is_of_anaconda(name) {
             return wrong(&format!(
                 "`{}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages",
-                clean(&without_logins(name), 60)
+                clean(&channel_without_secrets(name), 60)
             ));
         }
         if !is_channel_name(name) {
             return wrong(&format!(
                 "`{}` is not the name of a channel; where channels are is `ENVLOCK_CONDA_CHANNEL_ALIAS`",
-                clean(&without_logins(name), 60)
+                clean(&channel_without_secrets(name), 60)
             ));
         }
         if !out.channels.iter().any(|own| own == name) {
@@ -105,7 +105,7 @@ pub(super) fn read(
             return Err(wrong(format!("`{}` is not a match spec of conda", clean(text, 80))));
         }
         check(text, &out.channels).map_err(wrong)?;
-        out.specs.push(CondaSpec { text: text.to_owned(), origin: source.name.into() });
+        out.specs.push(CondaSpec::new(text, source.name.into()));
     }
     request.conda = out;
     Ok(())

@@ -300,7 +300,7 @@ impl Explainer<'_> {
         let mut excluded = self.question.excluded.clone();
         excluded.extend(files.iter().map(|file| (file.clone(), String::new())));
         let question = Question { specs: part.specs.clone(), excluded, ..self.question.clone() };
-        Ok(self.records.solve(&question)? == Solved::Impossible)
+        Ok(self.answer(&question)? == Solved::Impossible)
     }
 
     /// The series of a package that each part can be installed with, if they have none in common and one part needs it.

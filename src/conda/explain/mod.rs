@@ -6,7 +6,7 @@ mod dispute;
 mod tests;
 mod virtual_package;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{VirtualPackage, opened};
@@ -23,6 +23,8 @@ use crate::registry::conda_builds::OF_CHANNEL;
 
 /// Maximum number of versions of a package that are listed one by one.
 const MAX_LISTED: usize = 4;
+/// At most this many solves explain a question.
+const MAX_SOLVES: usize = 1000;
 
 /// A conflict, and the specs of the question that it rests on.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub struct Asked<'a> {
     pub drivers: &'a [(String, DottedVersion)],
     /// What is known of the driver, for a sentence: `driver 470.129.06`.
     pub driver: &'a str,
+    /// Why the machine has no `__cuda`: `the machine has no NVIDIA GPU`.
+    pub without_gpu: &'a str,
     /// The name of the target.
     pub target: &'a str,
     /// The channels, for a sentence.
@@ -59,10 +63,13 @@ pub struct Asked<'a> {
 /// Explains a question without an answer.
 ///
 /// # Errors
-/// Those of a solve.
+/// Those of a solve, when the explanation takes too many of them, and when the question has an answer.
 pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Result<Explained, CondaError> {
-    let tried = RefCell::default();
-    let explainer = Explainer { records, question, asked, depth: 0, tried: &tried };
+    let (tried, left) = (RefCell::default(), Cell::new(MAX_SOLVES));
+    let explainer = Explainer { records, question, asked, depth: 0, tried: &tried, left: &left };
+    if explainer.solve(question.specs.clone(), &question.machine)?.is_some() {
+        return Err(CondaError::Solvable);
+    }
     let core = explainer.core(false)?;
     let mut reasons = explainer.facts(&core)?;
     let is_told_by_request =
@@ -112,6 +119,8 @@ struct Explainer<'e> {
     depth: usize,
     /// The files of packages that are being explained, and of those for which no explanation was found.
     tried: &'e RefCell<BTreeSet<String>>,
+    /// How many solves are left.
+    left: &'e Cell<usize>,
 }
 
 impl Explainer<'_> {
@@ -123,10 +132,17 @@ impl Explainer<'_> {
     ) -> Result<Option<Vec<CondaPackage>>, CondaError> {
         let question =
             Question { specs, machine: machine.to_vec(), kept: BTreeSet::new(), ..self.question.clone() };
-        Ok(match self.records.solve(&question)? {
+        Ok(match self.answer(&question)? {
             Solved::Packages(packages) => Some(packages),
             Solved::Impossible => None,
         })
+    }
+
+    /// One solve of those that are left.
+    fn answer(&self, question: &Question) -> Result<Solved, CondaError> {
+        let left = self.left.get().checked_sub(1).ok_or(CondaError::TooLong)?;
+        self.left.set(left);
+        self.records.solve(question)
     }
 
     fn specs(&self, which: &[usize]) -> Vec<String> {
@@ -323,7 +339,7 @@ impl Explainer<'_> {
     /// A file that the question excludes and that every answer with the others has.
     fn excluded(&self, core: &[usize]) -> Result<Option<Reason>, CondaError> {
         let open = Question { excluded: BTreeMap::new(), specs: self.specs(core), ..self.question.clone() };
-        let Solved::Packages(answer) = self.records.solve(&open)? else { return Ok(None) };
+        let Solved::Packages(answer) = self.answer(&open)? else { return Ok(None) };
         let mut found = None;
         for package in &answer {
             let Some(why) = self.question.excluded.get(&package.file) else { continue };
@@ -333,7 +349,7 @@ impl Explainer<'_> {
             let mut fewer = self.question.excluded.clone();
             fewer.retain(|file, _| !of_name.contains(file));
             let question = Question { excluded: fewer, specs: self.specs(core), ..self.question.clone() };
-            let is_alone = matches!(self.records.solve(&question)?, Solved::Packages(_));
+            let is_alone = matches!(self.answer(&question)?, Solved::Packages(_));
             if is_alone {
                 found = Some((package, why));
                 break;
@@ -352,19 +368,24 @@ impl Explainer<'_> {
     fn left_out(&self, core: &[usize]) -> Result<Option<Reason>, CondaError> {
         let machine = opened(&self.question.machine, "__cuda");
         let open = Question { bounds: Vec::new(), specs: self.specs(core), machine, ..self.question.clone() };
-        let Solved::Packages(answer) = self.records.solve(&open)? else { return Ok(None) };
-        let names = self.question.bounds.iter().map(|bound| name_of_spec(bound));
-        let Some(name) = names.into_iter().find(|name| answer.iter().any(|package| package.name == *name))
+        let Solved::Packages(answer) = self.answer(&open)? else { return Ok(None) };
+        let is_there = |name: &str| answer.iter().any(|package| package.name == name);
+        let Some(bound) = self.question.bounds.iter().find(|bound| is_there(name_of_spec(&bound.spec)))
         else {
             return Ok(None);
         };
+        let name = name_of_spec(&bound.spec);
         let chains =
             core.iter().filter_map(|i| self.chain(name_of_spec(&self.question.specs[*i]), name, &answer));
         let chain = chains.into_iter().next();
-        let chain = chain.map_or_else(|| format!("it needs {name}"), |steps| steps.join(", "));
+        let text = match chain {
+            Some(steps) => format!("{}, and {}", steps.join(", "), bound.why),
+            // What is asked for is told as such.
+            None => bound.why.clone(),
+        };
         Ok(Some(Reason {
             kind: ReasonKind::Fact,
-            text: format!("{chain}, and conda's {name} is not installed beside the stack of PyPI"),
+            text,
             parties: vec![Party::package(name)],
             source: OF_CHANNEL.to_owned(),
         }))

@@ -30,6 +30,7 @@ fn told(records: &Records, specs: &[&str]) -> Vec<String> {
     let question =
         Question { specs: specs.iter().map(|spec| (*spec).to_owned()).collect(), ..Question::default() };
     let asked = Asked {
+        without_gpu: "the machine has no NVIDIA GPU",
         written: &specs.iter().map(|spec| Some(written(spec))).collect::<Vec<_>>(),
         drivers: &[],
         driver: "the driver",

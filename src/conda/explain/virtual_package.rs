@@ -21,7 +21,7 @@ pub(super) fn fault(explainer: &Explainer<'_>, spec: &str) -> Option<(String, Pa
     }
     let driver = explainer.asked.driver;
     Some(match (name, own) {
-        ("__cuda" | "__cuda_arch", None) => ("the machine has no NVIDIA GPU".to_owned(), Party::Gpu),
+        ("__cuda" | "__cuda_arch", None) => (explainer.asked.without_gpu.to_owned(), Party::Gpu),
         (_, None) => (format!("the machine has no `{name}`"), Party::Platform),
         (_, Some(own)) if is_open(&own.version) => {
             (format!("the machine's `{name}` is not stated, and the newest is assumed"), party(name))

@@ -37,9 +37,9 @@ pub fn unreadable_record(of: &Unreadable<'_>) -> Finding {
         Unreadable::Record { name, dist_info, installed } => (*name, *dist_info, *installed),
         Unreadable::Conda(name) => {
             let text = format!(
-                "conda-meta/{name} is no readable record: the files of its package could not be checked"
+                "conda-meta/{name} cannot be read as a record: the files of its package could not be checked"
             );
-            let fix = "install the package again with conda, which writes its record anew";
+            let fix = "delete it and install the package again with conda, which writes its record anew";
             return finding(Code::UnreadableRecord, Severity::Warning, text)
                 .at(format!("conda-meta/{name}"))
                 .fixed_by(Fix::advice(fix.to_owned()));

@@ -15,8 +15,9 @@ use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::write;
 use crate::export;
-use crate::inspect::Environment;
+use crate::inspect::{self, Depth, Environment, ThisMachine};
 use crate::lockfile::Target;
+use crate::model::conda::name_of_file;
 use crate::model::source::CondaPackage;
 use crate::probe::conda::{self, CondaProgram};
 use crate::probe::pythons;
@@ -36,6 +37,8 @@ pub(super) struct Half {
     list: (PathBuf, String),
     /// The packages of the lock.
     locked: Vec<CondaPackage>,
+    /// Records that cannot be read, of packages that are installed again.
+    unread: Vec<PathBuf>,
     is_new: bool,
     /// Whether this run makes it, or completes what an earlier one began.
     is_ours: bool,
@@ -66,7 +69,7 @@ pub(super) fn half(
         return Err(CliError::new(
             Failure::Installer,
             format!(
-                "`{}` is no conda environment, and the lock has {} conda packages",
+                "`{}` is not a conda environment, and the lock has {} conda packages",
                 prefix.display(),
                 target.conda.len()
             ),
@@ -79,12 +82,16 @@ pub(super) fn half(
     let own = place::own_folder(&project.folder)?;
     let list = place::from_here(own.join(LIST));
     let removes = args.exact || place::is_ours(prefix, project);
-    let mut changes = conda_changes(&target.conda, &records(prefix), removes);
+    let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
+    let mut changes = conda_changes(&target.conda, &records(prefix), &here.packages, removes);
     // A record without its program.
     let locks_python = target.conda.iter().any(|package| package.name == "python");
     if !is_new && locks_python && !changes.puts("python") && !pythons::interpreter(prefix).exists() {
         changes.replace.push("python".to_owned());
     }
+    let is_again = |name: &&String| name_of_file(name).is_some_and(|own| changes.puts(own));
+    let unread =
+        here.unread.iter().filter(is_again).map(|name| prefix.join("conda-meta").join(name)).collect();
     let half = Half {
         environment,
         changes,
@@ -92,6 +99,7 @@ pub(super) fn half(
         program: None,
         list: (list, String::new()),
         locked: target.conda.clone(),
+        unread,
         is_new,
         is_ours: is_new || is_unfinished,
     };
@@ -166,10 +174,16 @@ impl Half {
             }
             write::replace(&making, "")?;
         }
+        // A client cannot read them either, and changes nothing then.
+        for record in &self.unread {
+            fs_err::remove_file(record)?;
+        }
         for step in &self.steps {
             start::run(start::command(&step.command), step, program.name, printer)?;
         }
-        let left = conda_changes(&self.locked, &records(prefix), !self.changes.remove.is_empty());
+        let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
+        let removes = !self.changes.remove.is_empty();
+        let left = conda_changes(&self.locked, &records(prefix), &here.packages, removes);
         if let Some(name) = left.install.iter().chain(&left.replace).chain(&left.remove).next() {
             return Err(CliError::new(
                 Failure::Installer,

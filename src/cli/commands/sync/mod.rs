@@ -98,6 +98,7 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
         half.execute(&project, start, printer)?;
     }
     // conda's half is there.
+    let whole = target;
     let target = &Target { conda: Vec::new(), ..target.clone() };
     let others = || other_locks(&project, &lock, target, &registry);
     let environment = match &half {
@@ -114,7 +115,10 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     let keeps = own.as_ref().map(|own| own.name.clone()).or(editable.map(str::to_owned));
     let keeps: Vec<String> = keeps.into_iter().collect();
     let removes = found.is_ours || args.exact;
-    let changes = sync::changes(target, found.installed.as_ref(), removes.then_some(keeps.as_slice()));
+    let mut changes = sync::changes(target, found.installed.as_ref(), removes.then_some(keeps.as_slice()));
+    let distributions = found.installed.as_ref().map_or(&[][..], |installed| &installed.distributions);
+    let over = sync::put_over(&whole.conda, distributions);
+    changes.remove.extend(over.into_iter().filter(|name| !changes.remove.contains(name)).collect::<Vec<_>>());
     check(&changes, target, &project, args)?;
     let mut is_as_read = half.as_ref().is_none_or(|half| half.steps.is_empty());
     let missing_project = own.as_ref().filter(|own| !own.is_installed).map(|own| own.folder.clone());
@@ -145,6 +149,11 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
         }
         work.execute(start, printer)?;
         is_as_read = false;
+        if !whole.conda.is_empty() {
+            // What was removed had taken the place of files of conda's packages.
+            let again = conda::half(args, &project, whole, talk)?;
+            again.execute(&project, start, printer)?;
+        }
     } else if args.dry_run {
         match half.as_ref().filter(|half| !half.steps.is_empty()) {
             Some(half) => half.tell(None, printer)?,

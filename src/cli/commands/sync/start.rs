@@ -151,7 +151,9 @@ pub(super) fn run(mut command: Command, step: &Step, name: &str, printer: &Print
     }
     Err(failed(match step.purpose {
         Purpose::MakeEnvironment => "the environment could not be made".to_owned(),
-        Purpose::Remove => format!("{name} could not remove the packages that are not locked"),
+        Purpose::Remove => {
+            format!("{name} could not remove packages that are not locked, or that are installed again")
+        }
         Purpose::Install | Purpose::InstallBuildRequirements => {
             format!("{name} could not install the packages")
         }

@@ -227,8 +227,12 @@ pub(in crate::cli::commands) fn judge(
     let in_use = CondaClient::in_use(&|name| variable(name).map(Into::into)).map(CondaClient::name);
     let client = in_use.or_else(|| owner::with_places(conda::program).map(|program| program.name));
     let client = client.unwrap_or("conda");
-    let locked = target.map_or(&[] as &[_], |target| target.conda.as_slice());
-    installed.conda = verify::conda_here(&traces, client, locked);
+    let locked = match (&foreign, target) {
+        (Some(judged), _) => verify::locked_records(judged),
+        (None, Some(target)) => verify::locked_packages(&target.conda),
+        (None, None) => Vec::new(),
+    };
+    installed.conda = verify::conda_here(&traces, client, &locked);
     let mut areas = match (&foreign, target) {
         (Some(judged), _) => {
             let elsewhere = |name: &str| match (lock, &held) {
@@ -263,6 +267,7 @@ pub(in crate::cli::commands) fn judge(
     areas.push(verify::install(&installed, &traces, registry, &|name| {
         packages_of.is_none_or(|target| target.package(name).is_some())
     }));
+    verify::add_conda_files(&mut areas, &traces);
     // The state of a described machine is unknown.
     let state = is_here.then(host::state);
     let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NoAccess { .. }));

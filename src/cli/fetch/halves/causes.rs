@@ -75,10 +75,11 @@ impl Session<'_> {
             if rest.requirements.is_empty() && rest.conda.specs.is_empty() {
                 return (causes, false);
             }
-            let Ok(Answer::Conflict(next)) = self.both(&Asked { request: &rest, ..*asked }) else {
-                return (causes, false);
-            };
-            last = add(&next);
+            match self.both(&Asked { request: &rest, ..*asked }) {
+                Ok(Answer::Conflict(next)) => last = add(&next),
+                Ok(Answer::Solution(_)) => return (causes, false),
+                _ => return (causes, true),
+            }
         }
         (causes, true)
     }

@@ -3,7 +3,7 @@
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
-use super::{Asked, Session};
+use super::{Asked, Purpose, Session};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::host::{Driver, FoundBy, Host};
 use crate::model::level::Level;
@@ -62,7 +62,8 @@ impl Session<'_> {
         }
         let (host, request) = changed;
         let preferences = asked.preferences;
-        match self.both(&Asked { host: &host, request: &request, preferences }) {
+        let changed = Asked { host: &host, request: &request, preferences };
+        match self.for_purpose(Purpose::Way, |session| session.both(&changed)) {
             Ok(Answer::Solution(solution)) => Some(Some(solution)),
             _ => Some(None),
         }

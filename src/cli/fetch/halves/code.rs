@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::Session;
+use super::{Purpose, Session};
 use crate::compatibility::is_built_for_cuda;
 use crate::index::Wheel;
 use crate::learn::{self, LinkedStore};
@@ -14,6 +15,7 @@ use crate::model::linked::Linked;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
+use crate::model::text::clean;
 use crate::registry::Companion;
 
 /// Maximum size of a wheel that is read, in bytes, if its metadata or the registry says that it uses torch or CUDA.
@@ -32,14 +34,20 @@ pub(in crate::cli::fetch) enum WheelCode {
     Read(Rc<Linked>),
     /// Why it was not read.
     Unread(String),
+    /// It is too large to be read for a cause of a conflict.
+    NotTried,
 }
 
 /// What was read in this run, by the name and the hash of the file.
 pub(in crate::cli::fetch) type CodeOfWheels = BTreeMap<(String, Option<String>), WheelCode>;
 
 impl Session<'_> {
-    /// What some wheels link, each with its package.
-    pub(super) fn code_of(&mut self, wheels: &[(&ChosenPackage, &ChosenFile)]) -> Vec<WheelCode> {
+    /// What some wheels link, each with its package. `folder`: that of the request, for wheels on this machine.
+    pub(super) fn code_of(
+        &mut self,
+        wheels: &[(&ChosenPackage, &ChosenFile)],
+        folder: &Path,
+    ) -> Vec<WheelCode> {
         let store = LinkedStore::new(self.client.cache_dir());
         let mut wanted: Vec<(&ChosenFile, Arc<ProjectPage>, u64)> = Vec::new();
         for (package, file) in wheels {
@@ -48,6 +56,11 @@ impl Session<'_> {
             }
             if let Some(linked) = file.sha256.as_ref().and_then(|hash| store.get(hash)) {
                 self.code.insert(key(file), WheelCode::Read(Rc::new(linked)));
+                continue;
+            }
+            if let Source::Path(path) = &package.source {
+                let code = of_local(&folder.join(path), file, &store);
+                self.code.insert(key(file), code);
                 continue;
             }
             match self.readable(package, file) {
@@ -60,7 +73,10 @@ impl Session<'_> {
             }
         }
         self.read(&wanted, &store);
-        let unread = || WheelCode::Unread(format!("it is larger than {} MiB", MAX_TRIED_WHEEL >> 20));
+        let unread = || match self.purpose {
+            Purpose::Cause => WheelCode::NotTried,
+            _ => WheelCode::Unread(format!("it is larger than {} MiB", MAX_TRIED_WHEEL >> 20)),
+        };
         wheels.iter().map(|(_, file)| self.code.get(&key(file)).cloned().unwrap_or_else(unread)).collect()
     }
 
@@ -76,7 +92,7 @@ impl Session<'_> {
         if is_larger(limit) {
             return Err(Some(format!("it is larger than {} MiB", limit >> 20)));
         }
-        if self.is_explaining && is_larger(MAX_TRIED_WHEEL) {
+        if self.purpose != Purpose::Answer && is_larger(MAX_TRIED_WHEEL) {
             return Err(None);
         }
         let Some(page) = self.page_of(package, file).filter(|page| page.find(&file.name).is_some()) else {
@@ -149,6 +165,22 @@ impl Session<'_> {
             }
             Source::Git { .. } | Source::Path(_) => None,
         }
+    }
+}
+
+/// What a wheel on this machine links.
+fn of_local(path: &Path, file: &ChosenFile, store: &LinkedStore) -> WheelCode {
+    let read = || {
+        let wheel = fs_err::File::open(path).map_err(|error| error.to_string())?;
+        learn::linked(BufReader::new(wheel)).map_err(|error| error.to_string())
+    };
+    match read() {
+        Ok(linked) => {
+            // The hash was made of the file in this run.
+            file.sha256.iter().for_each(|hash| store.keep(hash, &linked));
+            WheelCode::Read(Rc::new(linked))
+        }
+        Err(why) => WheelCode::Unread(clean(&why, 200)),
     }
 }
 

@@ -8,7 +8,7 @@ use super::stepping::Provided;
 use super::ways::requested_for;
 use super::{Asked, Half, Session, applicable, excluding, question, unsolved};
 use crate::cli::error::CliError;
-use crate::conda::{self, Explained, Question, Records, Written};
+use crate::conda::{self, CondaError, Explained, Question, Records, Written};
 use crate::model::conda::CondaSpec;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::request::{Origin, UserRequirement};
@@ -47,14 +47,25 @@ impl Session<'_> {
         let drivers = drivers(self.registry);
         let driver = asked.host.driver.as_ref();
         let driver = driver.map_or_else(|| "the driver".to_owned(), |d| format!("driver {}", d.version));
+        let without_gpu = match asked.host.has_no_gpu() {
+            true => "the machine has no NVIDIA GPU",
+            false => "no NVIDIA GPU is stated for the machine, and none is assumed",
+        };
         let told = conda::Asked {
             written: &written,
             drivers: &drivers,
             driver: &driver,
+            without_gpu,
             target: "default",
             channels: &asked.request.conda.channels,
         };
-        let Explained { mut conflict, core } = conda::explain(records, &question, &told).map_err(unsolved)?;
+        let Explained { mut conflict, core } = match conda::explain(records, &question, &told) {
+            // Nothing is proved.
+            Err(CondaError::TooLong | CondaError::Solvable) => {
+                return Ok(cut_off(not_explained(&asked.request.conda.specs)));
+            }
+            explained => explained.map_err(unsolved)?,
+        };
         if asked.request.python.is_none() && core.contains(&(question.specs.len() - 1)) {
             let minors = || pythons.iter().map(|python| python.minor);
             let ends = minors().min().zip(minors().max());
@@ -73,6 +84,20 @@ impl Session<'_> {
             |half: &&Half| core.iter().any(|i| (asked_for..asked_for + half.specs.len()).contains(i));
         conflict.reasons.extend(half.filter(is_of_half).map(|half| half.stack.reason()));
         Ok(conflict)
+    }
+}
+
+/// What is asked of conda's half, where it was not found why it has no answer.
+fn not_explained(specs: &[CondaSpec]) -> Conflict {
+    Conflict {
+        headline: String::new(),
+        target: "default".to_owned(),
+        reasons: specs.iter().map(required).collect(),
+        would_work_if: Vec::new(),
+        also: Vec::new(),
+        resolves_all: Vec::new(),
+        silent: Vec::new(),
+        cut: true,
     }
 }
 

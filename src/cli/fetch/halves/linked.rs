@@ -1,6 +1,7 @@
 //! Wheels of PyPI with machine code beside a torch that conda installs: what they link has to fit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 
 use pep440_rs::{Operator, Version, VersionSpecifier};
 
@@ -59,7 +60,12 @@ enum Tried {
     /// An answer whose wheels fit.
     Answer(Answer),
     /// Wheels that do not fit, for each CUDA that the channels have builds of torch for.
-    Unfit(Vec<Unfit>),
+    Unfit {
+        /// One for each CUDA.
+        unfit: Vec<Unfit>,
+        /// Whether a search ended at its limit.
+        is_cut: bool,
+    },
 }
 
 impl Session<'_> {
@@ -82,8 +88,14 @@ impl Session<'_> {
                     return Ok(Answer::Solution(solution));
                 }
                 Tried::Answer(answer) if left_out.is_empty() => return Ok(answer),
-                Tried::Answer(_) => continue,
-                Tried::Unfit(unfit) => unfit,
+                Tried::Answer(answer) => {
+                    is_cut |= is_cut_short(&answer);
+                    continue;
+                }
+                Tried::Unfit { unfit, is_cut: is_cut_here } => {
+                    is_cut |= is_cut_here;
+                    unfit
+                }
             };
             for one in &unfit {
                 let Some((package, version)) = &one.release else { continue };
@@ -120,7 +132,7 @@ impl Session<'_> {
             let mut solution = match self.with_build(&Asked { request: &request, ..*asked }, &majors)? {
                 Answer::Solution(solution) => solution,
                 answer if unfit.is_empty() => return Ok(Tried::Answer(answer)),
-                _ => return Ok(Tried::Unfit(unfit)),
+                answer => return Ok(Tried::Unfit { unfit, is_cut: is_cut_short(&answer) }),
             };
             let one = match self.fit_of_wheels(&mut solution, asked.request) {
                 Fit::Fits(notes) => {
@@ -135,7 +147,7 @@ impl Session<'_> {
             unfit.push(one);
             match major {
                 Some(major) => excluded.insert(major, why),
-                None => return Ok(Tried::Unfit(unfit)),
+                None => return Ok(Tried::Unfit { unfit, is_cut: false }),
             };
         }
     }
@@ -152,7 +164,8 @@ impl Session<'_> {
             .filter(|(_, file)| has_code(file))
             .collect();
         let mut found: BTreeMap<&str, Vec<(&ChosenFile, WheelCode)>> = BTreeMap::new();
-        for ((package, file), code) in wheels.iter().zip(self.code_of(&wheels)) {
+        let folder = request.folder.as_deref().unwrap_or(Path::new("."));
+        for ((package, file), code) in wheels.iter().zip(self.code_of(&wheels, folder)) {
             found.entry(&package.name).or_default().push((file, code));
         }
         let mut dropped: Vec<String> = Vec::new();
@@ -167,6 +180,7 @@ impl Session<'_> {
                     Judged::Read(misfit(self.registry, linked, &target), (*file).clone())
                 }
                 WheelCode::Unread(why) => Judged::Unread(why.clone()),
+                WheelCode::NotTried => Judged::NotTried,
             };
             let judged: Vec<Judged> = found.iter().map(of).collect();
             let some_fit = judged.iter().any(Judged::fits);
@@ -175,7 +189,7 @@ impl Session<'_> {
                     Judged::Read(Some(misfit), _) if misfit.may_be_ignored() => {
                         notes.push(without_cuda(package, &misfit));
                     }
-                    Judged::Read(None, _) => {}
+                    Judged::Read(None, _) | Judged::NotTried => {}
                     Judged::Read(Some(_), file) if some_fit => dropped.push(file.name),
                     Judged::Read(Some(misfit), _) => {
                         return Fit::Unfit(Box::new(unfit(package, &misfit, &target, (solution, request))));
@@ -228,17 +242,32 @@ impl Session<'_> {
     }
 }
 
+/// Whether an answer is one of a search that ended at its limit.
+fn is_cut_short(answer: &Answer) -> bool {
+    match answer {
+        Answer::Solution(_) => false,
+        Answer::Conflict(conflict) => conflict.cut,
+        Answer::ConflictSoFar(..) | Answer::TooLong | Answer::NeedMetadata(_) => true,
+    }
+}
+
 /// What came of a wheel.
 enum Judged {
     /// What does not fit, if anything, and the file.
     Read(Option<Misfit>, ChosenFile),
     /// Why it was not read.
     Unread(String),
+    /// It was not tried, and is taken for one that fits.
+    NotTried,
 }
 
 impl Judged {
     fn fits(&self) -> bool {
-        matches!(self, Judged::Read(misfit, _) if misfit.as_ref().is_none_or(Misfit::may_be_ignored))
+        match self {
+            Judged::Read(misfit, _) => misfit.as_ref().is_none_or(Misfit::may_be_ignored),
+            Judged::Unread(_) => false,
+            Judged::NotTried => true,
+        }
     }
 }
 

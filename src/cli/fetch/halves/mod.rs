@@ -13,6 +13,7 @@ mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use pep440_rs::Version;
 
@@ -26,7 +27,8 @@ use super::{Asked, Session};
 use crate::cli::error::CliError;
 use crate::cli::settings;
 use crate::compatibility::with_machine_specs;
-use crate::conda::{self, Question, Records, Repodata, Solved, virtual_packages};
+use crate::conda::{Bound, CondaError, Question, Records, Repodata, Solved, virtual_packages};
+use crate::index::ChannelFolder;
 use crate::model::conda::{is_python_package, specs_of};
 use crate::model::conflict::Conflict;
 use crate::model::marker::marker_environment;
@@ -34,7 +36,7 @@ use crate::model::platform::Platform;
 use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
 use crate::model::source::CondaPackage;
-use crate::model::text::{clean, without_logins};
+use crate::model::text::{channel_without_secrets, clean};
 use crate::model::wheel::Python;
 use crate::registry::COMPANIONS;
 use crate::registry::conda_builds::PYTORCH;
@@ -51,11 +53,46 @@ struct Half {
     stack: ChosenStack,
 }
 
+/// How long a solve of conda's half may take.
+const SOLVE: Duration = Duration::from_secs(60);
+/// How long the causes of a conflict of both halves and its ways out are looked for. A build without optimization is slower by an
+/// order of magnitude.
+const EXPLAINING: Duration = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 30 });
+
+/// What a solve over both halves is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The answer.
+    Answer,
+    /// Another cause of a conflict: large wheels are not read, and taken for ones that fit.
+    Cause,
+    /// A way out of a conflict: large wheels are not read, and are not offered.
+    Way,
+}
+
+/// What records were read from, and for which names.
+pub(super) struct Reach {
+    platform: Platform,
+    channels: Vec<String>,
+    names: BTreeSet<String>,
+}
+
+impl Reach {
+    /// Whether everything that another one reaches is in the records of this one.
+    fn includes(&self, other: &Reach) -> bool {
+        self.platform == other.platform
+            && self.channels == other.channels
+            && self.names.is_superset(&other.names)
+    }
+}
+
 /// What PyPI's half came to for one Python.
 enum OfPython {
     Solved(Box<Solution>),
-    /// There is no answer of conda's half.
-    NoConda,
+    /// There is no answer of conda's half, and whether the search ended at its limit.
+    NoConda {
+        is_cut: bool,
+    },
     /// The conflict of PyPI's half, and whether the search ended at its limit.
     Conflict {
         conflict: Box<Conflict>,
@@ -74,14 +111,38 @@ impl Session<'_> {
             Answer::Conflict(conflict) => conflict,
             answer => return Ok(answer),
         };
-        self.is_explaining = true;
-        let conflict = self.every_cause(conflict, asked);
-        self.is_explaining = false;
+        let until = Instant::now() + EXPLAINING;
+        self.explains_until = Some(until);
+        let mut conflict = self.for_purpose(Purpose::Cause, |session| session.every_cause(conflict, asked));
+        self.explains_until = None;
+        conflict.cut |= Instant::now() >= until;
         Ok(Answer::Conflict(conflict))
+    }
+
+    /// Says that what is solved is offered as a way out of a conflict.
+    pub(in crate::cli) fn is_for_a_way_out(&mut self) {
+        self.purpose = Purpose::Way;
+    }
+
+    /// Does something for another purpose.
+    fn for_purpose<T>(&mut self, purpose: Purpose, act: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.purpose, purpose);
+        let out = act(self);
+        self.purpose = before;
+        out
+    }
+
+    /// The time that is left for one solve of conda's half.
+    fn time_left(&self) -> Duration {
+        let left = self.explains_until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.map_or(SOLVE, |left| left.clamp(Duration::from_secs(1), SOLVE))
     }
 
     /// Solves both halves.
     fn both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+        if self.explains_until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(Answer::TooLong);
+        }
         match asked.request.conda.stack.is_some() {
             true => self.solve_with_stack(asked),
             false => self.solve_beside_stack(asked),
@@ -101,7 +162,7 @@ impl Session<'_> {
             match self.on_python(&records, asked, python, (&mut rounds, &mut unfit), (None, &others))? {
                 OfPython::Solved(solution) => return Ok(Answer::Solution(solution)),
                 OfPython::Open(answer) => return Ok(answer),
-                OfPython::NoConda => {}
+                OfPython::NoConda { is_cut: is_cut_here } => is_cut |= is_cut_here,
                 OfPython::Conflict { conflict, is_cut: is_cut_here } => {
                     is_cut |= is_cut_here;
                     // One that another Python has too says more than that this Python does not fit.
@@ -121,7 +182,8 @@ impl Session<'_> {
                 false => conflict,
             }));
         }
-        Ok(Answer::Conflict(Box::new(self.conflict_of_conda(&records, asked, unfit, (None, &others))?)))
+        let conflict = self.conflict_of_conda(&records, asked, unfit, (None, &others))?;
+        Ok(Answer::Conflict(Box::new(if is_cut { cut_off(conflict) } else { conflict })))
     }
 
     /// The Pythons to try: that of PyPI's half alone, then the others, the newest first.
@@ -182,14 +244,18 @@ impl Session<'_> {
         let mut open: Vec<BTreeMap<String, String>> = Vec::new();
         let mut stepped_back: BTreeSet<String> = BTreeSet::new();
         let impossible = |first: Option<Box<Conflict>>, is_cut: bool| match first {
-            None => OfPython::NoConda,
+            None => OfPython::NoConda { is_cut },
             Some(conflict) => OfPython::Conflict { conflict, is_cut },
         };
         loop {
             let mut left = excluded.clone();
             left.extend(admitted.others(records));
             let question = question(asked, Some(python), &left, (self, !records.of("pip").is_empty()), half);
-            let packages = match records.solve(&question).map_err(unsolved)? {
+            let solved = match records.solve(&question) {
+                Err(CondaError::TooLong) => return Ok(impossible(first, true)),
+                solved => solved.map_err(unsolved)?,
+            };
+            let packages = match solved {
                 Solved::Packages(packages) => packages,
                 Solved::Impossible
                     if *rounds < MAX_ROUNDS
@@ -220,7 +286,7 @@ impl Session<'_> {
             let unfit = self.unfit(&packages, records, &constraints);
             if !unfit.is_empty() {
                 if *rounds >= MAX_ROUNDS {
-                    return Ok(impossible(first, is_cut));
+                    return Ok(impossible(first, true));
                 }
                 left_out.extend(unfit.clone());
                 excluded.extend(unfit);
@@ -228,7 +294,7 @@ impl Session<'_> {
                 continue;
             }
             let mut provided = provided(&packages);
-            refuse_what_conda_lacks(asked.request, &provided)?;
+            refuse_what_conda_lacks(&requirements, &provided)?;
             if half.is_some() {
                 // These are builds, which the solver knows by the registry.
                 provided.retain(|name, _| !STACK_PACKAGES.contains(&name.as_str()));
@@ -248,7 +314,7 @@ impl Session<'_> {
                         excluded.extend(twice);
                         *rounds += 1;
                         if *rounds >= MAX_ROUNDS {
-                            return Ok(impossible(first, is_cut));
+                            return Ok(impossible(first, true));
                         }
                         continue;
                     }
@@ -369,9 +435,14 @@ impl Session<'_> {
         chosen.flat_map(|package| records.of(&package.name)).filter_map(|record| why(&record)).collect()
     }
 
-    /// The records that the request can reach, read once.
+    /// The records that the request can reach, read once for the requests of all targets and of their ways out.
     fn records(&mut self, request: &Request, platform: Platform) -> Result<Rc<Records>, CliError> {
-        if let Some((_, known)) = self.records.iter().find(|(of, _)| *of == platform) {
+        let names = request.conda.specs.iter().map(|spec| spec.name().to_owned());
+        let names = names.chain(["python".to_owned(), "pip".to_owned()]);
+        let of_stack = [PYTORCH].into_iter().chain(COMPANIONS).map(str::to_owned);
+        let names = names.chain(of_stack.filter(|_| request.conda.stack.is_some()));
+        let reach = Reach { platform, channels: request.conda.channels.clone(), names: names.collect() };
+        if let Some((_, known)) = self.records.iter().find(|(known, _)| known.includes(&reach)) {
             return Ok(Rc::clone(known));
         }
         let alias = settings::conda_channel_alias();
@@ -380,17 +451,24 @@ impl Session<'_> {
         let mut has_platform = false;
         for channel in &request.conda.channels {
             let before = channels.len();
-            let mut is_of_platform = false;
+            let (mut is_of_platform, mut is_refused) = (false, false);
             for folder in [platform.conda_subdir(), "noarch"] {
                 bar.set_message(format!("reading {channel}/{folder}"));
                 let text = self.client.repodata(&alias, channel, folder);
                 let text = text.map_err(|error| {
                     CliError::network(error.to_string()).hint(format!(
                         "channels are below `{}`; `ENVLOCK_CONDA_CHANNEL_ALIAS` names a mirror",
-                        clean(&without_logins(&alias), 100)
+                        clean(&channel_without_secrets(&alias), 100)
                     ))
                 })?;
-                let Some(text) = text else { continue };
+                let text = match text {
+                    ChannelFolder::Records(text) => text,
+                    ChannelFolder::Absent => continue,
+                    ChannelFolder::Refused => {
+                        is_refused = true;
+                        continue;
+                    }
+                };
                 is_of_platform |= folder != "noarch";
                 let parsed = Repodata::parse(channel, folder, text);
                 channels.push(parsed.map_err(|why| {
@@ -402,6 +480,12 @@ impl Session<'_> {
             has_platform |= is_of_platform;
             if channels.len() == before {
                 bar.finish_and_clear();
+                if is_refused {
+                    let text = format!("the server of the channel `{channel}` refuses access (403)");
+                    return Err(CliError::network(text).hint(
+                        "is the channel's name right, and is there a login for its host in `~/.netrc`?",
+                    ));
+                }
                 return Err(CliError::input(format!("there is no channel `{channel}` for {platform}"))
                     .hint("`channels` under `[conda]` names channels as conda does: `conda-forge`"));
             }
@@ -412,13 +496,9 @@ impl Session<'_> {
             return Err(CliError::input(format!("{names} has no packages for {platform}, only `noarch` ones"))
                 .hint("`channels` under `[conda]` must name a channel with that platform, Python among its packages"));
         }
-        let names = request.conda.specs.iter().map(|spec| spec.name().to_lowercase());
-        let names = names.chain(["python".to_owned(), "pip".to_owned()]);
-        let of_stack = [PYTORCH].into_iter().chain(COMPANIONS).map(str::to_owned);
-        let names = names.chain(of_stack.filter(|_| request.conda.stack.is_some()));
-        let records = Records::reachable(&channels, names).map_err(|why| CliError::input(why.to_string()))?;
-        let records = Rc::new(records);
-        self.records.push((platform, Rc::clone(&records)));
+        let records = Records::reachable(&channels, reach.names.iter().cloned());
+        let records = Rc::new(records.map_err(|why| CliError::input(why.to_string()))?);
+        self.records.push((reach, Rc::clone(&records)));
         Ok(records)
     }
 }
@@ -499,14 +579,18 @@ fn question(
     let is_of_torch = |one: &OfFramework| one.has_code && one.framework == "torch";
     let is_of_pypi = half.is_none() && asked.request.conda.stack.is_none();
     let not_beside_pypi = framework_packages().filter(|one| is_of_pypi && is_of_torch(one));
-    let mut bounds: Vec<String> = not_beside_pypi.map(|one| format!("{} <0a0", one.name)).collect();
-    bounds.extend(half.and_then(|half| half.stack.cuda_bound()));
+    let not_beside_pypi = not_beside_pypi.map(|one| Bound {
+        spec: format!("{} <0a0", one.name),
+        why: format!("conda's {} is not installed beside the stack of PyPI", one.name),
+    });
+    let bounds = not_beside_pypi.chain(half.and_then(|half| half.stack.cuda_bound())).collect();
     Question {
         specs,
         bounds,
         machine: half.map_or(machine.clone(), |half| half.stack.machine(machine)),
         excluded: excluded.clone(),
         kept: asked.preferences.conda.clone(),
+        limit: Some(session.time_left()),
     }
 }
 
@@ -534,11 +618,11 @@ fn other_interpreters(records: &Records) -> BTreeMap<String, String> {
 /// Refuses what conda does not install of a package that it installs: extras, which conda packages do not have, and the file or
 /// folder that the request names.
 fn refuse_what_conda_lacks(
-    request: &Request,
+    requirements: &[&UserRequirement],
     provided: &BTreeMap<String, (Version, &CondaPackage)>,
 ) -> Result<(), CliError> {
     let of = |user: &UserRequirement| provided.get(user.requirement.name.as_ref() as &str);
-    for user in &request.requirements {
+    for user in requirements {
         let Some((version, package)) = of(user) else { continue };
         if user.direct().is_some() {
             return Err(CliError::usage(format!(
@@ -587,6 +671,13 @@ fn installed_twice(packages: &[CondaPackage], solution: &Solution) -> BTreeMap<S
     all.map(|package| (package.file.clone(), why(package))).collect()
 }
 
-fn unsolved(error: conda::CondaError) -> CliError {
-    CliError::input(error.to_string())
+fn unsolved(error: CondaError) -> CliError {
+    match error {
+        CondaError::TooLong | CondaError::Solvable | CondaError::Unsupported(_) => {
+            CliError::internal(error.to_string())
+        }
+        CondaError::Spec(_) | CondaError::Repodata(_) | CondaError::Duplicate(_) => {
+            CliError::input(error.to_string())
+        }
+    }
 }

@@ -8,10 +8,10 @@ use pep440_rs::Version;
 
 use super::conflict::cut_off;
 use super::told::{newer_unknown, twice, with_unknown, without_gpu};
-use super::{Asked, Half, MAX_ROUNDS, OfPython, Session, other_interpreters, tell_tried};
+use super::{Asked, Half, MAX_ROUNDS, OfPython, Purpose, Session, other_interpreters, tell_tried};
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
-use crate::conda::{Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
+use crate::conda::{Bound, Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
 use crate::model::conda::{CUDNN, CondaSpec, NCCL};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::level::Level;
@@ -40,9 +40,13 @@ pub(super) struct ChosenStack {
 
 impl ChosenStack {
     /// The CUDA libraries are of the major version that torch was built with, whatever its record says.
-    pub fn cuda_bound(&self) -> Option<String> {
-        let (major, _) = cuda_of_variant(&self.choice.variant)?;
-        Some(format!("cuda-version >={major},<{}", major + 1))
+    pub fn cuda_bound(&self) -> Option<Bound> {
+        let StackChoice { version, variant, .. } = &self.choice;
+        let (major, _) = cuda_of_variant(variant)?;
+        Some(Bound {
+            spec: format!("cuda-version >={major},<{}", major + 1),
+            why: format!("torch {version} {variant} needs the libraries of CUDA {major}"),
+        })
     }
 
     /// Which build it is, as a reason of a conflict.
@@ -140,11 +144,12 @@ impl Session<'_> {
                     is_cut |= is_cut_here;
                     first = first.or(Some(tell_tried(conflict, python)));
                 }
-                OfPython::NoConda if first.is_none() => {
+                OfPython::NoConda { is_cut: is_cut_here } if first.is_none() => {
+                    is_cut |= is_cut_here;
                     let told = (half.as_ref(), &excluded);
                     first = Some(Box::new(self.conflict_of_conda(&records, asked, unfit.clone(), told)?));
                 }
-                OfPython::NoConda => {}
+                OfPython::NoConda { is_cut: is_cut_here } => is_cut |= is_cut_here,
             }
             rounds += 1;
             left_out.extend(half.map(|half| half.stack.choice));
@@ -161,6 +166,10 @@ impl Session<'_> {
 
     /// Adds the limits on cuDNN and NCCL without which there is an answer, as reasons and as ways out.
     fn without_limits(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) -> Result<(), CliError> {
+        // A way out needs none of its own.
+        if self.purpose == Purpose::Way {
+            return Ok(());
+        }
         type Lift = fn(&mut Request);
         let own = asked.request;
         let limits: [((&'static str, &str), Party, _, Lift); 2] = [
@@ -171,7 +180,8 @@ impl Session<'_> {
             let Some(limit) = limit else { continue };
             let mut request = own.clone();
             lift(&mut request);
-            let answer = self.solve_with_stack(&Asked { request: &request, ..*asked })?;
+            let lifted = Asked { request: &request, ..*asked };
+            let answer = self.for_purpose(Purpose::Way, |session| session.solve_with_stack(&lifted))?;
             let Answer::Solution(solution) = answer else { continue };
             if solution.stack.is_none() {
                 continue;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Asked, Session};
+use super::{Asked, Purpose, Session};
 use crate::model::conda::{CondaSpec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::level::Level;
@@ -153,7 +153,7 @@ impl Session<'_> {
         let changed = Asked { request, ..*asked };
         let answer = match request.conda.is_empty() {
             true => self.solve(asked.host, request, asked.preferences),
-            false => self.both(&changed),
+            false => self.for_purpose(Purpose::Way, |session| session.both(&changed)),
         };
         let Ok(Answer::Solution(solution)) = answer else { return None };
         Some(solution)

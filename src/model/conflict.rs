@@ -257,6 +257,13 @@ pub enum Change {
     AllowIndex(String),
     /// A package from PyPI, and not from conda.
     FromPypi(String),
+    /// A conda package from another channel than the first that has it.
+    FromChannel {
+        /// The channel: `conda-forge`.
+        channel: String,
+        /// The match spec without it: `foo >2`.
+        spec: String,
+    },
     /// torch and its companions from a conda channel, or from PyPI: `source = "conda-forge"`.
     StackFrom(String),
     /// Only some of the machine's GPUs.
@@ -293,6 +300,7 @@ impl fmt::Display for Change {
             Change::Python(python) => write!(f, "Python {python}"),
             Change::AllowIndex(index) => write!(f, "allow the {index} index"),
             Change::FromPypi(package) => write!(f, "{package} from PyPI, not conda"),
+            Change::FromChannel { channel, spec } => write!(f, "{channel}::{spec}"),
             Change::StackFrom(channel) => write!(f, "source = \"{channel}\""),
             Change::OnlyGpus { indexes, labels } => {
                 let s = if indexes.len() == 1 { "" } else { "s" };

@@ -62,6 +62,11 @@ pub(super) fn explain<'a>(
         let Some(core) = causes.last().and_then(|cause| cause.core.as_ref()) else { break };
         let before = named.len();
         named.extend(core.iter().filter(|name| is_requested(inputs.request, name)).cloned());
+        // Its companions require torch, so it is not out of the way beside them.
+        if named.contains("torch") {
+            let companions = STACK_PACKAGES.into_iter().filter(|name| is_requested(inputs.request, name));
+            named.extend(companions.map(str::to_owned));
+        }
         let request = without(inputs.request, &named);
         if named.len() == before || request.requirements.is_empty() {
             break;

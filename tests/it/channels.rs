@@ -89,7 +89,7 @@ impl World {
         self.context.write("envlock.toml", &text);
     }
 
-    fn resolve(&self, dependencies: &str, conda: &str, more: &[&str]) -> Run {
+    pub fn resolve(&self, dependencies: &str, conda: &str, more: &[&str]) -> Run {
         self.manifest(dependencies, conda);
         let base = ["resolve", "--gpu", "none", "--glibc", "2.35", "--only-index", "pypi,conda-forge"];
         self.context.run(&[&base[..], more].concat())
@@ -363,64 +363,6 @@ fn conflicts_of_the_halves_name_who_is_at_fault() {
         }
         assert!(!world.context.exists("envlock.lock"));
     }
-}
-
-/// What does not apply here asks for nothing that conda lacks.
-#[test]
-fn extras_of_another_platform() {
-    let world = world();
-    world.resolve("\"numpy[x]; sys_platform == 'win32'\"", "\"numpy\"", &[]).expect(0);
-    let run = world.resolve("\"numpy[x]\"", "\"numpy\"", &["--force"]).expect(2);
-    assert!(run.flat().contains("asks for extras"), "{}", run.shown());
-}
-
-/// A folder that a channel does not have is not there with `--offline` either; a server that refuses access is not one without the
-/// channel.
-#[test]
-fn folders_that_are_absent_or_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conda/conda-forge");
-    for (from, to) in [
-        ("linux-64", "conda-forge/linux-64"),
-        ("noarch", "conda-forge/noarch"),
-        ("linux-64", "mine/linux-64"),
-    ] {
-        let place = folder.path().join(to);
-        std::fs::create_dir_all(&place).unwrap();
-        std::fs::copy(own.join(from).join("repodata.json"), place.join("repodata.json")).unwrap();
-    }
-    let index = IndexServer::start(vec![("pypi", wheel("tqdm", "4.0"))], Shape::default());
-    let channels = Channels::start(folder.path().to_owned());
-    let mut context = TestContext::with_index(&index);
-    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &channels.address);
-    context.write("envlock.toml", "[project]\nname = \"x\"\n[conda]\nchannels = [\"conda-forge\", \"mine\"]\ndependencies = [\"libzlib\"]\n");
-    let resolve = ["resolve", "--gpu", "none", "--only-index", "pypi,conda-forge,mine"];
-    context.run(&resolve).expect(0);
-    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
-    context.run(&[&resolve[..], &["--offline"]].concat()).expect(0);
-
-    let server = Arc::new(tiny_http::Server::http("127.0.0.1:0").unwrap());
-    let address = format!("http://{}", server.server_addr());
-    let serving = Arc::clone(&server);
-    let thread = std::thread::spawn(move || {
-        while let Ok(request) = serving.recv() {
-            let _ = request.respond(tiny_http::Response::empty(403));
-        }
-    });
-    let token = format!("{address}/t/tk-SECRET");
-    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", &token);
-    let run = context.run(&[&resolve[..], &["--force"]].concat()).expect(3);
-    assert!(
-        run.flat().contains("the server of the channel `conda-forge` refuses access (403)"),
-        "{}",
-        run.shown()
-    );
-    server.unblock();
-    thread.join().unwrap();
-    // Nothing answers now: no hint has the token.
-    drop(server);
-    let run = context.run(&[&resolve[..], &["--force"]].concat()).expect(3);
-    assert!(!run.shown().contains("SECRET"), "{}", run.shown());
 }
 
 /// `--only-index` opens no channel that it does not name.
@@ -879,8 +821,15 @@ fn what_conda_installs_is_condas() {
 }
 
 /// A channel whose records are written here: name, version and dependencies. Nothing of it is installed.
-fn generated(records: &[(&str, &str, &[&str])]) -> (tempfile::TempDir, Channels) {
+pub fn generated(records: &[(&str, &str, &[&str])]) -> (tempfile::TempDir, Channels) {
     let folder = tempfile::tempdir().unwrap();
+    write_channel(&folder.path().join("conda-forge"), records);
+    let channels = Channels::start(folder.path().to_path_buf());
+    (folder, channels)
+}
+
+/// Writes the records of a channel for Linux.
+pub fn write_channel(folder: &Path, records: &[(&str, &str, &[&str])]) {
     let mut packages = serde_json::Map::new();
     for (name, version, depends) in records {
         let record = serde_json::json!({
@@ -889,13 +838,11 @@ fn generated(records: &[(&str, &str, &[&str])]) -> (tempfile::TempDir, Channels)
         });
         packages.insert(format!("{name}-{version}-0.conda"), record);
     }
-    let linux = folder.path().join("conda-forge/linux-64");
+    let linux = folder.join("linux-64");
     std::fs::create_dir_all(&linux).unwrap();
     let text =
         serde_json::json!({"info": {"subdir": "linux-64"}, "packages": {}, "packages.conda": packages});
     std::fs::write(linux.join("repodata.json"), text.to_string()).unwrap();
-    let channels = Channels::start(folder.path().to_path_buf());
-    (folder, channels)
 }
 
 /// However many releases of conda's are newer than the one that fits.

@@ -7,6 +7,8 @@ mod circles;
 mod cluster;
 mod conda;
 #[cfg(feature = "conda")]
+mod conda_requests;
+#[cfg(feature = "conda")]
 mod conda_stack;
 mod containers;
 mod context;

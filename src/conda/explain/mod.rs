@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{VirtualPackage, opened};
 use super::solve::{CondaError, Question, Records, Solved};
-use super::spec::parse;
+use super::spec::{channel_of_spec, parse};
 use crate::model::conda::{machine_spec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
@@ -108,6 +108,14 @@ pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Res
         cut: false,
     };
     Ok(Explained { conflict, core })
+}
+
+/// Records that another channel keeps from being taken.
+struct Shadowed {
+    /// The channel that has the name and comes first.
+    first: String,
+    /// The channel that has them.
+    own: String,
 }
 
 #[derive(Clone, Copy)]
@@ -281,7 +289,33 @@ impl Explainer<'_> {
                 source: String::new(),
             }));
         }
-        Ok(None)
+        Ok(self.shadowed(spec, &matching).map(|shadowed| Reason {
+            kind: ReasonKind::Fact,
+            text: format!(
+                "{} has {name} too and comes first, so those of {} are not taken",
+                shadowed.first, shadowed.own
+            ),
+            parties: vec![Party::package(name.as_str())],
+            source: "the order of the channels".to_owned(),
+        }))
+    }
+
+    /// The channel whose records of a package are taken, where what matches a spec is in another one: only those of the first
+    /// channel that has the name are.
+    fn shadowed(&self, spec: &str, matching: &[CondaPackage]) -> Option<Shadowed> {
+        let name = name_of_spec(spec).to_lowercase();
+        let is_of_channel =
+            |own: &String| name_of_spec(own).eq_ignore_ascii_case(&name) && channel_of_spec(own).is_some();
+        if channel_of_spec(spec).is_some() || self.question.specs.iter().any(is_of_channel) {
+            return None;
+        }
+        let has_it: BTreeSet<String> = self.records.of(&name).into_iter().map(|own| own.channel).collect();
+        let first = self.asked.channels.iter().find(|channel| has_it.contains(*channel))?;
+        if matching.iter().any(|own| own.channel == *first) {
+            return None;
+        }
+        let own = matching.first()?.channel.clone();
+        Some(Shadowed { first: first.clone(), own })
     }
 
     /// What the machine does not have without which there is no answer.
@@ -465,6 +499,19 @@ impl Explainer<'_> {
             }
             if let Some(answer) = self.solve(without, &self.question.machine)? {
                 out.push(way(Change::WithoutRequest(name), party, &answer));
+            }
+        }
+        for i in core.iter().filter(|i| self.asked.written[**i].is_some()) {
+            let spec = &self.question.specs[*i];
+            let Some(Shadowed { own: channel, .. }) = self.shadowed(spec, &self.records.matching(spec)?)
+            else {
+                continue;
+            };
+            let mut specs = self.specs(&all);
+            specs[*i] = format!("{channel}::{spec}");
+            if let Some(answer) = self.solve(specs, &self.question.machine)? {
+                let party = Party::package(name_of_spec(spec));
+                out.push(way(Change::FromChannel { channel, spec: spec.clone() }, party, &answer));
             }
         }
         Ok(out)

@@ -115,6 +115,11 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
             }
             return is_changed;
         }
+        Change::FromChannel { channel, spec } => {
+            let mut own = request.conda.specs.iter_mut().filter(|own| own.text == *spec);
+            let Some(own) = own.next() else { return false };
+            own.text = format!("{channel}::{spec}");
+        }
         Change::WithoutConstraint(text) => {
             request.constraints.retain(|bound| clean(&bound.requirement.to_string(), 60) != *text);
         }

@@ -4,6 +4,7 @@ use semver::Version as Semver;
 
 use super::driver::{Policy, required_driver};
 use crate::model::conda::machine_spec;
+use crate::model::platform::Os;
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
@@ -20,6 +21,40 @@ pub enum UnreadSpec {
     },
     /// The highest level of the processor that a package needs, `x86_64_v3`, which a host does not state.
     Processor(String),
+}
+
+/// The driver that a conda package asks for by a match spec on `__cuda`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedDriver {
+    /// The package with its version: `ffmpeg 7.1.0`.
+    pub package: String,
+    /// The match spec, of its requirements or its `constrains`: `__cuda >=12.4`.
+    pub spec: String,
+    /// The first driver that supports this CUDA itself.
+    pub driver: DottedVersion,
+}
+
+/// The newest driver that packages ask for. `specs`: each with the name and version of its package.
+pub fn asked_driver<'s>(
+    registry: &Registry,
+    os: Os,
+    specs: impl IntoIterator<Item = (String, &'s str)>,
+) -> Option<AskedDriver> {
+    let mut out: Option<AskedDriver> = None;
+    for (package, text) in specs {
+        let cuda = machine_spec(text).filter(|spec| spec.name == "__cuda").and_then(|spec| spec.at_least);
+        let Some(cuda) = cuda else { continue };
+        let version = Semver::new(u64::from(cuda.major()), u64::from(cuda.minor()), 0);
+        let Some(driver) = required_driver(registry, &version, os, Policy::Native) else { continue };
+        if out.as_ref().is_none_or(|known| known.driver < driver.value) {
+            out = Some(AskedDriver {
+                package,
+                spec: text.split_whitespace().collect::<Vec<_>>().join(" "),
+                driver: driver.value,
+            });
+        }
+    }
+    out
 }
 
 /// Adds what match specs ask of a machine to an envelope: `__glibc >=2.28`, and `__cuda >=12.8`, which is a driver that
@@ -75,6 +110,9 @@ mod tests {
             ("d", "__archspec 1 x86_64_v3"),
             ("d", "python >=3.12"),
         ];
+        let named = specs.map(|(package, spec)| (package.to_owned(), spec));
+        let asked = asked_driver(&registry, platform.os, named).unwrap();
+        assert_eq!((asked.package.as_str(), asked.spec.as_str()), ("a", "__cuda >=12.8"));
         let unread = with_machine_specs(&registry, &mut envelope, specs);
         assert_eq!(envelope.glibc.unwrap().as_str(), "2.28");
         let native = required_driver(&registry, &Semver::new(12, 8, 0), platform.os, Policy::Native);

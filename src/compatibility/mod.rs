@@ -27,7 +27,7 @@ mod variant;
 
 pub use code::{containers_serving, cudnn_drops, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
-pub use conda::{UnreadSpec, with_machine_specs};
+pub use conda::{AskedDriver, UnreadSpec, asked_driver, with_machine_specs};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use host::{ImpossibleHost, check_host};

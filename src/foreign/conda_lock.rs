@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::conda_record::{CondaRecord, platform, python};
+use super::conda_record::{CondaRecord, other_platforms, platform, python};
 use super::document::{file_name, format_version, index, name, text_of, version, wheel, yaml};
 use super::{Environment, Fixed, ForeignError, MAX_PACKAGES, Package};
 use crate::model::source::Source;
 use crate::model::text::clean;
+
+/// Maximum number of packages of all categories and platforms with those that they are installed with.
+const MAX_EXPANDED: usize = 4 * MAX_PACKAGES;
 
 /// The category that is installed when none is named.
 const MAIN: &str = "main";
@@ -51,11 +54,16 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
             _ => place.0.push(package(raw)?),
         }
     }
+    // Another category is installed with the main one, and has a copy of its packages.
+    let mains = by_place.iter().filter(|((_, category), _)| category == MAIN);
+    let largest = mains.map(|(_, (packages, conda))| packages.len() + conda.len()).max().unwrap_or_default();
+    if largest.saturating_mul(by_place.len()) > MAX_EXPANDED {
+        return Err(ForeignError::TooLarge(MAX_EXPANDED));
+    }
     let mut out = Vec::new();
     for ((subdir, category), (packages, conda)) in &by_place {
         let Some(platform) = platform(subdir) else { continue };
         let (mut packages, mut conda) = (packages.clone(), conda.clone());
-        // Another category is installed with the main one.
         if category != MAIN
             && let Some(main) = by_place.get(&(subdir.clone(), MAIN.to_owned()))
         {
@@ -75,6 +83,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
                 ..Environment::new(&name, super::NEWEST)
             },
         });
+    }
+    if out.is_empty() && !by_place.is_empty() {
+        return Err(other_platforms(by_place.keys().map(|(subdir, _)| subdir.as_str()).collect()));
     }
     out.sort_by_key(|fixed| fixed.environment.name != "default");
     Ok(out)
@@ -117,6 +128,9 @@ mod tests {
         assert_eq!(names, ["default 0", "category train 1"]);
         assert_eq!(all[1].environment.conda[0].requires, ["__glibc >=2.17,<3.0.a0"]);
         assert_eq!(all[1].environment.conda[0].build, "hab00c5b_1_cpython");
+        let other = text.replace("platform: linux-64", "platform: linux-ppc64le");
+        let why = parse(&other).unwrap_err().to_string();
+        assert_eq!(why, "its packages are for linux-ppc64le, plan9-64, which envlock does not know");
         assert!(parse("version: 2\n").is_err() && parse("package: []\n").is_err());
     }
 }

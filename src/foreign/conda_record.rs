@@ -1,8 +1,10 @@
 //! A conda package of a lock, and what it asks of the machine.
 
+use std::collections::BTreeSet;
+
 use super::ForeignError;
 use super::document::invalid;
-use crate::model::conda::{cuda_of_build, is_cpu_build, recipe_build};
+use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, last_part_of_channel, recipe_build};
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::model::wheel::Python;
@@ -19,6 +21,8 @@ pub struct CondaRecord {
     pub version: String,
     /// The build string: `cuda129_mkl_py312_h6bb0a4e_304`.
     pub build: String,
+    /// The last word of its channel: `conda-forge` also of a mirror.
+    pub channel: String,
     /// What it requires of the machine, as match specs on virtual packages: `__cuda >=12`.
     pub requires: Vec<String>,
     /// What it excludes, likewise.
@@ -57,6 +61,10 @@ impl CondaRecord {
             name,
             version,
             build: known(build, of_build).unwrap_or_default(),
+            channel: clean(
+                last_part_of_channel(address.rsplit_once('/').map_or("", |(above, _)| above)),
+                100,
+            ),
             requires: of_machine(requires),
             constrains: of_machine(constrains),
         })
@@ -67,9 +75,9 @@ impl CondaRecord {
         cuda_of_build(&self.build)
     }
 
-    /// The recipe's build number of a conda-forge build for CUDA.
+    /// The recipe's build number of a conda-forge build for CUDA. Other channels build by other recipes.
     pub(super) fn recipe_build(&self) -> Option<u32> {
-        recipe_build(&self.build)
+        recipe_build(&self.build).filter(|_| self.channel == CONDA_FORGE)
     }
 
     /// Whether its build string names a CPU build.
@@ -87,6 +95,12 @@ pub(super) fn python(conda: &[CondaRecord]) -> Python {
         (major == "3").then(|| minor.parse().ok())?
     });
     series.map_or(super::NEWEST, Python::new)
+}
+
+/// That a lock has nothing for a platform that envlock knows.
+pub(super) fn other_platforms(subdirs: BTreeSet<&str>) -> ForeignError {
+    let names: Vec<String> = subdirs.into_iter().take(10).map(|subdir| clean(subdir, 40)).collect();
+    ForeignError::OtherPlatforms(names.join(", "))
 }
 
 /// The platform of a conda subdir.
@@ -114,6 +128,10 @@ mod tests {
             of("https://host/conda-forge/linux-64/pytorch-2.9.1-cuda129_mkl_py312_h6bb0a4e_301.conda")
                 .unwrap();
         assert_eq!((pytorch.name.as_str(), pytorch.version.as_str()), ("pytorch", "2.9.1"));
+        assert_eq!((pytorch.channel.as_str(), pytorch.recipe_build()), ("conda-forge", Some(1)));
+        let fork =
+            of("https://host/fork/linux-64/pytorch-2.9.1-cuda129_mkl_py312_h6bb0a4e_301.conda").unwrap();
+        assert_eq!((fork.channel.as_str(), fork.recipe_build()), ("fork", None));
         assert_eq!((pytorch.cuda(), pytorch.is_for_cpu()), (Some((12, 9)), false));
         let old = of("x/pytorch-1.13.1-py3.10_cuda11.7_cudnn8.5.0_0.tar.bz2").unwrap();
         assert_eq!(old.cuda(), Some((11, 7)));

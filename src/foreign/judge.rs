@@ -6,8 +6,8 @@ use semver::Version as Semver;
 use super::document::is_pypi;
 use super::{CondaRecord, Environment, Package};
 use crate::compatibility::{
-    CPU, Needs, Policy, UnreadSpec, both, envelope_of, envelope_of_framework, is_cuda, required_driver,
-    unknown_cuda_user, with_code_of, with_machine_specs,
+    AskedDriver, CPU, Needs, Policy, UnreadSpec, asked_driver, both, envelope_of, envelope_of_framework,
+    is_cuda, required_driver, unknown_cuda_user, with_code_of, with_machine_specs,
 };
 use crate::lockfile::Target;
 use crate::model::capability::ComputeCapability;
@@ -43,6 +43,8 @@ pub struct Judged {
     pub conda: Vec<CondaRecord>,
     /// The cuDNN that is locked beside conda's torch, and the lowest compute capability that it supports.
     pub cudnn_floor: Option<(DottedVersion, ComputeCapability)>,
+    /// The newest driver that a conda package asks for.
+    pub asked_driver: Option<AskedDriver>,
 }
 
 /// A framework without CUDA.
@@ -102,6 +104,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
         without_cuda: Vec::new(),
         conda: environment.conda.clone(),
         cudnn_floor: None,
+        asked_driver: None,
     };
     let mut envelopes: Vec<Envelope> = Vec::new();
     judged.installable(environment, platform);
@@ -397,6 +400,9 @@ impl Judged {
             let Some((major, minor)) = cuda else {
                 if record.is_for_cpu() {
                     self.no_cuda(framework_name, known, NoCuda::CpuBuild);
+                } else if record.build.is_empty() {
+                    let version = &record.version;
+                    self.unknown.push(format!("the lock does not state the build of {name} {version}"));
                 }
                 continue;
             };
@@ -443,7 +449,26 @@ impl Judged {
             envelopes.push(Envelope { driver: floor, coverage: Vec::new(), glibc: None, platform });
             self.unknown.push(format!("which GPUs the code of {known} is for is not in envlock's data"));
         }
+        self.conda_users_of_cuda();
         envelopes
+    }
+
+    /// conda packages that are built for CUDA where the lock has no framework: what they run on is not known.
+    fn conda_users_of_cuda(&mut self) {
+        if self.target.stack.is_some() || !self.target.frameworks.is_empty() || !self.without_cuda.is_empty()
+        {
+            return;
+        }
+        let built: Vec<&CondaRecord> = self.conda.iter().filter(|record| record.cuda().is_some()).collect();
+        let Some(first) = built.first() else { return };
+        let more = match built.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        self.unknown.push(format!(
+            "which GPUs the code of {} {} (conda, {}){more} is for is not in envlock's data",
+            first.name, first.version, first.build
+        ));
     }
 
     /// What conda packages ask of the machine.
@@ -452,6 +477,11 @@ impl Judged {
             let all = self.conda.iter();
             all.flat_map(move |record| get(record).iter().map(|spec| (record.name.as_str(), spec.as_str())))
         };
+        let named = self.conda.iter().flat_map(|record| {
+            let all = record.requires.iter().chain(&record.constrains);
+            all.map(move |spec| (format!("{} {}", record.name, record.version), spec.as_str()))
+        });
+        self.asked_driver = asked_driver(registry, self.target.platform.os, named);
         let specs = of(|record| &record.requires).chain(of(|record| &record.constrains));
         let unread = with_machine_specs(registry, &mut self.target.envelope, specs);
         self.unknown.extend(unread.into_iter().map(|spec| match spec {

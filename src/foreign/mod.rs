@@ -87,11 +87,14 @@ pub enum ForeignError {
     #[error("`{0}` is `{1}`")]
     Value(String, String),
     /// A requirement without an exact version, so that the file locks nothing.
-    #[error("line {0}: `{1}` has no exact version, so the file is no lock")]
+    #[error("line {0}: `{1}` has no exact version, so the file locks nothing")]
     NotExact(usize, String),
     /// A requirements file that includes another one: the line.
     #[error("line {0}: `{1}` includes another file: compile both into one")]
     Includes(usize, String),
+    /// Its packages are for platforms that envlock does not know, in conda's words: `linux-ppc64le`.
+    #[error("its packages are for {0}, which envlock does not know")]
+    OtherPlatforms(String),
     /// It locks more than envlock reads.
     #[error("it has more than {0} packages")]
     TooLarge(usize),

@@ -1,10 +1,10 @@
 //! `pixi.lock`, formats 4 to 7: environments with the addresses of their packages, and the packages once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Deserialize;
 
-use super::conda_record::{CondaRecord, PLATFORM, platform, python};
+use super::conda_record::{CondaRecord, PLATFORM, other_platforms, platform, python};
 use super::document::{file_name, format_version, git, index, name, text_of, url, version, wheel, yaml};
 use super::{Environment, Fixed, ForeignError, MAX_PACKAGES, Package};
 use crate::model::solution::Edge;
@@ -84,6 +84,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
         }
     }
     let mut out = Vec::new();
+    let mut others: BTreeSet<&str> = BTreeSet::new();
     for (environment, content) in &raw.environments {
         // torch's own index says which build is meant.
         let own = content.indexes.iter().find(|address| address.contains("/whl/"));
@@ -93,7 +94,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
             let row = raw.platforms.iter().find(|row| row.name == *alias);
             let subdir = row.and_then(|row| row.subdir.as_deref()).unwrap_or(alias);
             // A platform that envlock does not know is one that nobody can ask for.
-            let Some(platform) = platform(subdir) else { continue };
+            let Some(platform) = platform(subdir) else {
+                others.insert(subdir);
+                continue;
+            };
             let mut one = environment_of(references, &by_address, &from)?;
             one.name = match alias == subdir {
                 true => clean(environment, 80),
@@ -105,6 +109,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Fixed>, ForeignError> {
             one.conda.extend(of_platform(asked));
             out.push(Fixed { platform, environment: one });
         }
+    }
+    if out.is_empty() && !others.is_empty() {
+        return Err(other_platforms(others));
     }
     // `default` is what pixi installs when no name is given.
     out.sort_by_key(|fixed| {
@@ -188,6 +195,7 @@ fn of_platform(virtual_packages: &[String]) -> Option<CondaRecord> {
     let requires: Vec<String> =
         virtual_packages.iter().filter_map(spec).map(|spec| clean(&spec, 120)).collect();
     (!requires.is_empty()).then(|| CondaRecord {
+        channel: String::new(),
         name: PLATFORM.to_owned(),
         version: String::new(),
         build: String::new(),

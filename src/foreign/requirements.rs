@@ -158,10 +158,10 @@ mod tests {
     #[test]
     fn a_file_that_locks_nothing_is_none() {
         for (text, message) in [
-            ("numpy\n", "line 1: `numpy` has no exact version, so the file is no lock"),
+            ("numpy\n", "line 1: `numpy` has no exact version, so the file locks nothing"),
             (
                 "\nnumpy>=1 --hash=sha256:aa\n",
-                "line 2: `numpy>=1` has no exact version, so the file is no lock",
+                "line 2: `numpy>=1` has no exact version, so the file locks nothing",
             ),
             ("a b\n", "`line 1` is `a b`"),
         ] {

@@ -62,10 +62,12 @@ pub(super) fn explain<'a>(
         let Some(core) = causes.last().and_then(|cause| cause.core.as_ref()) else { break };
         let before = named.len();
         named.extend(core.iter().filter(|name| is_requested(inputs.request, name)).cloned());
-        // Its companions require torch, so it is not out of the way beside them.
+        // A companion in any version requires torch, so it is not out of the way beside them.
         if named.contains("torch") {
-            let companions = STACK_PACKAGES.into_iter().filter(|name| is_requested(inputs.request, name));
-            named.extend(companions.map(str::to_owned));
+            let is_any = |name: &&str| {
+                inputs.request.find(name).is_some_and(|user| user.requirement.version_or_url.is_none())
+            };
+            named.extend(STACK_PACKAGES.into_iter().filter(is_any).map(str::to_owned));
         }
         let request = without(inputs.request, &named);
         if named.len() == before || request.requirements.is_empty() {

@@ -38,8 +38,9 @@ fn check_host(judged: &Judged, host: &Host, require_gpu: bool) -> Area {
     // The code of a conda package is in no registry; what it asks of the driver is in its lock.
     let is_unread = target.envelope.coverage.is_empty() && target.stack.is_none();
     let code = if is_unread || !judged.code_is_known { GpuCode::Unknown } else { GpuCode::Known };
+    let drivers = host::Drivers { native, asked: judged.asked_driver.as_ref() };
     let mut area =
-        host::check(&target.envelope, uses_cuda || asks_for_driver, native, code, host, require_gpu);
+        host::check(&target.envelope, uses_cuda || asks_for_driver, drivers, code, host, require_gpu);
     let found = &mut area.findings;
     // Where cuDNN leaves a GPU out, the build itself may have code for it.
     for gpu in host.gpus.iter().flatten() {
@@ -82,6 +83,8 @@ fn with_fix(finding: Finding, judged: &Judged) -> Finding {
     let has_cuda = uses_cuda || !judged.target.frameworks.is_empty();
     let what = if has_cuda { "another release or build" } else { "a build for CUDA" };
     match finding.code {
+        // A conda package is at fault, which its fix names.
+        Code::DriverTooOld if finding.r#where.is_some() => finding,
         Code::GpuNotCovered | Code::DriverTooOld | Code::DriverTooNew => {
             let driver = match finding.code {
                 Code::DriverTooOld => "update the NVIDIA driver, or ",

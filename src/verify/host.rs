@@ -2,7 +2,7 @@
 
 use super::findings::{self, DriverTooNew, NotCovered, NotJudged, WrongPlatform};
 use super::{Area, AreaKind};
-use crate::compatibility::glibc_suffices;
+use crate::compatibility::{AskedDriver, glibc_suffices};
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
@@ -20,11 +20,20 @@ pub(super) enum GpuCode {
     Unknown,
 }
 
-/// Checks whether a machine meets an envelope. `native` is the first driver that also runs the stack's PTX.
+/// Drivers that an envelope rests on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Drivers<'d> {
+    /// The first driver that also runs the stack's PTX.
+    pub native: Option<&'d DottedVersion>,
+    /// The newest that a conda package asks for.
+    pub asked: Option<&'d AskedDriver>,
+}
+
+/// Checks whether a machine meets an envelope.
 pub fn check(
     envelope: &Envelope,
     uses_cuda: bool,
-    native: Option<&DottedVersion>,
+    drivers: Drivers<'_>,
     code: GpuCode,
     host: &Host,
     require_gpu: bool,
@@ -46,7 +55,7 @@ pub fn check(
         }
     }
     if uses_cuda {
-        gpus((envelope, code), native, host, require_gpu, &mut found, &mut well);
+        gpus((envelope, code), drivers, host, require_gpu, &mut found, &mut well);
         found.extend(compat(host));
     }
     Area { kind: AreaKind::Host, findings: found, summary: well.join(", "), as_locked: None }
@@ -54,12 +63,13 @@ pub fn check(
 
 fn gpus(
     (envelope, code): (&Envelope, GpuCode),
-    native: Option<&DottedVersion>,
+    drivers: Drivers<'_>,
     host: &Host,
     require_gpu: bool,
     found: &mut Vec<Finding>,
     well: &mut Vec<String>,
 ) {
+    let Drivers { native, asked } = drivers;
     let gpus = match &host.gpus {
         None => {
             found.push(findings::not_judged(NotJudged::GpusUnknown, require_gpu));
@@ -85,7 +95,7 @@ fn gpus(
         if let (Some(driver), Some(lowest)) = (driver, &envelope.driver) {
             match reaches(lowest) {
                 Some(true) => well.insert(0, format!("driver {driver} >= {lowest}")),
-                Some(false) => found.push(findings::driver_too_old(driver, lowest, "CUDA")),
+                Some(false) => found.push(findings::driver_too_old(driver, lowest, "CUDA", asked)),
                 None => found.push(open_branch(driver, lowest, require_gpu)),
             }
         }
@@ -97,7 +107,7 @@ fn gpus(
             && reaches(lowest) == Some(false)
             && !found.iter().any(|f| f.code == Code::DriverTooOld)
         {
-            found.push(findings::driver_too_old(driver, lowest, "every GPU"));
+            found.push(findings::driver_too_old(driver, lowest, "every GPU", asked));
         }
     };
     // Equal GPUs get one finding.
@@ -123,7 +133,7 @@ fn gpus(
         let Some(driver) = driver else { continue };
         let reached = row.driver_min.as_ref().map(|min| (min, reaches(min)));
         if let Some((min, Some(false))) = reached {
-            found.push(findings::driver_too_old(driver, min, &label));
+            found.push(findings::driver_too_old(driver, min, &label, asked));
         } else if let Some((min, None)) = reached {
             found.push(open_branch(driver, min, require_gpu));
         } else if let (Some(below), Some(kernel)) = (&row.driver_below, kernel)
@@ -244,17 +254,37 @@ mod tests {
         ];
         let native = "570.26".parse().unwrap();
         for (driver, gpu, glibc, expected) in table {
-            let area =
-                check(&envelope(), true, Some(&native), GpuCode::Known, &host(*driver, *gpu, glibc), false);
+            let area = check(
+                &envelope(),
+                true,
+                Drivers { native: Some(&native), asked: None },
+                GpuCode::Known,
+                &host(*driver, *gpu, glibc),
+                false,
+            );
             let codes: Vec<Code> = area.findings.iter().map(|f| f.code).collect();
             assert_eq!(codes, *expected, "{driver:?} {gpu:?} {glibc}");
         }
-        let strict = check(&envelope(), true, None, GpuCode::Known, &host(None, Some(None), "2.35"), true);
+        let strict = check(
+            &envelope(),
+            true,
+            Drivers::default(),
+            GpuCode::Known,
+            &host(None, Some(None), "2.35"),
+            true,
+        );
         assert!(strict.has_errors());
         assert!(
-            check(&envelope(), false, None, GpuCode::Known, &host(None, Some(None), "2.35"), true)
-                .findings
-                .is_empty()
+            check(
+                &envelope(),
+                false,
+                Drivers::default(),
+                GpuCode::Known,
+                &host(None, Some(None), "2.35"),
+                true
+            )
+            .findings
+            .is_empty()
         );
     }
 }

@@ -29,7 +29,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::compatibility::{Needs, Policy, both, required_driver, unknown_cuda_user};
+use crate::compatibility::{Needs, Policy, asked_driver, both, required_driver, unknown_cuda_user};
 use crate::foreign::{ForeignLock, other_builds};
 use crate::lockfile::{Lockfile, PREINSTALLED_PACKAGES, Target};
 use crate::model::finding::{Code, Finding, Severity};
@@ -356,7 +356,13 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
     let uses_cuda = target.uses_cuda();
     // A target for machines without a GPU requires none: a lock for the CPU runs on such a node.
     let require_gpu = require_gpu && !target.host.has_no_gpu();
-    let mut area = host::check(&target.envelope, uses_cuda, native, code, host, require_gpu);
+    let specs = target.conda.iter().flat_map(|package| {
+        let all = package.depends.iter().chain(&package.constrains);
+        all.map(move |spec| (format!("{} {}", package.name, package.version), spec.as_str()))
+    });
+    let asked = asked_driver(registry, target.platform.os, specs);
+    let drivers = host::Drivers { native, asked: asked.as_ref() };
+    let mut area = host::check(&target.envelope, uses_cuda, drivers, code, host, require_gpu);
     // A machine without a GPU is what such a target is for.
     if target.host.has_no_gpu() && host.has_no_gpu() {
         area.findings.retain(|found| found.code != Code::NotJudged || found.severity != Severity::Info);
@@ -414,7 +420,8 @@ pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, req
     let native = native.map(|driver| driver.value).max();
     let mut areas = Vec::new();
     if let Some(envelope) = envelope_of_installed(registry, installed, platform) {
-        areas.push(host::check(&envelope, uses_cuda, native.as_ref(), code, host, require_gpu));
+        let drivers = host::Drivers { native: native.as_ref(), asked: None };
+        areas.push(host::check(&envelope, uses_cuda, drivers, code, host, require_gpu));
     }
     if require_gpu && !uses_cuda {
         let found = host::required_gpu(host).into_iter();

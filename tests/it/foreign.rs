@@ -59,23 +59,23 @@ environments:
     channels: []
     packages:
       linux-64:
-      - conda: https://c.example/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
-      - conda: https://c.example/linux-64/pytorch-2.7.1-cuda129_mkl_py312_h6bb0a4e_304.conda
+      - conda: https://c.example/conda-forge/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
+      - conda: https://c.example/conda-forge/linux-64/pytorch-2.7.1-cuda129_mkl_py312_h6bb0a4e_304.conda
       - conda: https://c.example/noarch/cuda-version-12.9-h4f385c5_3.conda
       - pypi: https://files.example/six-1.17.0-py2.py3-none-any.whl
   cpu:
     channels: []
     packages:
       linux-64:
-      - conda: https://c.example/linux-64/pytorch-2.7.1-cpu_mkl_py312_h6bb0a4e_104.conda
+      - conda: https://c.example/conda-forge/linux-64/pytorch-2.7.1-cpu_mkl_py312_h6bb0a4e_104.conda
 packages:
-- conda: https://c.example/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
+- conda: https://c.example/conda-forge/linux-64/python-3.12.7-hc5c86c4_0_cpython.conda
   depends:
   - __glibc >=2.17,<3.0.a0
-- conda: https://c.example/linux-64/pytorch-2.7.1-cuda129_mkl_py312_h6bb0a4e_304.conda
+- conda: https://c.example/conda-forge/linux-64/pytorch-2.7.1-cuda129_mkl_py312_h6bb0a4e_304.conda
   depends:
   - __cuda
-- conda: https://c.example/linux-64/pytorch-2.7.1-cpu_mkl_py312_h6bb0a4e_104.conda
+- conda: https://c.example/conda-forge/linux-64/pytorch-2.7.1-cpu_mkl_py312_h6bb0a4e_104.conda
 - conda: https://c.example/noarch/cuda-version-12.9-h4f385c5_3.conda
   constrains:
   - __cuda >=12
@@ -262,7 +262,7 @@ fn the_gpu_code_of_condas_pytorch_is_known() {
     judged(&["--gpu", "Tesla K80", "--driver", "470.57.02"], 1);
     // The recipe says which cuDNN and glibc it was built with, where the records do not.
     let beside = |cudnn: &str| {
-        let line = format!("- conda: https://c.example/linux-64/cudnn-{cudnn}-h1_0.conda\n");
+        let line = format!("- conda: https://c.example/conda-forge/linux-64/cudnn-{cudnn}-h1_0.conda\n");
         let listed = PIXI_LOCK.replacen("      - pypi: ", &format!("      {line}      - pypi: "), 1);
         context.write(
             "pixi.lock",
@@ -292,6 +292,9 @@ fn the_gpu_code_of_condas_pytorch_is_known() {
     let run = judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06", "--glibc", "2.17"], 1);
     assert!(run.flat().contains("2.28"), "{}", run.shown());
     // Builds of other channels and of the CPU are not these.
+    context.write("pixi.lock", &PIXI_LOCK.replace("/conda-forge/", "/someones-fork/"));
+    let run = judged(&["--gpu", "V100", "--driver", "550.54.14"], 3);
+    assert!(run.flat().contains("is not in envlock's data"), "{}", run.shown());
     context
         .write("pixi.lock", &PIXI_LOCK.replace("cuda129_mkl_py312_h6bb0a4e_304", "py3.12_cuda12.9_cudnn9_0"));
     let run = judged(&["--gpu", "V100", "--driver", "550.54.14"], 3);

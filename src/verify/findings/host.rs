@@ -1,6 +1,7 @@
 //! Findings about the machine: platform, C library, driver, GPUs, and changes since the lock was made.
 
 use super::finding;
+use crate::compatibility::AskedDriver;
 use crate::foreign::{NoCuda, WithoutCuda};
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding, Severity};
@@ -8,6 +9,7 @@ use crate::model::fix::Fix;
 use crate::model::host_note::HostNote;
 use crate::model::patches::WantedPython;
 use crate::model::platform::{Libc, Platform};
+use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 
@@ -93,7 +95,25 @@ pub fn libc_too_old(have: &Libc, need: &DottedVersion) -> Finding {
 }
 
 /// The driver is older than the minimum for a GPU with this stack.
-pub fn driver_too_old(driver: &DottedVersion, floor: &DottedVersion, gpu: &str) -> Finding {
+///
+/// `asked`: the newest driver that a conda package asks for; it is at fault if it is this minimum.
+pub fn driver_too_old(
+    driver: &DottedVersion,
+    floor: &DottedVersion,
+    gpu: &str,
+    asked: Option<&AskedDriver>,
+) -> Finding {
+    if let Some(AskedDriver { package, spec, .. }) = asked.filter(|asked| asked.driver == *floor) {
+        let text = format!(
+            "driver {driver} is below {floor}, which conda's {package} asks for (`{spec}`)",
+            spec = clean(spec, 60)
+        );
+        let name = package.split(' ').next().unwrap_or(package);
+        let fix = format!(
+            "update the NVIDIA driver on the host to {floor} or newer, or lock another release or build of {name}"
+        );
+        return finding(Code::DriverTooOld, Severity::Error, text).at(name).fixed_by(Fix::advice(fix));
+    }
     let text = format!("driver {driver} is below {floor}, which {gpu} needs for this stack");
     let fix = format!(
         "update the NVIDIA driver on the host to {floor} or newer, or lock for this machine: add a `[target.NAME]` to the manifest, or run `envlock resolve --redetect` on it, which replaces the machine that was locked"

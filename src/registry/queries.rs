@@ -320,6 +320,11 @@ impl Registry {
         self.packages().modules.iter().find(|row| row.module == module)
     }
 
+    /// Whether a project of PyPI is one of those that are downloaded most (`registry/popular.txt`).
+    pub fn is_popular(&self, name: &str) -> bool {
+        POPULAR.lines().any(|line| line == name)
+    }
+
     /// The package whose name is nearest to one that no index has, if it differs by a slip of the fingers: of the registry, or of
     /// the projects that are downloaded most (`registry/popular.txt`).
     pub fn nearest_package(&self, name: &str) -> Option<String> {

@@ -7,10 +7,8 @@ use std::path::Path;
 use super::changes::Changes;
 use super::steps::{Purpose, Step, Talk};
 use crate::lockfile::PREINSTALLED_PACKAGES;
-use crate::model::conda::is_python_package;
 use crate::model::installed::{CondaPackage as Installed, Distribution};
 use crate::model::source::CondaPackage;
-use crate::registry::conda_names::pypi_name;
 
 /// What conda's half of an environment lacks of a lock. `records`: the names of its records, `numpy-2.4.6-py314h2b28147_0`;
 /// `installed`: what they say. `removes`: whether packages that are not locked are removed.
@@ -51,16 +49,11 @@ pub fn conda_changes(
     changes
 }
 
-/// The packages that pip or uv put over what conda installed and the lock takes from conda, by their names on PyPI.
-pub fn put_over(locked: &[CondaPackage], distributions: &[Distribution]) -> Vec<String> {
-    let locked: BTreeSet<String> = locked
-        .iter()
-        .filter(|package| is_python_package(package))
-        .filter_map(|package| pypi_name(&package.channel, &package.name))
-        .collect();
+/// The packages that pip or uv put over what conda installed. `of_conda`: the names on PyPI of what the lock takes from conda.
+pub fn put_over(of_conda: &BTreeSet<String>, distributions: &[Distribution]) -> Vec<String> {
     let is_over = |own: &&Distribution| {
         own.installer.as_deref() != Some("conda")
-            && locked.contains(&own.name)
+            && of_conda.contains(&own.name)
             && !PREINSTALLED_PACKAGES.contains(&own.name.as_str())
     };
     distributions.iter().filter(is_over).map(|own| own.name.clone()).collect()

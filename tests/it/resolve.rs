@@ -1356,7 +1356,7 @@ fn init_from_the_locks_of_pixi_and_conda_lock() {
     ] {
         context.write(file, lock);
         let run = context.run(&["init", "--force", "--from", file]).expect(2);
-        assert!(run.flat().contains(&format!("its `{manifest}`")), "{}", run.shown());
+        assert!(run.flat().contains(&format!("that is in `{manifest}`")), "{}", run.shown());
         context.write(manifest, stated);
         context.run(&["init", "--force", "--from", file]).expect(0);
         let text = context.read("envlock.toml");

@@ -1,16 +1,28 @@
 //! Channels as files state them: by name, or by an address of their own.
 
+use crate::cli::settings;
 use crate::model::conda::channel_name;
+use crate::registry::conda_names::is_of_anaconda;
 
 /// Why a channel with an address is left out: another server may have another channel of that name.
 pub(super) const ELSEWHERE: &str = "envlock.toml names channels of one server, whose address is ENVLOCK_CONDA_CHANNEL_ALIAS; this one has an address of its own";
 
-/// The name of a channel that a file states, as [`channel_name`] has it. `None` also for another label, which is a channel of
-/// its own.
+/// The name of a channel that a file states, as [`channel_name`] has it, also for an address below that of the channels.
 pub(super) fn name_of_channel(text: &str) -> Option<String> {
-    let name = channel_name(text)?;
-    (!name.contains('/')).then(|| name.to_owned())
+    let alias = settings::conda_channel_alias();
+    let below = text.trim().strip_prefix(alias.trim_end_matches('/')).and_then(|path| path.strip_prefix('/'));
+    channel_name(below.unwrap_or(text)).map(str::to_owned)
 }
+
+/// Whether the names of a channel's packages are known: those of conda-forge and bioconda, and of channels that share them.
+pub(super) fn has_known_names(channel: &str) -> bool {
+    let Some(name) = name_of_channel(channel) else { return false };
+    let first = name.split('/').next().unwrap_or(&name);
+    is_of_anaconda(first) || OF_KNOWN_NAMES.contains(&first)
+}
+
+/// Channels whose packages are in the lists of the registry, or have the names of these.
+const OF_KNOWN_NAMES: [&str; 6] = ["conda-forge", "bioconda", "pytorch", "nvidia", "nodefaults", "local"];
 
 #[cfg(test)]
 mod tests {
@@ -23,7 +35,8 @@ mod tests {
             ("https://conda.anaconda.org/bioconda/linux-64/", Some("bioconda")),
             ("https://conda.anaconda.org/conda-forge", Some("conda-forge")),
             ("bioconda/label/main", Some("bioconda")),
-            ("conda-forge/label/rust_dev", None),
+            ("conda-forge/label/rust_dev", Some("conda-forge/label/rust_dev")),
+            ("https://conda.anaconda.org/nvidia/label/cuda-11.8.0", Some("nvidia/label/cuda-11.8.0")),
             ("https://repo.example.com/conda/custom", None),
             ("https://repo.example.com/custom", None),
             ("https://conda.anaconda.org.example.com/custom", None),

@@ -64,7 +64,7 @@ pub(super) fn environment(
     let dependencies = list_of(document.dependencies, "dependencies", name)?;
     let platforms = list_of(document.platforms, "platforms", name)?;
     if document.name.as_ref().is_some_and(|name| name == "base") {
-        out.leave_out_because("name: base", "it is the environment of conda itself, no project");
+        out.leave_out_because("name: base", "it is the environment of conda itself");
     }
     if let Some(prefix) = document.prefix.as_ref().and_then(serde_json::Value::as_str) {
         out.leave_out_because(&format!("prefix: {}", clean(prefix, 80)), "it is where the environment was");
@@ -83,13 +83,13 @@ pub(super) fn environment(
     if let Some(other) = channels.iter().find(|channel| !channel.is_string()) {
         let shown = clean(&other.to_string(), 40);
         return Err(CliError::input(format!(
-            "{}: `channels` has `{shown}`, which is no name",
+            "{}: `channels` has `{shown}`, which is not a text",
             clean(name, 80)
         ))
         .hint("a channel is a name or an address: `- conda-forge`"));
     }
     if let Some(other) = document.name.as_ref().filter(|name| !name.is_string() && !name.is_null()) {
-        out.leave_out_because(&format!("name: {other}"), "it is no name");
+        out.leave_out_because(&format!("name: {other}"), "it is not a text");
     }
     let channels = channels.iter().filter_map(serde_json::Value::as_str);
     let mut specs: Vec<String> = Vec::new();
@@ -196,11 +196,19 @@ pub(super) fn conda_part<'t>(
     let is_kept = match part {
         CondaPart::Conda => true,
         CondaPart::Pypi => false,
-        CondaPart::Auto => cfg!(feature = "conda") && !names.without_python.is_empty(),
+        CondaPart::Auto => {
+            cfg!(feature = "conda") && !(names.without_python.is_empty() && names.uncertain.is_empty())
+        }
     };
+    let own_python = out.python.take();
     if is_kept {
-        return kept::keep(out, &mut names, (specs, &channels), name);
+        names.clear();
+        kept::keep(out, &mut names, (specs, &channels), name)?;
+        out.python = both_pythons(own_python, out.python.take());
+        limit_stack(out);
+        return Ok(());
     }
+    out.python = own_python;
     for channel in channels.iter().filter(|channel| is_of_anaconda_named(channel)) {
         translated.leave_out_because(&format!("channels: {}", channel_without_secrets(channel)), OF_ANACONDA);
     }
@@ -218,14 +226,50 @@ pub(super) fn conda_part<'t>(
         let why = format!("the conda packages became PyPI's, for which no channel is read{keeps}");
         translated.leave_out_because(&format!("channels: {}", named.join(", ")), &why);
     }
+    names.leave_out_others(&mut translated);
     names.leave_out_without_python(&mut translated);
+    out.python = both_pythons(out.python.take(), translated.python.take());
+    limit_stack(&mut translated);
     out.join(translated);
     Ok(())
 }
 
+/// What two places of a file say of Python: one series, else both bounds.
+fn both_pythons(one: Option<String>, other: Option<String>) -> Option<String> {
+    let is_range = |text: &String| text.starts_with(['<', '>', '!', '~']);
+    match (one, other) {
+        (Some(one), Some(other)) if one != other && is_range(&one) && is_range(&other) => {
+            let known: Vec<&str> = one.split(',').map(str::trim).collect();
+            let more = other.split(',').map(str::trim).filter(|bound| !known.contains(bound));
+            Some(known.iter().copied().chain(more).collect::<Vec<_>>().join(","))
+        }
+        (one, Some(other)) if !is_range(&other) || one.is_none() => Some(other),
+        (one, _) => one,
+    }
+}
+
+/// Leaves out the limits that contradict the stack: a CPU build has no CUDA, and torch's wheels have a cuDNN of their own.
+fn limit_stack(out: &mut Imported) {
+    let is_for_cpu = out.limits.contains(&("variant", "cpu".to_owned()));
+    let has_torch = out.requirements.iter().any(|(_, user)| user.requirement.name.as_ref() == "torch");
+    for (key, value) in std::mem::take(&mut out.limits) {
+        match key {
+            "cuda" if is_for_cpu => {
+                out.leave_out_because(&format!("cuda {value}"), "the file asks for torch's CPU build");
+            }
+            "cudnn" if has_torch => {
+                let why = "torch's wheels bring the cuDNN that they were built with";
+                out.leave_out_because(&format!("cudnn {value}"), why);
+            }
+            _ => out.limits.push((key, value)),
+        }
+    }
+}
+
 /// One line of the pip section: as in a requirements file.
 fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(), CliError> {
-    let item = item.trim();
+    // As in a requirements file, ` #` begins a comment.
+    let item = item.split(" #").next().unwrap_or(item).trim();
     let included = ["--requirement", "--constraint", "-r", "-c"].iter().find_map(|o| item.strip_prefix(o));
     if let Some(file) = included {
         let is_bound = item.starts_with("-c") || item.starts_with("--c");
@@ -256,6 +300,7 @@ mod tests {
         assert_eq!(
             out.left_out,
             [
+                "`cuda`: without a version it limits nothing; torch's wheels bring CUDA's libraries, and no compiler",
                 "`channels: https://host/bioconda/linux-64`: the packages are PyPI's of the same names: check that they are the ones of this channel",
                 "`channels: conda-forge`: the conda packages became PyPI's, for which no channel is read; `--conda` keeps them as conda's",
                 "3 conda packages that hold no Python package, to install with conda or the system: xz, samtools, hmmer"
@@ -279,7 +324,7 @@ mod tests {
                 "`channels: pytorch, nvidia`: the conda packages became PyPI's, for which no channel is read; `--conda` keeps them as conda's",
                 "`ffmpeg`: conda's package holds no Python package: to install with conda or the system",
                 "`--hash`: the lock has the hashes that the index states",
-                "`--extra-index-url https://x/` is not supported in envlock.toml"
+                "`--extra-index-url https://x/`: an index has a table of its own in envlock.toml"
             ]
         );
         for bad in [
@@ -343,7 +388,10 @@ mod tests {
         assert_eq!(written, ["torch==2.5.*", "einops"]);
         assert_eq!(limits, [("cuda", "12.4".to_owned())]);
         let kept = kept.unwrap();
-        assert_eq!((kept.channels.as_slice(), kept.has_stack), (["bioconda".to_owned()].as_slice(), false));
+        assert_eq!(
+            (kept.channels.as_slice(), kept.has_stack),
+            (["bioconda".to_owned(), "conda-forge".to_owned()].as_slice(), false)
+        );
         assert_eq!(kept.specs, ["cuda-nvcc=12.4", "bioconda::samtools", "numpy>=1.26|<1"]);
         // What is no name of a channel is not written where it would be refused.
         let odd = "channels: [-c, ..]\ndependencies:\n  - \"::x\"\n  - samtools\n";
@@ -360,10 +408,10 @@ mod tests {
         #[cfg(feature = "conda")]
         {
             let (written, limits, kept) = of(&with_compiler, CondaPart::Auto);
-            assert_eq!((written, limits), (vec!["torch==2.9".to_owned()], vec![]));
+            assert_eq!((written, limits), (vec![], vec![]));
             let kept = kept.unwrap();
             assert!(kept.has_stack);
-            assert_eq!(kept.specs, ["cuda-version=12.9", "numpy", "gcc_linux-64"]);
+            assert_eq!(kept.specs, ["pytorch=2.9=cuda*", "cuda-version=12.9", "numpy", "gcc_linux-64"]);
         }
     }
 
@@ -418,6 +466,44 @@ mod tests {
         // YAML's own ways to say a thing twice.
         let anchors = "base: &base [numpy]\ndependencies: *base\n";
         assert_eq!(of(anchors).requirements.len(), 1);
+    }
+
+    #[test]
+    fn what_pypi_has_under_another_name() {
+        let of = |text: &str, part: CondaPart| {
+            environment(Imported::default(), text, "environment.yml", Path::new("."), part).unwrap()
+        };
+        let written = |out: &Imported| -> Vec<String> {
+            out.requirements.iter().map(|(text, _)| text.clone()).collect()
+        };
+        // A channel with names of its own: what nobody knows by that name is not taken from PyPI.
+        let text = "channels: [mycorp, conda-forge]\ndependencies: [corp-secret-lib=2.1, numpy, krb5, conda-forge::obscure-thing]\n";
+        let out = of(text, CondaPart::Pypi);
+        assert_eq!(written(&out), ["numpy", "obscure-thing"]);
+        assert!(out.left_out.iter().any(|line| line.contains("PyPI may have other packages")), "{out:?}");
+        #[cfg(feature = "conda")]
+        assert!(of(text, CondaPart::Auto).conda.is_some());
+        // bioconda's list does not know its old copies of conda-forge's packages.
+        let out = of("channels: [conda-forge, bioconda]\ndependencies: [tqdm, samtools]\n", CondaPart::Pypi);
+        assert_eq!(written(&out), ["tqdm"]);
+        for (spec, expected) in [
+            ("tensorflow-gpu=2.10", "tensorflow==2.10.*"),
+            ("tensorflow-gpu>=2.15", "tensorflow[and-cuda]>=2.15"),
+            ("tensorflow-gpu", "tensorflow[and-cuda]"),
+            ("tensorflow-gpu=1.15", "tensorflow-gpu==1.15.*"),
+        ] {
+            assert_eq!(written(&of(&format!("dependencies: ['{spec}']\n"), CondaPart::Pypi)), [expected]);
+        }
+        let out = of(
+            "dependencies: [pytorch=1.12, cudatoolkit=11.3.1, cudnn=8.2.1.32, wheel=0.37=py]\n",
+            CondaPart::Pypi,
+        );
+        assert_eq!(out.limits, [("cuda", "11.3".to_owned())]);
+        assert_eq!(out.left_out.len(), 2, "{:?}", out.left_out);
+        let out = of("dependencies: [pytorch, cpuonly, cudatoolkit=11.8.0]\n", CondaPart::Pypi);
+        assert_eq!(out.limits, [("variant", "cpu".to_owned())]);
+        let out = of("dependencies:\n  - pip:\n    - 'einops  # comment'\n", CondaPart::Pypi);
+        assert_eq!(written(&out), ["einops"]);
     }
 
     #[test]

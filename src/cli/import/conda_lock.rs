@@ -8,7 +8,7 @@ use pep440_rs::Version;
 use serde::Deserialize;
 
 use super::lock::{bound, is_of_a_build, leave_out_several};
-use super::{CondaPart, Imported, Optional, conda, pixi, text};
+use super::{CondaPart, Imported, Optional, conda, pixi, pyproject, text};
 use crate::cli::error::CliError;
 use crate::foreign::{CondaRecord, ForeignLock, Tool};
 use crate::model::conda::CONDA_FORGE;
@@ -39,18 +39,28 @@ pub(super) fn read(
         CliError::input(format!("`{}` cannot be read as a lock of {}: {error}", clean(name, 80), tool.name()))
     })?;
     let manifests = match tool {
-        Tool::Pixi => vec![PathBuf::from("pixi.toml")],
+        Tool::Pixi => vec![PathBuf::from("pixi.toml"), PathBuf::from("pyproject.toml")],
         _ => sources(&document),
     };
-    let stated = manifests.iter().map(|manifest| base.join(manifest)).find(|path| path.is_file());
+    let is_manifest = |path: &PathBuf| {
+        let is_of_other = path.ends_with("pyproject.toml") && !text(path).is_ok_and(|own| pixi::is_in(&own));
+        path.is_file() && !is_of_other
+    };
+    let stated = manifests.iter().map(|manifest| base.join(manifest)).find(is_manifest);
     let Some(stated) = stated else {
         let wanted: Vec<String> =
             manifests.iter().map(|m| format!("`{}`", clean(&m.to_string_lossy(), 80))).collect();
         return Err(CliError::input(format!("`{}` does not say what the project requires", clean(name, 80)))
-            .hint(format!("its {} does, and is not beside it", wanted.join(" or "))));
+            .hint(format!("that is in {}, which is not beside it", wanted.join(" or "))));
     };
     let stated_name = stated.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = match tool {
+        Tool::Pixi if stated.ends_with("pyproject.toml") => {
+            let (own, optional) = (text(&stated)?, Optional::default());
+            let mut out = pyproject::read(out, &own, &stated_name, base, &optional)?;
+            pixi::add_of_pyproject(&mut out, &own, (&stated_name, base), part)?;
+            out
+        }
         Tool::Pixi => {
             let optional = Optional { conda: part, ..Optional::default() };
             pixi::read(out, &text(&stated)?, (&stated_name, base), &optional)?

@@ -36,15 +36,22 @@ impl Imported {
         let value = value.trim_start_matches('=').trim().trim_matches(['"', '\'']);
         match name {
             "-i" | "--index-url" | "--extra-index-url" | "-f" | "--find-links" => self.index(name, value),
-            "--no-index" => self.leave_out_index(name),
+            "--no-index" => {
+                self.left_out_index = true;
+                self.leave_out(name);
+            }
             _ => self.leave_out(name),
         }
     }
 
     /// Leaves out a setting of an index.
     pub(super) fn leave_out_index(&mut self, what: &str) {
+        let is_page = what.starts_with("-f") || what.contains("find-links");
+        if is_page {
+            return self.leave_out_because(what, "envlock reads indexes, and no other pages of links");
+        }
         self.left_out_index = true;
-        self.leave_out(what);
+        self.leave_out_because(what, "an index has a table of its own in envlock.toml");
     }
 }
 
@@ -108,7 +115,13 @@ mod tests {
             out.option(option);
         }
         assert!(out.left_out_index && out.pytorch_index.is_none());
-        let expected = ["--index-url https://h.example/simple", "--no-index", "--pre"];
-        assert_eq!(out.left_out, expected.map(|what| format!("`{what}` is not supported in envlock.toml")));
+        assert_eq!(
+            out.left_out,
+            [
+                "`--index-url https://h.example/simple`: an index has a table of its own in envlock.toml",
+                "`--no-index` is not supported in envlock.toml",
+                "`--pre` is not supported in envlock.toml"
+            ]
+        );
     }
 }

@@ -52,29 +52,39 @@ pub(super) fn keep(
     origin: &str,
 ) -> Result<(), CliError> {
     let mut kept = Kept::default();
+    let of_torch = |spec: &&String| {
+        let package = Spec::of(spec).package.to_ascii_lowercase();
+        framework_of(&package).is_some_and(|one| one.framework == "torch" && one.name != "pytorch-cuda")
+    };
+    // The channel `pytorch` has builds of its own, for which PyPI's are the newer ones.
+    let is_of_old_channel =
+        channels.iter().any(|own| name_of_channel(own).is_some_and(|own| own == "pytorch"));
+    kept.has_stack = !is_of_old_channel && specs.iter().any(|spec| of_torch(&spec));
+    let mut is_without_defaults = false;
     for channel in channels {
         let mut leave_out =
             |why| out.leave_out_because(&format!("channels: {}", channel_without_secrets(channel)), why);
         match name_of_channel(channel) {
-            _ if is_of_anaconda_named(channel) => leave_out(OF_ANACONDA),
-            None => leave_out(ELSEWHERE),
-            Some(name) if is_of_torch(&name) => {
-                leave_out("torch comes from PyPI and brings its CUDA; the channel `pytorch` ended with 2.5.1")
+            _ if is_of_anaconda_named(channel) => {
+                is_without_defaults = true;
+                leave_out(OF_ANACONDA);
             }
+            None => leave_out(ELSEWHERE),
+            Some(name) if is_of_torch(&name) => leave_out(match kept.has_stack {
+                true => "torch and its CUDA come from conda-forge",
+                false if name == "pytorch" => {
+                    "torch comes from PyPI and brings its CUDA; the channel ended with torch 2.5.1"
+                }
+                false => "torch comes from PyPI and brings its CUDA",
+            }),
             Some(name) if ["nodefaults", "local", ""].contains(&name.as_str()) => {}
             Some(name) if kept.channels.contains(&name) => {}
             Some(name) if !is_channel_name(&name) => leave_out(NO_NAME),
             Some(name) => kept.channels.push(name),
         }
     }
-    let of_torch = |spec: &&String| {
-        let package = Spec::of(spec).package.to_ascii_lowercase();
-        framework_of(&package).is_some_and(|one| one.framework == "torch" && one.name != "pytorch-cuda")
-    };
-    // The channel `pytorch` has builds of its own, for which PyPI's are the newer ones.
-    let is_of_old_channel = channels.iter().any(|channel| channel == "pytorch");
-    kept.has_stack = !is_of_old_channel && specs.iter().any(|spec| of_torch(&spec));
-    if kept.channels.is_empty() || kept.has_stack && !kept.channels.iter().any(|own| own == CONDA_FORGE) {
+    let needs_conda_forge = kept.has_stack || is_without_defaults;
+    if kept.channels.is_empty() || needs_conda_forge && !kept.channels.iter().any(|own| own == CONDA_FORGE) {
         kept.channels.push(CONDA_FORGE.to_owned());
     }
     // What `conda env export` writes has a build for each package, and those of Anaconda's channels are not on conda-forge.
@@ -120,16 +130,18 @@ pub(super) fn keep(
         }
     }
     if dropped > 0 {
-        let why = "they are of Anaconda's channels: the packages are those of the same versions";
+        let why = "those of Anaconda's channels are on no other, and the file does not say which they are: the versions are kept";
         out.leave_out_because(&format!("the builds of {dropped} conda packages"), why);
     }
+    names.leave_out_others(out);
     out.conda = Some(kept);
     Ok(())
 }
 
 /// Whether a channel had torch of its own, or what torch's wheels bring.
 fn is_of_torch(channel: &str) -> bool {
-    ["pytorch", "nvidia"].contains(&channel)
+    let first = channel.split('/').next().unwrap_or(channel);
+    ["pytorch", "nvidia"].contains(&first)
 }
 
 /// A match spec without the one build that it names: `numpy=1.26.4` of `numpy=1.26.4=py311h64a7726_0`. `None` for others, as

@@ -103,7 +103,13 @@ pub(super) fn read(
     }
     let several = bound(&mut out, versions);
     let of_git = lock.package.iter().filter(|package| package.is_of_git());
-    let of_git: Vec<String> = of_git.map(|package| normalized_name(&package.name)).collect();
+    // A requirement that names the commit keeps it.
+    let names_commit = |name: &str| {
+        let own = out.requirements.iter().find(|(_, one)| one.requirement.name.as_ref() as &str == name);
+        own.is_some_and(|(text, _)| text.rsplit('@').next().is_some_and(is_commit))
+    };
+    let of_git = of_git.map(|package| normalized_name(&package.name)).filter(|name| !names_commit(name));
+    let of_git: Vec<String> = of_git.collect();
     if !of_git.is_empty() {
         let why = "`resolve` takes what its branch or tag is now; name the commit in envlock.toml to keep it";
         out.leave_out_because(&format!("the commit of {}", of_git.join(", ")), why);
@@ -133,7 +139,12 @@ pub(super) fn leave_out_several(out: &mut Imported, several: &[String], name: &s
     out.leave_out_because(&format!("the version of {}", several.join(", ")), &why);
 }
 
-/// Whether a pyproject.toml is that of a workspace of uv.
+/// Whether a text is the full hash of a commit, with what follows it in a reference.
+fn is_commit(text: &str) -> bool {
+    let hash = text.split(['#', ' ', ';']).next().unwrap_or(text);
+    hash.len() == 40 && hash.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
 /// That the root of a workspace has nothing to import.
 pub(super) fn workspace_without_requirements() -> CliError {
     CliError::input("pyproject.toml is that of a workspace and requires nothing itself").hint(
@@ -141,6 +152,7 @@ pub(super) fn workspace_without_requirements() -> CliError {
     )
 }
 
+/// Whether a pyproject.toml is that of a workspace of uv.
 pub(super) fn is_of_workspace(pyproject: &str) -> bool {
     let table = pyproject.parse::<toml::Table>().ok();
     let workspace = table.as_ref().and_then(|table| table.get("tool")?.get("uv")?.get("workspace"));

@@ -53,7 +53,7 @@ pub(in crate::cli) fn warn(from: &Imported, printer: &Printer) {
         ));
     }
     if from.left_out_index {
-        printer.hint("configure indexes under `[[index]]` in envlock.toml");
+        printer.hint("a table `[[index]]` in envlock.toml has `name`, `url` and `packages = [...]`, those that come from it; `replaces = \"pypi\"` instead of PyPI");
     }
 }
 

@@ -75,7 +75,11 @@ impl Imported {
     /// Adds what another file imports.
     pub fn join(&mut self, other: Imported) {
         self.python = self.python.take().or(other.python);
-        self.requirements.extend(other.requirements);
+        for (text, parsed) in other.requirements {
+            if !self.requirements.iter().any(|(own, _)| *own == text) {
+                self.requirements.push((text, parsed));
+            }
+        }
         self.constraints.extend(other.constraints);
         self.overrides.extend(other.overrides);
         self.exclude_newer = self.exclude_newer.take().or(other.exclude_newer);
@@ -108,7 +112,10 @@ impl Imported {
     fn push(&mut self, text: &str, origin: &str) -> Result<(), CliError> {
         let parsed = UserRequirement::parse(text, origin.into())
             .map_err(|e| CliError::input(format!("{}: {e}", clean(origin, 80))))?;
-        self.requirements.push((text.trim().to_owned(), parsed));
+        let text = text.trim();
+        if !self.requirements.iter().any(|(own, _)| own == text) {
+            self.requirements.push((text.to_owned(), parsed));
+        }
         Ok(())
     }
 
@@ -185,7 +192,8 @@ pub(super) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
         ("setup.py" | "setup.cfg", _) if file.is_file() => setup::read(out, &base, &name, optional),
         (_, "toml") => {
             let text = text(file)?;
-            let read = pyproject::read(out, &text, &name, &base, optional)?;
+            let mut read = pyproject::read(out, &text, &name, &base, optional)?;
+            pixi::add_of_pyproject(&mut read, &text, (&name, &base), optional.conda)?;
             match read.requirements.is_empty() && lock::is_of_workspace(&text) {
                 true => Err(lock::workspace_without_requirements()),
                 false => Ok(read),

@@ -325,7 +325,7 @@ mine = { git = "https://x/" }
         assert_eq!(
             out.left_out,
             [
-                "`[tool.uv.sources] torch` is not supported in envlock.toml",
+                "`[tool.uv.sources] torch`: an index has a table of its own in envlock.toml",
                 "`[project.optional-dependencies] dev`: an extra; `--extra dev` imports it",
             ]
         );
@@ -357,8 +357,16 @@ mine = { git = "https://x/" }
                 )
             };
             let other = read("https://h.example/simple").unwrap();
-            let told = format!("`{what} https://h.example/simple` is not supported in envlock.toml");
-            assert!(other.left_out_index && other.left_out == [told], "{setting}: {:?}", other.left_out);
+            let why = match what.contains("find-links") {
+                true => "envlock reads indexes, and no other pages of links",
+                false => "an index has a table of its own in envlock.toml",
+            };
+            let told = format!("`{what} https://h.example/simple`: {why}");
+            assert!(
+                other.left_out_index != what.contains("find-links") && other.left_out == [told],
+                "{setting}: {:?}",
+                other.left_out
+            );
             let pytorch = read("https://download.pytorch.org/whl/cu126").unwrap();
             assert!(pytorch.left_out.is_empty() && !pytorch.left_out_index, "{setting}");
             assert!(pytorch.pytorch_index.is_some_and(|found| found.contains("cu126")), "{setting}");

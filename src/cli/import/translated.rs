@@ -1,32 +1,69 @@
 //! conda packages as packages of PyPI: match specs as requirements, names by the registry.
 
 use super::Imported;
-use super::channel::name_of_channel;
+use pep440_rs::VersionSpecifiers;
+
+use super::channel::{has_known_names, name_of_channel};
 use super::match_spec::Spec;
 use crate::cli::error::CliError;
 use crate::model::conda::last_part_of_channel;
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build};
 use crate::model::request::UserRequirement;
-use crate::model::text::{channel_without_secrets, clean};
+use crate::model::text::{channel_without_secrets, clean, normalized_name};
 use crate::registry::conda_names::{OnPypi, framework_of, on_pypi};
-use crate::registry::{CondaName, Registry};
+use crate::registry::{CondaName, FrameworkBuild, Registry};
 
 /// What names of conda mean: the registry's rows, then the list of the package's channel, else of the file's channels.
 pub(super) struct Names {
     registry: Registry,
     pub channels: Vec<String>,
+    /// Whether the file has a channel whose names are not known: a package of it may be another one than PyPI's of its name.
+    has_others: bool,
     /// What was met so far that holds no Python package.
     pub without_python: Vec<String>,
+    /// What was met so far that may not be what PyPI has under its name.
+    pub uncertain: Vec<String>,
+    /// What belongs to every environment and was asked for in one version: `setuptools 58.0.4`.
+    tools: Vec<String>,
 }
 
 impl Names {
     /// For the channels of a file.
-    pub fn of_channels<'t>(channels: impl Iterator<Item = &'t str>) -> Names {
+    pub fn of_channels<'t>(channels: impl Iterator<Item = &'t str> + Clone) -> Names {
         Names {
             registry: Registry::embedded(),
+            has_others: !channels.clone().all(has_known_names),
             channels: channels.map(|channel| last_part_of_channel(channel).to_owned()).collect(),
             without_python: Vec::new(),
+            uncertain: Vec::new(),
+            tools: Vec::new(),
         }
+    }
+
+    /// Forgets what was met.
+    pub fn clear(&mut self) {
+        for list in [&mut self.without_python, &mut self.uncertain, &mut self.tools] {
+            list.clear();
+        }
+    }
+
+    /// Leaves out what may not be PyPI's package of its name, and the tools of an environment, in one line each.
+    pub fn leave_out_others(&mut self, out: &mut Imported) {
+        if !self.uncertain.is_empty() {
+            let why =
+                "PyPI may have other packages of these names: a channel of the file has names of its own";
+            out.leave_out_because(&std::mem::take(&mut self.uncertain).join(", "), why);
+        }
+        if !self.tools.is_empty() {
+            let why = "what builds a package has its own";
+            out.leave_out_because(&std::mem::take(&mut self.tools).join(", "), why);
+        }
+    }
+
+    /// Whether a package may be another one than PyPI's of its name.
+    fn is_uncertain(&self, channel: Option<&str>, package: &str, pypi: &str) -> bool {
+        let may_be_of_others = channel.map_or(self.has_others, |channel| !has_known_names(channel));
+        may_be_of_others && pypi == package && !self.registry.is_popular(&normalized_name(pypi))
     }
 
     /// Leaves out what holds no Python package, in one line.
@@ -46,6 +83,23 @@ impl Names {
         }
     }
 
+    /// What PyPI has for conda's `tensorflow-gpu`: what the registry says to ask for, for releases that it knows.
+    fn tensorflow_for_gpus(&self, specifier: &str) -> String {
+        let admitted: Option<VersionSpecifiers> = specifier.parse().ok();
+        let rows = self.registry.frameworks().iter().filter(|row| row.package == "tensorflow");
+        let is_admitted = |row: &&FrameworkBuild| {
+            let series = row.versions.iter().next().map(|bound| bound.version());
+            admitted.as_ref().is_none_or(|all| series.is_some_and(|series| all.contains(series)))
+        };
+        match rows
+            .filter(is_admitted)
+            .max_by_key(|row| row.versions.iter().next().map(|b| b.version().clone()))
+        {
+            Some(row) => row.ask.clone().unwrap_or_else(|| row.package.clone()),
+            None => "tensorflow-gpu".to_owned(),
+        }
+    }
+
     fn on_pypi<'a>(&'a self, channel: Option<&str>, package: &'a str) -> Option<&'a str> {
         match self.registry.conda_name(package) {
             Some(CondaName { pypi, .. }) => pypi.as_deref(),
@@ -53,7 +107,11 @@ impl Names {
                 let said = match channel {
                     Some(channel) => on_pypi(channel, package),
                     None => match on_pypi(CONDA_FORGE, package) {
-                        OnPypi::SameName if self.channels.iter().any(|channel| channel == "bioconda") => {
+                        // bioconda has old copies of packages that conda-forge has, and its list knows no name for some.
+                        OnPypi::SameName
+                            if self.channels.iter().any(|channel| channel == "bioconda")
+                                && !self.registry.is_popular(&normalized_name(package)) =>
+                        {
                             on_pypi("bioconda", package)
                         }
                         said => said,
@@ -94,17 +152,23 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
         "setuptools" if !specifier.is_empty() && spec.build.is_none() => {
             out.push(&format!("setuptools{specifier}"), name)?;
         }
-        "pip" | "setuptools" | "wheel" => {}
+        "pip" | "setuptools" | "wheel" => names.tools.extend((!specifier.is_empty()).then_some(written)),
         // conda's switch between builds: the build of torch is chosen for the hardware.
         "pytorch-mutex" => {}
         "python" => out.python = Some(python(&bare(&specifier))).filter(|p| !p.is_empty()),
-        // Without a version they limit nothing.
-        name if name == "cudnn" || OF_CUDA.contains(&name) => {
-            let limit = if name == "cudnn" { "cudnn" } else { "cuda" };
-            if !specifier.is_empty() {
-                out.limit(limit, bare(&specifier));
+        name if name == "cudnn" || OF_CUDA.contains(&name) => match specifier.is_empty() {
+            // The switch of the channel `pytorch` between its builds.
+            true if name == "pytorch-cuda" => {}
+            true if name == "cudnn" => {
+                out.leave_out_because(name, "without a version it limits nothing; torch's wheels bring it");
             }
-        }
+            true => {
+                let why = "without a version it limits nothing; torch's wheels bring CUDA's libraries, and no compiler";
+                out.leave_out_because(name, why);
+            }
+            false if name == "cudnn" => out.limit("cudnn", bare(&specifier)),
+            false => out.limit("cuda", minor(&bare(&specifier))),
+        },
         "cpuonly" => out.limit("variant", "cpu".to_owned()),
         _ if is_torch => {
             if package == "pytorch-cpu"
@@ -121,11 +185,13 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
             Some(pypi) if UserRequirement::parse(&format!("{pypi}{specifier}"), name.into()).is_err() => {
                 out.leave_out_because(&written, "PyPI has no such name and version");
             }
-            Some(pypi) => {
-                // TensorFlow's wheels have its CUDA libraries as an extra.
-                let extra = if other == "tensorflow-gpu" { "[and-cuda]" } else { "" };
-                out.push(&format!("{pypi}{extra}{specifier}"), name)?;
+            Some(pypi) if names.is_uncertain(spec.channel, other, pypi) => {
+                names.uncertain.push(other.to_owned());
             }
+            Some(_) if other == "tensorflow-gpu" => {
+                out.push(&format!("{}{specifier}", names.tensorflow_for_gpus(&specifier)), name)?;
+            }
+            Some(pypi) => out.push(&format!("{pypi}{specifier}"), name)?,
         },
     }
     let is_wish = |build: &&str| build.contains('*') && !names_a_python(build);
@@ -140,6 +206,15 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
 fn names_a_python(build: &str) -> bool {
     let word = build.trim_matches('*').trim_matches('_');
     word == "cpython" || word.strip_prefix("py").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// A version of CUDA as builds of torch name it: `11.3` of `11.3.1`. Bounds stay as they are.
+fn minor(version: &str) -> String {
+    let is_plain = version.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    match version.match_indices('.').nth(1) {
+        Some((at, _)) if is_plain => version[..at].to_owned(),
+        _ => version.to_owned(),
+    }
 }
 
 /// A version of Python as envlock.toml states it: `3` is `>=3,<4`.
@@ -157,6 +232,7 @@ pub(super) fn is_translated(package: &str, has_stack: bool) -> bool {
         "pip" | "setuptools" | "wheel" | "python" | "pytorch-mutex" | "cpuonly" | "pytorch-cuda" => true,
         "cudnn" => !has_stack,
         other if OF_CUDA.contains(&other) => !has_stack,
-        other => framework_of(other).is_some(),
+        // What is asked of torch's builds is asked of conda's, as it is.
+        other => framework_of(other).is_some_and(|one| !(has_stack && one.framework == "torch")),
     }
 }

@@ -22,6 +22,25 @@ pub(super) fn span<T: ToString>(items: &[T]) -> String {
     }
 }
 
+/// The series of Python 3 with these minor versions, every run of its own: `3.6 to 3.9, 3.11`.
+pub(super) fn python_series(minors: &BTreeSet<u32>) -> String {
+    let mut runs: Vec<Vec<u32>> = Vec::new();
+    for minor in minors {
+        match runs.last_mut().filter(|run| run.last().is_some_and(|last| last + 1 == *minor)) {
+            Some(run) => run.push(*minor),
+            None => runs.push(vec![*minor]),
+        }
+    }
+    if let [run] = runs.as_slice() {
+        return span(&run.iter().map(|minor| format!("3.{minor}")).collect::<Vec<_>>());
+    }
+    let shown = runs.iter().map(|run| match run.as_slice() {
+        [first, .., last] => format!("3.{first} to 3.{last}"),
+        one => one.iter().map(|minor| format!("3.{minor}")).collect(),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
 /// The releases of glibc are 2.0 to below this one.
 const MAX_GLIBC: u32 = 100;
 
@@ -232,6 +251,19 @@ impl Problem<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_of_pythons() {
+        for (minors, expected) in [
+            (&[12][..], "3.12"),
+            (&[12, 13], "3.12 and 3.13"),
+            (&[6, 7, 8, 9], "3.6 to 3.9"),
+            (&[6, 7, 8, 9, 11], "3.6 to 3.9, 3.11"),
+            (&[6, 7, 9, 11, 12], "3.6 to 3.7, 3.9, 3.11 to 3.12"),
+        ] {
+            assert_eq!(python_series(&minors.iter().copied().collect()), expected);
+        }
+    }
 
     #[test]
     fn a_phrase_covers_exactly_its_versions() {

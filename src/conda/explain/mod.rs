@@ -245,7 +245,10 @@ impl Explainer<'_> {
             return Ok(Some(Reason {
                 kind: ReasonKind::NoProject { nearest: None },
                 text: match self.records.is_unread(&name) {
-                    true => format!("no record of `{}` in {channels} can be used", clean(&name, 60)),
+                    true => format!(
+                        "no record of `{}` in {channels} can be used: they have no SHA-256 or no size, or another form",
+                        clean(&name, 60)
+                    ),
                     false => format!("no package `{}` in {channels}", clean(&name, 60)),
                 },
                 parties: vec![Party::package(name.as_str())],

@@ -14,7 +14,7 @@ use crate::model::version::{cuda_short, public};
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::OF_CHANNEL;
 use crate::registry::{Architecture, STACK_PACKAGES};
-use crate::solver::explain::{phrase, span};
+use crate::solver::explain::{phrase, python_series, span};
 use crate::solver::node::Node;
 use crate::solver::problem::Problem;
 use crate::solver::tables::{BuildRow, Set, is_stack_package};
@@ -352,18 +352,18 @@ impl Telling<'_, '_> {
     }
 
     /// The Python series that the files of some versions of a package are for.
-    fn series_of_files(&self, name: &str, versions: &[Version]) -> BTreeSet<String> {
+    fn series_of_files(&self, name: &str, versions: &[Version]) -> BTreeSet<u32> {
         let p = self.problem;
         let candidates = p.candidates(name).unwrap_or_default();
         let of_versions = candidates.iter().filter(|c| versions.contains(&public(&c.release.version)));
         let of_versions: Vec<_> = of_versions.collect();
         let has_wheel = |python: &&Python| of_versions.iter().any(|c| p.has_usable(c, **python));
-        p.pythons.series.iter().filter(has_wheel).map(|p| format!("{:02}", p.minor)).collect()
+        p.pythons.series.iter().filter(has_wheel).map(|p| p.minor).collect()
     }
 
     /// The Python minors of the problem for which a candidate in the set has a wheel, as two digits each so that they
     /// sort.
-    fn series_with_wheels(&self, name: &str, node: &Node, set: &Set) -> BTreeSet<String> {
+    fn series_with_wheels(&self, name: &str, node: &Node, set: &Set) -> BTreeSet<u32> {
         let p = self.problem;
         if is_stack_package(name) {
             // Its members are releases and builds of the registry, not files of an index.
@@ -372,12 +372,7 @@ impl Telling<'_, '_> {
         let candidates = p.candidates(name).unwrap_or_default();
         let members = p.members(node, set);
         let has_wheel = |python| members.iter().any(|i| p.has_usable(&candidates[*i as usize], python));
-        p.pythons
-            .series
-            .iter()
-            .filter(|python| has_wheel(**python))
-            .map(|p| format!("{:02}", p.minor))
-            .collect()
+        p.pythons.series.iter().filter(|python| has_wheel(**python)).map(|p| p.minor).collect()
     }
 
     /// That releases fail with some of the Pythons, by the registry, and its source.
@@ -434,11 +429,10 @@ impl Telling<'_, '_> {
             return Some(format!("{named} {are} built by a setup.py that {why}"));
         }
         let series = self.series_with_wheels(name, node, set);
-        let series: Vec<String> = series.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
         let is = if is_one { "is" } else { "are" };
         Some(match series.is_empty() {
             true => format!("{named} {is} not for Python {}", span(&p.pythons.series)),
-            false => format!("{named} {is} for Python {}", span(&series)),
+            false => format!("{named} {is} for Python {}", python_series(&series)),
         })
     }
 
@@ -470,12 +464,12 @@ impl Telling<'_, '_> {
                 continue;
             }
             let versions = p.versions(&parent, &set);
-            let all: BTreeSet<String> = match &parent {
+            let all: BTreeSet<u32> = match &parent {
                 Node::Build(name) | Node::Package(name) if is_stack_package(name) => {
                     let builds = p.stack[name.as_ref()].builds.iter();
                     let of_versions = builds.filter(|b| versions.contains(&b.version));
                     let minors = of_versions.filter_map(|b| b.torch?.pythons.clone()).flatten();
-                    let rows: BTreeSet<String> = minors.map(|minor| format!("{minor:02}")).collect();
+                    let rows: BTreeSet<u32> = minors.collect();
                     match rows.is_empty() {
                         // The rows of companions do not state it; their files do.
                         true => self.series_of_files(name, &versions),
@@ -491,21 +485,19 @@ impl Telling<'_, '_> {
                 // Which Pythons it has is not known here: that it has none would be false.
                 continue;
             }
-            let series: Vec<String> =
-                all.iter().map(|m| format!("3.{}", m.trim_start_matches('0'))).collect();
             let has = if versions.len() == 1 { "has" } else { "have" };
             let (file, source) = match p.is_of_channels(&parent) {
                 true => ("build", OF_CHANNEL),
                 false => ("wheel", "wheel tags"),
             };
-            let text = if series.is_empty() {
+            let text = if all.is_empty() {
                 format!(
                     "{} {has} no {file} for Python {}",
                     p.name_versions(&parent, &set),
                     span(&p.pythons.series)
                 )
             } else {
-                format!("{} {has} {file}s for Python {}", p.name_versions(&parent, &set), span(&series))
+                format!("{} {has} {file}s for Python {}", p.name_versions(&parent, &set), python_series(&all))
             };
             self.say(Order::Wheels, text, &[party, Party::Python], source);
         }

@@ -328,6 +328,7 @@ impl Session<'_> {
                         let text = "`exclude-newer` does not bound conda packages".to_owned();
                         solution.notes.push(Note { text, source: None });
                     }
+                    solution.notes.extend(unread_records(asked.request, records));
                     solution.conda = packages;
                     return Ok(OfPython::Solved(solution));
                 }
@@ -501,6 +502,17 @@ impl Session<'_> {
         self.records.push((reach, Rc::clone(&records)));
         Ok(records)
     }
+}
+
+/// That a channel lists records of what is asked for that cannot be locked.
+fn unread_records(request: &Request, records: &Records) -> Option<Note> {
+    let names = request.conda.specs.iter().map(|spec| spec.name()).filter(|name| records.is_unread(name));
+    let names: BTreeSet<&str> = names.collect();
+    let text = format!(
+        "some records of {} are left out: they have no SHA-256 or no size, or another form",
+        names.iter().copied().collect::<Vec<_>>().join(", ")
+    );
+    (!names.is_empty()).then_some(Note { text, source: None })
 }
 
 /// The files of a map that none of two others has.

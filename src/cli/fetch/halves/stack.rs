@@ -279,7 +279,8 @@ impl Session<'_> {
             return Ok(answer);
         }
         let mut request = asked.request.clone();
-        request.requirements.retain(|user| !is_met_by(user, records));
+        let channels = &asked.request.conda.channels;
+        request.requirements.retain(|user| !is_met_by(user, records, channels));
         if request.requirements.len() == asked.request.requirements.len() {
             return Ok(answer);
         }
@@ -409,7 +410,7 @@ impl Session<'_> {
 }
 
 /// Whether a record of the channels is a release that a requirement admits.
-fn is_met_by(user: &UserRequirement, records: &Records) -> bool {
+fn is_met_by(user: &UserRequirement, records: &Records, channels: &[String]) -> bool {
     let name: &str = user.requirement.name.as_ref();
     if STACK_PACKAGES.contains(&name) {
         return false;
@@ -419,9 +420,8 @@ fn is_met_by(user: &UserRequirement, records: &Records) -> bool {
         pypi_name(&package.channel, &package.name).is_some_and(|own| own == name)
             && version.is_ok_and(|version| user.specifiers().is_none_or(|bounds| bounds.contains(&version)))
     };
-    let has_name = |package: &str| {
-        ["conda-forge", "bioconda"].iter().any(|of| pypi_name(of, package).is_some_and(|own| own == name))
-    };
+    let has_name =
+        |package: &str| channels.iter().any(|of| pypi_name(of, package).is_some_and(|own| own == name));
     records.named(has_name).iter().any(admits)
 }
 

@@ -186,11 +186,16 @@ pub(super) fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[St
 pub(super) fn twice(solution: &Solution, registry: &Registry) -> Option<Note> {
     let brings =
         |package: &&ChosenPackage| !registry.cuda_libraries_of(&package.name, &package.version).is_empty();
-    let of_pypi = solution.packages.iter().find(brings)?;
+    let of_pypi: Vec<&ChosenPackage> = solution.packages.iter().filter(brings).collect();
+    let first = of_pypi.first()?;
+    let (named, verb) = match of_pypi.len() {
+        1 => (format!("{} {}", first.name, first.version), "brings"),
+        _ => (of_pypi.iter().map(|own| own.name.as_str()).collect::<Vec<_>>().join(", "), "bring"),
+    };
     let has_cuda = solution.conda.iter().any(|package| package.name == "cuda-version");
     let text = format!(
-        "{} {} of PyPI brings libraries of CUDA that conda installs too: which of them a program loads depends on what it imports first",
-        of_pypi.name, of_pypi.version
+        "{} of PyPI {verb} libraries of CUDA that conda installs too: which of them a program loads depends on what it imports first",
+        clean(&named, 200)
     );
     has_cuda.then_some(Note { text, source: None })
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Asked, Purpose, Session};
-use crate::model::conda::{CondaSpec, name_of_spec};
+use crate::conda::Records;
+use crate::model::conda::{CondaSpec, is_python_package, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Origin, Request, UserRequirement};
@@ -49,7 +50,11 @@ impl Session<'_> {
                 .iter()
                 .flat_map(|reason| &reason.parties)
                 .any(|party| party.as_str() == name);
+            // What is no Python package in the channel is another program than PyPI's of that name.
+            let is_python = |records: &Records| records.of(&name).iter().any(is_python_package);
+            let records = self.records(asked.request, asked.host.system.platform).ok();
             let of_pypi = asked.request.conda.channels.iter().find_map(|channel| pypi_name(channel, &name));
+            let of_pypi = of_pypi.filter(|_| records.is_some_and(|records| is_python(&records)));
             let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
                 && !name.starts_with('_');
             let (true, true, None, Some(package)) = (is_party, is_plain, framework_of(&name), of_pypi) else {

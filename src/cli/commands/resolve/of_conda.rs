@@ -111,6 +111,7 @@ fn solve(
     }
     let client = fetch::client_for(task.global, project, task.args.index_url.as_deref(), PATIENCE);
     let mut session = Session::new(&client, registry, task.printer, &request.metadata);
+    #[cfg(feature = "conda")]
     session.is_for_a_way_out();
     let members = [task.machines[machine].member(&task.preferences[machine])];
     let joint = Joint { members: &members, request: &request, registry };

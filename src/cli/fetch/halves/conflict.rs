@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use super::stepping::Provided;
+use super::asked::Provided;
+use super::asked::{applicable, excluding, question, unsolved};
 use super::ways::requested_for;
-use super::{Asked, Half, Session, applicable, excluding, question, unsolved};
+use super::{Asked, Half, Session};
 use crate::cli::error::CliError;
 use crate::conda::{self, CondaError, Explained, Question, Records, Written};
 use crate::model::conda::CondaSpec;

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
-use super::conflict::cut_off;
+use super::asked::of_pypi;
+use super::channels::other_interpreters;
+use super::conflict::{cut_off, tell_tried};
 use super::told::{newer_unknown, twice, with_unknown, without_gpu};
-use super::{Asked, Half, MAX_ROUNDS, OfPython, Purpose, Session, other_interpreters, tell_tried};
+use super::{Asked, Half, MAX_ROUNDS, OfPython, Purpose, Session};
 use crate::cli::error::CliError;
 use crate::compatibility::{CPU, both, cuda_of_variant, cudnn_drops, envelope_of};
 use crate::conda::{Bound, Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
-use crate::model::conda::{CUDNN, CondaSpec, NCCL};
+use crate::model::conda::{CUDNN, NCCL};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::level::Level;
-use crate::model::limit::Limit;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
@@ -430,21 +431,4 @@ fn specs_of(choice: &StackChoice, companions: &BTreeMap<String, Version>) -> Vec
     let of = |(name, version): (&String, &Version)| stack_spec(name, version, &choice.variant);
     let torch = stack_spec(PYTORCH, &choice.version, &choice.variant);
     std::iter::once(torch).chain(companions.iter().map(of)).collect()
-}
-
-/// The request for PyPI's half: cuDNN and NCCL are packages of conda.
-pub(super) fn of_pypi(request: &Request) -> Request {
-    let variant = request.variant.clone().or_else(|| asked_for_cpu(request));
-    Request { cudnn: None, nccl: None, variant, ..request.of_indexes() }
-}
-
-/// The CPU build, if a match spec asks for it: `pytorch=*=cpu*`, `pytorch-cpu`. It is chosen on a machine with a GPU only then.
-fn asked_for_cpu(request: &Request) -> Option<Limit<String>> {
-    let is_part = |c: char| !c.is_ascii_alphanumeric();
-    let names_cpu = |spec: &&CondaSpec| {
-        let is_of_torch = spec.name() == PYTORCH || spec.name() == "pytorch-cpu";
-        is_of_torch && spec.text.split(is_part).any(|part| part == CPU)
-    };
-    let spec = request.conda.specs.iter().find(names_cpu)?;
-    Some(Limit { value: CPU.to_owned(), origin: spec.origin.clone() })
 }

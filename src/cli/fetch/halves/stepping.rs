@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
-use super::{Asked, Half, Session, excluding};
+use super::asked::{Provided, excluding};
+use super::{Asked, Half, Session};
 use crate::cli::error::CliError;
 use crate::conda::Records;
 use crate::model::conda::is_python_package;
@@ -18,9 +19,6 @@ use crate::model::source::{CondaPackage, Source};
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::python_of;
 use crate::registry::conda_names::pypi_name;
-
-/// What conda installs of PyPI's packages: by name on PyPI, the version and the package.
-pub(super) type Provided<'p> = BTreeMap<String, (Version, &'p CondaPackage)>;
 
 /// The releases of conda's packages that PyPI's half admits, of those that a conflict named: a few at first, more where conda's
 /// half has no answer with them.

@@ -1,3 +1,5 @@
+//! What environment files become.
+
 use super::*;
 
 #[test]

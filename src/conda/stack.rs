@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use super::solve::Records;
+use super::solve::{Records, unmet};
 use crate::model::conda::name_of_spec;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::source::CondaPackage;
 use crate::model::timestamp::Timestamp;
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH, companion_of_conda, python_of, variant_of_build};
+use crate::registry::conda_names::framework_of;
 use crate::registry::{Build, COMPANIONS, Companion, Registry};
 
 /// A build of torch for one Python: what a solve chooses, and what is left out where the channel cannot install it.
@@ -57,9 +58,22 @@ impl Stack {
                 (name_of_spec(spec), all.map(|one| (one.channel, one.file)).collect())
             })
             .collect();
+        // torch's library, and the metapackages that choose a build.
+        let is_beside =
+            |name: &str| !of_stack(name) && framework_of(name).is_some_and(|one| one.framework == "torch");
+        let beside: Vec<Vec<CondaPackage>> = specs
+            .iter()
+            .filter(|spec| is_beside(name_of_spec(spec)))
+            .map(|spec| records.matching(spec).unwrap_or_default())
+            .collect();
+        let goes_beside = |package: &CondaPackage| {
+            let together = |own: &CondaPackage| unmet(&[package.clone(), own.clone()]).is_empty();
+            package.name != PYTORCH || beside.iter().all(|all| all.is_empty() || all.iter().any(together))
+        };
         let is_asked = |package: &CondaPackage| {
             let key = (package.channel.clone(), package.file.clone());
-            admitted.iter().all(|(name, files)| *name != package.name || files.contains(&key))
+            goes_beside(package)
+                && admitted.iter().all(|(name, files)| *name != package.name || files.contains(&key))
         };
         // By version and variant: builds of several recipes are one candidate, as good as the worst of them.
         let mut found: BTreeMap<(Version, String), Build> = BTreeMap::new();

@@ -38,14 +38,14 @@ impl IndexClient {
     /// When the server does not answer, sends more than a limit, or with `--offline` if it is not in the cache what the
     /// channel has.
     pub fn repodata(&self, alias: &str, channel: &str, subdir: &str) -> Result<ChannelFolder, IndexError> {
-        let (mut is_refused, mut is_absent) = (false, false);
+        let (mut is_refused, mut absent) = (false, 0);
         for name in NAMES {
             let address = format!("{}/{channel}/{subdir}/{name}", alias.trim_end_matches('/'));
             let cached = self.cache.document(&address);
             if let Some(cached) = cached.as_ref().filter(|cached| cached.is_fresh() || self.config.offline) {
                 // An empty one stands for a file that was not there.
                 if cached.text.is_empty() {
-                    is_absent = true;
+                    absent += 1;
                     continue;
                 }
                 return Ok(ChannelFolder::Records(cached.text.clone()));
@@ -103,7 +103,7 @@ impl IndexClient {
         }
         match self.config.offline {
             _ if is_refused => Ok(ChannelFolder::Refused),
-            true if !is_absent => Err(IndexError::Offline { what: format!("{channel}/{subdir}") }),
+            true if absent < NAMES.len() => Err(IndexError::Offline { what: format!("{channel}/{subdir}") }),
             _ => Ok(ChannelFolder::Absent),
         }
     }

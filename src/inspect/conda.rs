@@ -96,6 +96,11 @@ pub(super) fn activation(tree: &dyn FileTree, prefix: &Path, records: &CondaReco
     let state = tree.text(&prefix.join("conda-meta/state"), MAX_SCRIPT);
     let state = state.and_then(|text| serde_json::from_str::<State>(&text).ok());
     let set = state.into_iter().flat_map(|state| state.env_vars);
+    // conda's mark for a variable that was unset again.
+    let is_set = |value: &serde_json::Value| {
+        value.as_str().is_none_or(|text| !text.is_empty() && text != "***unset***")
+    };
+    let set = set.filter(|(_, value)| is_set(value));
     let of_state = set.filter(|(name, _)| SEARCHES.contains(&name.as_str())).map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         Activation::Variable { name, value: clean(&value, 120) }
@@ -120,9 +125,20 @@ pub(super) fn last_change(tree: &dyn FileTree, prefix: &Path) -> Option<String> 
 
 /// Whether a line of a shell script gives one of [`SEARCHES`] a value: `export LD_LIBRARY_PATH=/opt/lib`.
 fn sets_a_search(line: &str) -> bool {
-    let own = line.strip_prefix("export ").unwrap_or(line).trim_start();
-    let assigned = own.split_once('=').filter(|(_, value)| !value.trim().is_empty());
-    assigned.is_some_and(|(name, _)| SEARCHES.contains(&name))
+    line.split(['&', ';', '|']).any(|command| {
+        let command = command.trim();
+        let exported =
+            ["export ", "declare -x ", "typeset -x "].iter().find_map(|by| command.strip_prefix(by));
+        let mut words = exported.unwrap_or(command).split_whitespace();
+        // Before a command, `NAME=VALUE` is for that command alone.
+        let is_prefix = exported.is_none() && words.clone().any(|word| !word.contains('='));
+        let is_set = |word: &str| {
+            let assigned =
+                word.split_once('=').filter(|(_, value)| !value.trim_matches(['"', '\'']).is_empty());
+            assigned.is_some_and(|(name, _)| SEARCHES.contains(&name.trim_end_matches('+')))
+        };
+        !is_prefix && !command.starts_with('#') && words.any(is_set)
+    })
 }
 
 /// What conda's records say.
@@ -362,18 +378,28 @@ mod tests {
                 "a.sh",
                 "# LD_LIBRARY_PATH=/no\nif true; then\n  export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH\nfi\n",
             ),
-            ("b.sh", "export CC=gcc\necho LD_LIBRARY_PATH=x\nunset PYTHONPATH\nexport PYTHONHOME=\n"),
+            (
+                "b.sh",
+                "export CC=gcc\necho LD_LIBRARY_PATH=x\nunset PYTHONPATH\nexport PYTHONHOME=\"\"\nPYTHONPATH=/x make\n",
+            ),
+            ("d.sh", "true && export A=1 PYTHONPATH+=:/opt/z\n"),
             ("c.fish", "set -gx LD_LIBRARY_PATH /opt/lib\n"),
         ] {
             fs_err::write(folder.join(name), text).unwrap();
         }
-        let state = r#"{"env_vars": {"CUDA_HOME": "/x", "PYTHONPATH": "/mine"}}"#;
+        let state =
+            r#"{"env_vars": {"CUDA_HOME": "/x", "PYTHONPATH": "/mine", "PYTHONHOME": "***unset***"}}"#;
         fs_err::write(dir.path().join("conda-meta/state"), state).unwrap();
         let expected = [
             Activation::Script {
                 path: "etc/conda/activate.d/a.sh".to_owned(),
                 line: "export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH".to_owned(),
                 package: Some("cuda".to_owned()),
+            },
+            Activation::Script {
+                path: "etc/conda/activate.d/d.sh".to_owned(),
+                line: "true && export A=1 PYTHONPATH+=:/opt/z".to_owned(),
+                package: None,
             },
             Activation::Variable { name: "PYTHONPATH".to_owned(), value: "/mine".to_owned() },
         ];

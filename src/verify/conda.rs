@@ -10,6 +10,7 @@ use super::{Area, AreaKind};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::finding::Finding;
+use crate::model::fix::Fix;
 use crate::model::installed::{
     CondaHere, CondaPackage, Distribution, FileFault, Installed, Traces, is_executed,
 };
@@ -90,7 +91,7 @@ pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Find
     }
     let deleted = deleted.message("conda's packages", "missing");
     found.extend(deleted.map(|group| findings::missing_file(MissingFiles::CondaData { group })));
-    twice(traces, found);
+    twice(traces, installed, found);
     for name in &traces.conda_unread {
         found.push(findings::unreadable_record(&Unreadable::Conda(name)));
     }
@@ -154,12 +155,16 @@ fn files(
 }
 
 /// Packages of which conda has two records: an update that was interrupted, or folders that were copied together.
-fn twice(traces: &Traces, found: &mut Vec<Finding>) {
+fn twice(traces: &Traces, installed: &Installed, found: &mut Vec<Finding>) {
     for records in traces.conda.chunk_by(|one, other| one.name == other.name) {
         if let [first, _, ..] = records {
             let versions: Vec<String> =
                 records.iter().map(|p| format!("{} {}", p.version, p.build).trim().to_owned()).collect();
-            found.push(findings::duplicate_package(&format!("conda's {}", first.name), &versions));
+            let twice = findings::duplicate_package(&format!("conda's {}", first.name), &versions);
+            // `sync` installs it again, where a lock has conda's packages.
+            let has_lock = !installed.conda.locked.is_empty();
+            let fix = has_lock.then(|| Fix::command(findings::install_lock(installed)));
+            found.push(Finding { fix, ..twice });
         }
     }
 }
@@ -272,7 +277,7 @@ mod tests {
             told,
             [
                 "conda-meta/broken.json cannot be read as a record: the files of its package could not be checked | \
-                 delete it and install the package again with conda, which writes its record anew"
+                 delete it, and install its package again with conda if it is needed"
                     .to_owned(),
                 format!(
                     "activating the environment runs `export LD_PRELOAD=x` of etc/conda/activate.d/a.sh: {first} | \

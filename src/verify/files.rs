@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::findings::{self, AlteredFiles, FileGroup, MissingFiles, Unreadable};
 use super::{Area, AreaKind};
-use crate::model::installed::{FileFault, Installed};
+use crate::model::installed::{Distribution, FileFault, Installed};
 use crate::model::text::clean;
 
 /// Maximum number of files named in one finding; the rest are counted.
@@ -23,8 +23,11 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
     for distribution in &installed.distributions {
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
-        // It is to be removed: conda's package of that name is the locked one.
-        if !conda && installed.conda.locked.contains(name) {
+        // conda's package of that name is the locked one, and what another installer put over it is told as such.
+        let is_over = |other: &Distribution| {
+            other.name == *name && other.installer.as_deref().is_some_and(|by| by != "conda")
+        };
+        if installed.conda.locked.contains(name) && installed.distributions.iter().any(is_over) {
             continue;
         }
         if !distribution.record_readable && !conda {

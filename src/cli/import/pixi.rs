@@ -158,7 +158,12 @@ fn add(
         }
     }
     let channels = project.and_then(|table| table.get("channels")).and_then(toml::Value::as_array);
-    let channels = channels.into_iter().flatten();
+    // The highest first; without one it is 0, and equal ones stay in their order.
+    let priority =
+        |channel: &&toml::Value| channel.get("priority").and_then(toml::Value::as_integer).unwrap_or(0);
+    let mut channels: Vec<&toml::Value> = channels.into_iter().flatten().collect();
+    channels.sort_by_key(|channel| std::cmp::Reverse(priority(channel)));
+    let channels = channels.into_iter();
     let channels =
         channels.filter_map(|channel| channel.as_str().or_else(|| channel.get("channel")?.as_str()));
     let mut specs: Vec<String> = Vec::new();

@@ -10,7 +10,7 @@ use crate::model::conda::last_part_of_channel;
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build};
 use crate::model::request::UserRequirement;
 use crate::model::text::{channel_without_secrets, clean, normalized_name};
-use crate::registry::conda_names::{OnPypi, framework_of, on_pypi};
+use crate::registry::conda_names::{OnPypi, framework_of, is_of_anaconda, on_pypi};
 use crate::registry::{CondaName, FrameworkBuild, Registry};
 
 /// What names of conda mean: the registry's rows, then the list of the package's channel, else of the file's channels.
@@ -50,9 +50,13 @@ impl Names {
     /// Leaves out what may not be PyPI's package of its name, and the tools of an environment, in one line each.
     pub fn leave_out_others(&mut self, out: &mut Imported) {
         if !self.uncertain.is_empty() {
-            let why =
-                "PyPI may have other packages of these names: a channel of the file has names of its own";
-            out.leave_out_because(&std::mem::take(&mut self.uncertain).join(", "), why);
+            let names = std::mem::take(&mut self.uncertain);
+            let text = format!(
+                "conda packages of which PyPI may have others by that name, since they may be of a channel with names of its own ({}): {}",
+                names.len(),
+                names.join(", ")
+            );
+            out.left_out.push(clean(&text, 4000));
         }
         if !self.tools.is_empty() {
             let why = "what builds a package has its own";
@@ -62,7 +66,12 @@ impl Names {
 
     /// Whether a package may be another one than PyPI's of its name.
     fn is_uncertain(&self, channel: Option<&str>, package: &str, pypi: &str) -> bool {
-        let may_be_of_others = channel.map_or(self.has_others, |channel| !has_known_names(channel));
+        // What is asked of one channel is what that channel has, also where the others share most names.
+        let is_of_list = |channel: &str| ["conda-forge", "bioconda"].contains(&last_part_of_channel(channel));
+        let may_be_of_others = match channel {
+            Some(channel) => !(has_known_names(channel) && (is_of_list(channel) || is_of_anaconda(channel))),
+            None => self.has_others,
+        };
         may_be_of_others && pypi == package && !self.registry.is_popular(&normalized_name(pypi))
     }
 
@@ -78,7 +87,7 @@ impl Names {
                     list.len(),
                     list.join(", ")
                 ),
-                600,
+                4000,
             )),
         }
     }
@@ -178,6 +187,11 @@ pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &st
             } else if let Some((major, minor)) = spec.build.and_then(cuda_of_build) {
                 out.limit("cuda", format!("{major}.{minor}"));
             }
+            // `py3.10_cuda12.1_cudnn8.9.2_0` is for that Python alone.
+            let series = spec.build.and_then(|build| build.split('_').next()?.strip_prefix("py3."));
+            let series =
+                series.filter(|minor| minor.bytes().all(|b| b.is_ascii_digit()) && !minor.is_empty());
+            out.python = out.python.take().or(series.map(|minor| format!("3.{minor}")));
             out.push(&format!("torch{specifier}"), name)?;
         }
         other => match names.on_pypi(spec.channel.map(last_part_of_channel), other) {

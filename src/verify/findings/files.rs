@@ -39,7 +39,7 @@ pub fn unreadable_record(of: &Unreadable<'_>) -> Finding {
             let text = format!(
                 "conda-meta/{name} cannot be read as a record: the files of its package could not be checked"
             );
-            let fix = "delete it and install the package again with conda, which writes its record anew";
+            let fix = "delete it, and install its package again with conda if it is needed";
             return finding(Code::UnreadableRecord, Severity::Warning, text)
                 .at(format!("conda-meta/{name}"))
                 .fixed_by(Fix::advice(fix.to_owned()));

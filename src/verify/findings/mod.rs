@@ -22,7 +22,7 @@ pub use machine::*;
 pub use packages::*;
 pub use smoke::*;
 
-pub(super) use installer::{install, install_of_conda_forge, reinstall, system_package};
+pub(super) use installer::{install, install_lock, install_of_conda_forge, reinstall, system_package};
 
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;

@@ -189,9 +189,14 @@ fn what_pypi_has_under_another_name() {
     let text = "channels: [mycorp, conda-forge]\ndependencies: [corp-secret-lib=2.1, numpy, krb5, conda-forge::obscure-thing]\n";
     let out = of(text, CondaPart::Pypi);
     assert_eq!(written(&out), ["numpy", "obscure-thing"]);
-    assert!(out.left_out.iter().any(|line| line.contains("PyPI may have other packages")), "{out:?}");
+    assert!(out.left_out.iter().any(|line| line.contains("PyPI may have others")), "{out:?}");
     #[cfg(feature = "conda")]
     assert!(of(text, CondaPart::Auto).conda.is_some());
+    // What is asked of the channel `pytorch` is its own.
+    let text = "channels: [pytorch, conda-forge]\ndependencies: [pytorch::ignite, pytorch::torchvision, pytorch=2.1.0=py3.10_cuda12.1_cudnn8.9.2_0]\n";
+    let out = of(text, CondaPart::Pypi);
+    assert_eq!(written(&out), ["torchvision", "torch==2.1.0"]);
+    assert_eq!(out.python.as_deref(), Some("3.10"));
     // bioconda's list does not know its old copies of conda-forge's packages.
     let out = of("channels: [conda-forge, bioconda]\ndependencies: [tqdm, samtools]\n", CondaPart::Pypi);
     assert_eq!(written(&out), ["tqdm"]);

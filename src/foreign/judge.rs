@@ -481,7 +481,10 @@ impl Judged {
             let all = record.requires.iter().chain(&record.constrains);
             all.map(move |spec| (format!("{} {}", record.name, record.version), spec.as_str()))
         });
-        self.asked_driver = asked_driver(registry, self.target.platform.os, named);
+        // Where the frameworks need that driver too, they are what to change.
+        let of_frameworks = self.target.envelope.driver.clone();
+        self.asked_driver = asked_driver(registry, self.target.platform.os, named)
+            .filter(|asked| of_frameworks.as_ref().is_none_or(|driver| asked.driver > *driver));
         let specs = of(|record| &record.requires).chain(of(|record| &record.constrains));
         let unread = with_machine_specs(registry, &mut self.target.envelope, specs);
         self.unknown.extend(unread.into_iter().map(|spec| match spec {

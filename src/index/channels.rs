@@ -35,8 +35,7 @@ impl IndexClient {
     /// The records of a channel's platform folder. `alias` is the address that the channel's name is appended to.
     ///
     /// # Errors
-    /// When the server does not answer, sends more than a limit, or with `--offline` if it is not in the cache what the
-    /// channel has.
+    /// When the server does not answer or sends more than a limit, and with `--offline` when the cache does not have the answer.
     pub fn repodata(&self, alias: &str, channel: &str, subdir: &str) -> Result<ChannelFolder, IndexError> {
         let (mut is_refused, mut absent) = (false, 0);
         for name in NAMES {

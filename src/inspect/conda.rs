@@ -88,9 +88,11 @@ pub(super) fn activation(tree: &dyn FileTree, prefix: &Path, records: &CondaReco
         .filter_map(|name| {
             let path = format!("{folder}/{name}");
             let text = tree.text(&prefix.join(&path), MAX_SCRIPT)?;
-            let line = text.lines().map(str::trim).find(|line| sets_a_search(line))?;
+            let (line, name) =
+                text.lines().map(str::trim).find_map(|line| Some((line, search_set_by(line)?)))?;
             let package = records.owner_of(&path).map(str::to_owned);
-            Some(Activation::Script { path: clean(&path, 200), line: clean(line, 120), package })
+            let (path, line) = (clean(&path, 200), clean(line, 120));
+            Some(Activation::Script { path, line, name: name.to_owned(), package })
         })
         .collect();
     let state = tree.text(&prefix.join("conda-meta/state"), MAX_SCRIPT);
@@ -123,21 +125,23 @@ pub(super) fn last_change(tree: &dyn FileTree, prefix: &Path) -> Option<String> 
     Some(clean(&channel_without_secrets(&format!("{program} {arguments}")), 100))
 }
 
-/// Whether a line of a shell script gives one of [`SEARCHES`] a value: `export LD_LIBRARY_PATH=/opt/lib`.
-fn sets_a_search(line: &str) -> bool {
-    line.split(['&', ';', '|']).any(|command| {
+/// The variable of [`SEARCHES`] that a line of a shell script gives a value: `export LD_LIBRARY_PATH=/opt/lib`.
+fn search_set_by(line: &str) -> Option<&'static str> {
+    line.split(['&', ';', '|']).find_map(|command| {
         let command = command.trim();
         let exported =
             ["export ", "declare -x ", "typeset -x "].iter().find_map(|by| command.strip_prefix(by));
         let mut words = exported.unwrap_or(command).split_whitespace();
         // Before a command, `NAME=VALUE` is for that command alone.
-        let is_prefix = exported.is_none() && words.clone().any(|word| !word.contains('='));
-        let is_set = |word: &str| {
-            let assigned =
-                word.split_once('=').filter(|(_, value)| !value.trim_matches(['"', '\'']).is_empty());
-            assigned.is_some_and(|(name, _)| SEARCHES.contains(&name.trim_end_matches('+')))
-        };
-        !is_prefix && !command.starts_with('#') && words.any(is_set)
+        if command.starts_with('#') || exported.is_none() && words.clone().any(|word| !word.contains('=')) {
+            return None;
+        }
+        words.find_map(|word| {
+            let (name, value) = word.split_once('=')?;
+            let name = name.trim_end_matches('+');
+            let has_value = !value.trim_matches(['"', '\'']).is_empty();
+            SEARCHES.into_iter().find(|search| has_value && *search == name)
+        })
     })
 }
 
@@ -394,11 +398,13 @@ mod tests {
             Activation::Script {
                 path: "etc/conda/activate.d/a.sh".to_owned(),
                 line: "export LD_LIBRARY_PATH=/opt/lib:$LD_LIBRARY_PATH".to_owned(),
+                name: "LD_LIBRARY_PATH".to_owned(),
                 package: Some("cuda".to_owned()),
             },
             Activation::Script {
                 path: "etc/conda/activate.d/d.sh".to_owned(),
                 line: "true && export A=1 PYTHONPATH+=:/opt/z".to_owned(),
+                name: "PYTHONPATH".to_owned(),
                 package: None,
             },
             Activation::Variable { name: "PYTHONPATH".to_owned(), value: "/mine".to_owned() },

@@ -1,6 +1,5 @@
 //! The packages installed in a Python environment, read from its files.
 
-use super::text::is_line;
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
@@ -8,6 +7,7 @@ use std::str::FromStr;
 use pep440_rs::Version;
 
 use super::native::InterpreterFault;
+use super::text::is_line;
 use super::version::DottedVersion;
 use super::wheel::Python;
 
@@ -44,6 +44,13 @@ pub struct Installed {
     pub conda: CondaHere,
     /// Number of recorded files that were checked.
     pub files_seen: usize,
+}
+
+impl Distribution {
+    /// Whether another installer than conda put it there, as its `INSTALLER` says. Without that file it may be conda's.
+    pub fn is_by_another_than_conda(&self) -> bool {
+        self.installer.as_deref().is_some_and(|installer| installer != "conda")
+    }
 }
 
 /// What conda installed in an environment, as the commands that repair it need it.
@@ -318,6 +325,8 @@ pub enum Activation {
         path: String,
         /// The line, `export LD_LIBRARY_PATH=/opt/lib`.
         line: String,
+        /// The variable, `LD_LIBRARY_PATH`.
+        name: String,
         /// The conda package that has the script.
         package: Option<String>,
     },

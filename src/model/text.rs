@@ -123,24 +123,24 @@ pub fn without_logins(text: &str) -> String {
     out
 }
 
-/// The address of a conda channel without login and token: `https://host/t/TOKEN/channel` is conda's way to write a token.
+/// A text without the logins and tokens in the addresses of conda channels: `https://host/t/TOKEN/channel` is conda's way to write
+/// a token. A local path may have a folder `t`.
 ///
 /// ```
 /// use envlock::model::text::channel_without_secrets;
 /// assert_eq!(channel_without_secrets("conda install -c https://me:pw@host/t/abc/c x"), "conda install -c https://host/c x");
-/// assert_eq!(channel_without_secrets("https://host/t/abc"), "https://host");
+/// assert_eq!(channel_without_secrets("https://host/conda/t/abc"), "https://host/conda");
+/// assert_eq!(channel_without_secrets("-c file:///srv/t/abc -c /srv/t/abc"), "-c file:///srv/t/abc -c /srv/t/abc");
 /// ```
 pub fn channel_without_secrets(text: &str) -> String {
-    let text = without_logins(text);
-    let mut out = String::new();
-    let mut rest = text.as_str();
-    while let Some((before, after)) = rest.split_once("/t/") {
-        out.push_str(before);
-        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
-        rest = &after[end.unwrap_or(after.len())..];
-    }
-    out.push_str(rest);
-    out
+    let word = |word: &str| match word.split_once("/t/").filter(|(before, _)| before.contains("http")) {
+        Some((before, after)) => {
+            let end = after.find(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
+            format!("{before}{}", &after[end.unwrap_or(after.len())..])
+        }
+        None => word.to_owned(),
+    };
+    without_logins(text).split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A normalized project name (PEP 503): lower case, runs of `-`, `_` and `.` replaced by one `-`.

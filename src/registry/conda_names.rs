@@ -28,6 +28,7 @@ pub struct OfFramework {
 }
 
 const ANACONDA: &str = include_str!("../../registry/conda/anaconda-channels.txt");
+const CHANNELS: &str = include_str!("../../registry/conda/channels.txt");
 const FRAMEWORKS: &str = include_str!("../../registry/conda/frameworks.txt");
 const CONDA_FORGE: &str = include_str!("../../registry/conda/conda-forge.txt");
 const BIOCONDA: &str = include_str!("../../registry/conda/bioconda.txt");
@@ -74,6 +75,26 @@ pub fn is_of_anaconda(channel: &str) -> bool {
     let first = path.split('/').next().unwrap_or(path);
     let first = first.rsplit_once('@').map_or(first, |(_, host)| host);
     ANACONDA.lines().any(|line| line.eq_ignore_ascii_case(first) && !line.starts_with('#'))
+}
+
+/// Whether the names of a channel's packages are known: `registry/conda/channels.txt`, and Anaconda's channels.
+pub fn has_known_names(channel: &str) -> bool {
+    is_of_anaconda(channel) || known_channel(channel).is_some()
+}
+
+/// Whether a channel has builds of torch, or the CUDA for them: `registry/conda/channels.txt`.
+pub fn is_channel_of_torch(channel: &str) -> bool {
+    known_channel(channel).is_some_and(|what| what == "torch")
+}
+
+/// What `registry/conda/channels.txt` says of a channel, or of one of its labels, behind the name.
+fn known_channel(channel: &str) -> Option<&'static str> {
+    let first = channel.split('/').next().unwrap_or(channel);
+    let lines = CHANNELS.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.split_once(' ').unwrap_or((line, "")))
+        .find(|(name, _)| *name == first)
+        .map(|(_, what)| what)
 }
 
 /// The line of a name: binary search over the text, whose lines are in ascending order below the comment.
@@ -146,6 +167,25 @@ mod tests {
             ("conda-forge", "\u{e9}", OnPypi::SameName),
         ] {
             assert_eq!(on_pypi(channel, package), expected, "{channel}::{package}");
+        }
+    }
+
+    #[test]
+    fn channels_by_what_they_have() {
+        for (channel, is_known, is_of_torch) in [
+            ("conda-forge", true, false),
+            ("bioconda", true, false),
+            ("defaults", true, false),
+            ("pytorch", true, true),
+            ("nvidia/label/cuda-11.8.0", true, true),
+            ("mycorp", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(
+                (has_known_names(channel), is_channel_of_torch(channel)),
+                (is_known, is_of_torch),
+                "{channel}"
+            );
         }
     }
 

@@ -50,13 +50,16 @@ pub fn conda_changes(
 }
 
 /// The packages that pip or uv put over what conda installed. `of_conda`: the names on PyPI of what the lock takes from conda.
-pub fn put_over(of_conda: &BTreeSet<String>, distributions: &[Distribution]) -> Vec<String> {
+pub fn put_over<'i>(
+    of_conda: &BTreeSet<String>,
+    distributions: impl Iterator<Item = &'i Distribution>,
+) -> BTreeSet<String> {
     let is_over = |own: &&Distribution| {
-        own.installer.as_deref() != Some("conda")
+        own.is_by_another_than_conda()
             && of_conda.contains(&own.name)
             && !PREINSTALLED_PACKAGES.contains(&own.name.as_str())
     };
-    distributions.iter().filter(is_over).map(|own| own.name.clone()).collect()
+    distributions.filter(is_over).map(|own| own.name.clone()).collect()
 }
 
 /// The name of a package's record: that of its file.
@@ -153,6 +156,25 @@ mod tests {
         ] {
             assert_eq!(replaced(&broken), ["tool"], "{broken:?}");
         }
+    }
+
+    #[test]
+    fn what_pip_put_over_condas_packages() {
+        let of = |name: &str, installer: Option<&str>| Distribution {
+            name: name.to_owned(),
+            installer: installer.map(str::to_owned),
+            ..Distribution::default()
+        };
+        let here = [
+            of("numpy", Some("pip")),
+            of("numpy", Some("conda")),
+            // conda's packages may have no INSTALLER.
+            of("scipy", None),
+            of("pip", Some("pip")),
+            of("idna", Some("uv")),
+        ];
+        let of_conda = ["numpy", "scipy", "pip"].map(str::to_owned).into();
+        assert_eq!(put_over(&of_conda, here.iter()), ["numpy".to_owned()].into());
     }
 
     #[test]

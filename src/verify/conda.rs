@@ -106,7 +106,7 @@ fn over<'i>(package: &CondaPackage, installed: &'i Installed) -> Option<&'i Dist
     let framework = || framework_of(&package.name).map(|one| one.framework.to_owned());
     let name = pypi_name(CHANNEL, &package.name).or_else(framework)?;
     let own = installed.distributions.iter().find(|own| own.name == name)?;
-    own.installer.as_deref().is_some_and(|installer| installer != "conda").then_some(own)
+    own.is_by_another_than_conda().then_some(own)
 }
 
 /// Files of a package that are missing or differ from its record. `is_told`: those that RECORD tells already.
@@ -255,11 +255,13 @@ mod tests {
                 Activation::Script {
                     path: "etc/conda/activate.d/a.sh".into(),
                     line: "export LD_PRELOAD=x".into(),
+                    name: "LD_PRELOAD".into(),
                     package: None,
                 },
                 Activation::Script {
                     path: "etc/conda/activate.d/b.sh".into(),
-                    line: "export LD_LIBRARY_PATH=x".into(),
+                    line: "export A=1 LD_LIBRARY_PATH=x".into(),
+                    name: "LD_LIBRARY_PATH".into(),
                     package: Some("activ".into()),
                 },
                 Activation::Variable { name: "PYTHONPATH".into(), value: "/mine".into() },
@@ -284,7 +286,7 @@ mod tests {
                      remove the line from '/opt/my env/etc/conda/activate.d/a.sh'"
                 ),
                 format!(
-                    "activating the environment runs `export LD_LIBRARY_PATH=x` of etc/conda/activate.d/b.sh, which \
+                    "activating the environment runs `export A=1 LD_LIBRARY_PATH=x` of etc/conda/activate.d/b.sh, which \
                      conda's activ has: {first} | unset LD_LIBRARY_PATH after activation, or remove activ from the \
                      environment"
                 ),

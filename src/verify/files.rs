@@ -24,9 +24,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         let name = &distribution.name;
         let conda = distribution.installer.as_deref() == Some("conda");
         // conda's package of that name is the locked one, and what another installer put over it is told as such.
-        let is_over = |other: &Distribution| {
-            other.name == *name && other.installer.as_deref().is_some_and(|by| by != "conda")
-        };
+        let is_over = |other: &Distribution| other.name == *name && other.is_by_another_than_conda();
         if installed.conda.locked.contains(name) && installed.distributions.iter().any(is_over) {
             continue;
         }

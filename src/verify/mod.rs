@@ -361,6 +361,11 @@ pub fn check_host(target: &Target, host: &Host, registry: &Registry, require_gpu
         all.map(move |spec| (format!("{} {}", package.name, package.version), spec.as_str()))
     });
     let asked = asked_driver(registry, target.platform.os, specs);
+    // Where the frameworks need that driver too, they are what to change.
+    let of_stack = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
+    let cuda = of_stack.chain(target.frameworks.iter().map(|framework| &framework.cuda)).max();
+    let floor = cuda.and_then(|cuda| required_driver(registry, cuda, target.platform.os, Policy::Minor));
+    let asked = asked.filter(|asked| floor.as_ref().is_none_or(|floor| asked.driver > floor.value));
     let drivers = host::Drivers { native, asked: asked.as_ref() };
     let mut area = host::check(&target.envelope, uses_cuda, drivers, code, host, require_gpu);
     // A machine without a GPU is what such a target is for.

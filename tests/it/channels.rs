@@ -687,8 +687,11 @@ fn sync_makes_both_halves() {
     std::fs::write(&record_of, "alpha.py,,\nalpha-1.0.dist-info/INSTALLER,,\nalpha-1.0.dist-info/METADATA,,\nalpha-1.0.dist-info/RECORD,,\n").unwrap();
     let run = context.run(&["verify", "--smoke", "off"]).expect(1);
     assert!(!run.flat().contains("not locked"), "{}", run.shown());
+    let installs = || said().lines().filter(|line| line.starts_with("install")).count();
+    let before = installs();
     let run = context.run(&["sync", "--smoke", "off"]).expect(0);
     assert!(run.flat().contains("removed 1"), "{}", run.shown());
+    assert_eq!(installs(), before + 1, "{}", said());
     assert!(site.join("alpha.py").is_file(), "conda's files are back");
     // Neither a venv nor a folder of somebody else is taken.
     context.write("elsewhere/file", "x");

@@ -291,6 +291,14 @@ fn the_gpu_code_of_condas_pytorch_is_known() {
     judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06", "--glibc", "2.28"], 0);
     let run = judged(&["--gpu", "NVIDIA H100", "--driver", "580.65.06", "--glibc", "2.17"], 1);
     assert!(run.flat().contains("2.28"), "{}", run.shown());
+    // A package that asks for a newer driver than torch is at fault; torch is where it needs that driver itself.
+    context.write("pixi.lock", &PIXI_LOCK.replace("  - __cuda >=12\n", "  - __cuda >=12.4\n"));
+    let run = judged(&["--gpu", "V100", "--driver", "535.129.03"], 1);
+    let expected = "below 550.54.14, which conda's cuda-version 12.9 asks for (`__cuda >=12.4`)";
+    assert!(run.flat().contains(expected), "{}", run.shown());
+    context.write("pixi.lock", PIXI_LOCK);
+    let run = judged(&["--gpu", "V100", "--driver", "470.57.02"], 1);
+    assert!(!run.flat().contains("asks for"), "{}", run.shown());
     // Builds of other channels and of the CPU are not these.
     context.write("pixi.lock", &PIXI_LOCK.replace("/conda-forge/", "/someones-fork/"));
     let run = judged(&["--gpu", "V100", "--driver", "550.54.14"], 3);

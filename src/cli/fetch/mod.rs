@@ -98,7 +98,7 @@ pub(super) struct Session<'s> {
     printer: &'s Printer,
     words: Words<'s>,
     universe: Universe<'s>,
-    /// What was read of conda channels, by platform.
+    /// What was read of conda channels.
     #[cfg(feature = "conda")]
     records: Vec<(halves::Reach, std::rc::Rc<crate::conda::Records>)>,
     /// What was read of wheels beside a torch from channels.

@@ -2,7 +2,7 @@
 
 use crate::cli::settings;
 use crate::model::conda::channel_name;
-use crate::registry::conda_names::is_of_anaconda;
+use crate::registry::conda_names::has_known_names;
 
 /// Why a channel with an address is left out: another server may have another channel of that name.
 pub(super) const ELSEWHERE: &str = "envlock.toml names channels of one server, whose address is ENVLOCK_CONDA_CHANNEL_ALIAS; this one has an address of its own";
@@ -14,15 +14,13 @@ pub(super) fn name_of_channel(text: &str) -> Option<String> {
     channel_name(below.unwrap_or(text)).map(str::to_owned)
 }
 
-/// Whether the names of a channel's packages are known: those of conda-forge and bioconda, and of channels that share them.
-pub(super) fn has_known_names(channel: &str) -> bool {
-    let Some(name) = name_of_channel(channel) else { return false };
-    let first = name.split('/').next().unwrap_or(&name);
-    is_of_anaconda(first) || OF_KNOWN_NAMES.contains(&first)
-}
+/// Words of conda that stand where a channel does.
+pub(super) const NO_CHANNEL: [&str; 2] = ["nodefaults", "local"];
 
-/// Channels whose packages are in the lists of the registry, or have the names of these.
-const OF_KNOWN_NAMES: [&str; 6] = ["conda-forge", "bioconda", "pytorch", "nvidia", "nodefaults", "local"];
+/// Whether the names of the packages of a channel that a file states are known.
+pub(super) fn names_are_known(channel: &str) -> bool {
+    name_of_channel(channel).is_some_and(|name| has_known_names(&name) || NO_CHANNEL.contains(&name.as_str()))
+}
 
 #[cfg(test)]
 mod tests {

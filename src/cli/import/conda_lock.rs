@@ -48,10 +48,18 @@ pub(super) fn read(
     };
     let stated = manifests.iter().map(|manifest| base.join(manifest)).find(is_manifest);
     let Some(stated) = stated else {
-        let wanted: Vec<String> =
-            manifests.iter().map(|m| format!("`{}`", clean(&m.to_string_lossy(), 80))).collect();
+        let hint = match tool {
+            Tool::Pixi => {
+                "that is in `pixi.toml`, or `[tool.pixi]` of `pyproject.toml`; neither is beside it"
+                    .to_owned()
+            }
+            _ => {
+                let wanted = manifests.iter().map(|m| format!("`{}`", clean(&m.to_string_lossy(), 80)));
+                format!("that is in {}, which is not beside it", wanted.collect::<Vec<_>>().join(" or "))
+            }
+        };
         return Err(CliError::input(format!("`{}` does not say what the project requires", clean(name, 80)))
-            .hint(format!("that is in {}, which is not beside it", wanted.join(" or "))));
+            .hint(hint));
     };
     let stated_name = stated.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = match tool {

@@ -5,25 +5,44 @@ use crate::cli::settings::PYTORCH_INDEX;
 use crate::compatibility::{CPU, is_cuda};
 use crate::model::text::without_logins;
 
+/// What a setting names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// A package index (PEP 503).
+    Index,
+    /// A page of links to files, or a folder of them.
+    Links,
+}
+
+impl Listing {
+    /// What an option or a key names: `--find-links`, `index-url`.
+    pub fn of(key: &str) -> Listing {
+        match key {
+            "-f" | "--find-links" | "find-links" => Listing::Links,
+            _ => Listing::Index,
+        }
+    }
+}
+
 impl Imported {
     /// Takes note of an index. `what` names the setting: `--extra-index-url`, `[tool.uv] index-url`.
-    pub(super) fn index(&mut self, what: &str, url: &str) {
+    pub(super) fn index(&mut self, what: &str, url: &str, listing: Listing) {
         match pytorch_index(url) {
             Some(variant) => self.pytorch_index.get_or_insert_default().extend(variant),
-            None => self.leave_out_index(format!("{what} {url}").trim()),
+            None => self.leave_out_index(format!("{what} {url}").trim(), listing),
         }
     }
 
     /// Takes note of the indexes in a value of a TOML file: a URL, a list of them, or tables that have one.
-    pub(super) fn indexes(&mut self, what: &str, value: &toml::Value) {
+    pub(super) fn indexes(&mut self, what: &str, value: &toml::Value, listing: Listing) {
         match value {
-            toml::Value::String(url) => self.index(what, url),
-            toml::Value::Array(list) => list.iter().for_each(|one| self.indexes(what, one)),
+            toml::Value::String(url) => self.index(what, url, listing),
+            toml::Value::Array(list) => list.iter().for_each(|one| self.indexes(what, one, listing)),
             toml::Value::Table(table) => match table.get("url").and_then(toml::Value::as_str) {
-                Some(url) => self.index(what, url),
-                None => self.leave_out_index(what),
+                Some(url) => self.index(what, url, listing),
+                None => self.leave_out_index(what, listing),
             },
-            _ => self.leave_out_index(what),
+            _ => self.leave_out_index(what, listing),
         }
     }
 
@@ -35,7 +54,9 @@ impl Imported {
         };
         let value = value.trim_start_matches('=').trim().trim_matches(['"', '\'']);
         match name {
-            "-i" | "--index-url" | "--extra-index-url" | "-f" | "--find-links" => self.index(name, value),
+            "-i" | "--index-url" | "--extra-index-url" | "-f" | "--find-links" => {
+                self.index(name, value, Listing::of(name));
+            }
             "--no-index" => {
                 self.left_out_index = true;
                 self.leave_out(name);
@@ -45,10 +66,9 @@ impl Imported {
     }
 
     /// Leaves out a setting of an index.
-    pub(super) fn leave_out_index(&mut self, what: &str) {
-        let is_page = what.starts_with("-f") || what.contains("find-links");
-        if is_page {
-            return self.leave_out_because(what, "envlock reads indexes, and no other pages of links");
+    pub(super) fn leave_out_index(&mut self, what: &str, listing: Listing) {
+        if listing == Listing::Links {
+            return self.leave_out_because(what, "envlock reads package indexes, not pages of links");
         }
         self.left_out_index = true;
         self.leave_out_because(what, "an index has a table of its own in envlock.toml");

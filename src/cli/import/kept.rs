@@ -1,13 +1,13 @@
 //! The conda part of a file kept as conda packages: `[conda]` of envlock.toml.
 
 use super::Imported;
-use super::channel::{ELSEWHERE, name_of_channel};
+use super::channel::{ELSEWHERE, NO_CHANNEL, name_of_channel};
 use super::match_spec::Spec;
 use super::translated::{Names, conda, is_translated};
 use crate::cli::error::CliError;
 use crate::model::conda::{CONDA_FORGE, is_channel_name};
 use crate::model::text::{channel_without_secrets, is_line};
-use crate::registry::conda_names::{framework_of, is_of_anaconda};
+use crate::registry::conda_names::{framework_of, is_channel_of_torch, is_of_anaconda};
 
 /// Which packages a conda file becomes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -70,14 +70,11 @@ pub(super) fn keep(
                 leave_out(OF_ANACONDA);
             }
             None => leave_out(ELSEWHERE),
-            Some(name) if is_of_torch(&name) => leave_out(match kept.has_stack {
+            Some(name) if is_channel_of_torch(&name) => leave_out(match kept.has_stack {
                 true => "torch and its CUDA come from conda-forge",
-                false if name == "pytorch" => {
-                    "torch comes from PyPI and brings its CUDA; the channel ended with torch 2.5.1"
-                }
                 false => "torch comes from PyPI and brings its CUDA",
             }),
-            Some(name) if ["nodefaults", "local", ""].contains(&name.as_str()) => {}
+            Some(name) if name.is_empty() || NO_CHANNEL.contains(&name.as_str()) => {}
             Some(name) if kept.channels.contains(&name) => {}
             Some(name) if !is_channel_name(&name) => leave_out(NO_NAME),
             Some(name) => kept.channels.push(name),
@@ -107,7 +104,7 @@ pub(super) fn keep(
                 out.leave_out_because(&channel_without_secrets(spec), ELSEWHERE);
                 continue;
             }
-            Some(Some(name)) if is_of_anaconda(&name) || is_of_torch(&name) => {
+            Some(Some(name)) if is_of_anaconda(&name) || is_channel_of_torch(&name) => {
                 let why = format!("its channel is not taken: the package is that of {CONDA_FORGE}");
                 out.leave_out_because(&format!("{name}::{package}"), &why);
                 plain.to_owned()
@@ -136,12 +133,6 @@ pub(super) fn keep(
     names.leave_out_others(out);
     out.conda = Some(kept);
     Ok(())
-}
-
-/// Whether a channel had torch of its own, or what torch's wheels bring.
-fn is_of_torch(channel: &str) -> bool {
-    let first = channel.split('/').next().unwrap_or(channel);
-    ["pytorch", "nvidia"].contains(&first)
 }
 
 /// A match spec without the one build that it names: `numpy=1.26.4` of `numpy=1.26.4=py311h64a7726_0`. `None` for others, as

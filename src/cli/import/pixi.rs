@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::conda::conda_part;
+use super::indexes::Listing;
 use super::reference::extras_of;
 use super::{CondaPart, Imported, Optional, unreadable};
 use crate::cli::error::CliError;
@@ -200,7 +201,7 @@ fn add(
             continue;
         };
         if let Some(index) = value.get("index") {
-            out.indexes(&format!("[pypi-dependencies] {package}: index"), index);
+            out.indexes(&format!("[pypi-dependencies] {package}: index"), index, Listing::Index);
         }
         let extras = extras_of(value);
         let specifier = if version.trim() == "*" { "" } else { version.trim() };
@@ -209,7 +210,7 @@ fn add(
     for (key, value) in &document.pypi_options {
         match (key.as_str(), value) {
             ("index-url" | "extra-index-urls" | "find-links", value) => {
-                out.indexes(&format!("[pypi-options] {key}"), value);
+                out.indexes(&format!("[pypi-options] {key}"), value, Listing::of(key));
             }
             ("dependency-overrides", toml::Value::Table(rows)) => {
                 for (package, value) in rows {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::indexes::pytorch_index;
+use super::indexes::{Listing, pytorch_index};
 use super::poetry::Poetry;
 use super::{Imported, Optional, unreadable};
 use crate::cli::error::CliError;
@@ -75,13 +75,13 @@ impl Tool {
             ("[[tool.pdm.source]]", &self.pdm.source),
             ("[[tool.rye.sources]]", rye.map_or(&[], Vec::as_slice)),
         ] {
-            rows.iter().for_each(|row| out.indexes(what, row));
+            rows.iter().for_each(|row| out.indexes(what, row, Listing::Index));
         }
         let pip = self.uv.others.get("pip").and_then(toml::Value::as_table);
         for (table, values) in [("[tool.uv]", Some(&self.uv.others)), ("[tool.uv.pip]", pip)] {
             for key in ["index-url", "extra-index-url", "find-links"] {
                 if let Some(value) = values.and_then(|values| values.get(key)) {
-                    out.indexes(&format!("{table} {key}"), value);
+                    out.indexes(&format!("{table} {key}"), value, Listing::of(key));
                 }
             }
         }
@@ -282,7 +282,7 @@ fn sourced(
         out.leave_out_because(line, "it is a member of the workspace, and its folder is not there");
     }
     if redirected.indexes.iter().any(|index| !sources.pytorch.contains(index.as_str())) {
-        out.leave_out_index(&format!("[tool.uv.sources] {package}"));
+        out.leave_out_index(&format!("[tool.uv.sources] {package}"), Listing::Index);
     }
     for line in &redirected.lines {
         out.push_line(line, base, name)?;
@@ -358,7 +358,7 @@ mine = { git = "https://x/" }
             };
             let other = read("https://h.example/simple").unwrap();
             let why = match what.contains("find-links") {
-                true => "envlock reads indexes, and no other pages of links",
+                true => "envlock reads package indexes, not pages of links",
                 false => "an index has a table of its own in envlock.toml",
             };
             let told = format!("`{what} https://h.example/simple`: {why}");

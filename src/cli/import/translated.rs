@@ -1,16 +1,15 @@
 //! conda packages as packages of PyPI: match specs as requirements, names by the registry.
 
-use super::Imported;
 use pep440_rs::VersionSpecifiers;
 
-use super::channel::{has_known_names, name_of_channel};
+use super::Imported;
+use super::channel::{name_of_channel, names_are_known};
 use super::match_spec::Spec;
 use crate::cli::error::CliError;
-use crate::model::conda::last_part_of_channel;
-use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build};
+use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, last_part_of_channel};
 use crate::model::request::UserRequirement;
 use crate::model::text::{channel_without_secrets, clean, normalized_name};
-use crate::registry::conda_names::{OnPypi, framework_of, is_of_anaconda, on_pypi};
+use crate::registry::conda_names::{OnPypi, framework_of, is_channel_of_torch, on_pypi};
 use crate::registry::{CondaName, FrameworkBuild, Registry};
 
 /// What names of conda mean: the registry's rows, then the list of the package's channel, else of the file's channels.
@@ -32,7 +31,7 @@ impl Names {
     pub fn of_channels<'t>(channels: impl Iterator<Item = &'t str> + Clone) -> Names {
         Names {
             registry: Registry::embedded(),
-            has_others: !channels.clone().all(has_known_names),
+            has_others: !channels.clone().all(names_are_known),
             channels: channels.map(|channel| last_part_of_channel(channel).to_owned()).collect(),
             without_python: Vec::new(),
             uncertain: Vec::new(),
@@ -52,7 +51,7 @@ impl Names {
         if !self.uncertain.is_empty() {
             let names = std::mem::take(&mut self.uncertain);
             let text = format!(
-                "conda packages of which PyPI may have others by that name, since they may be of a channel with names of its own ({}): {}",
+                "{} conda packages: PyPI may have others of these names, and a channel of the file has names of its own: {}",
                 names.len(),
                 names.join(", ")
             );
@@ -66,10 +65,12 @@ impl Names {
 
     /// Whether a package may be another one than PyPI's of its name.
     fn is_uncertain(&self, channel: Option<&str>, package: &str, pypi: &str) -> bool {
-        // What is asked of one channel is what that channel has, also where the others share most names.
-        let is_of_list = |channel: &str| ["conda-forge", "bioconda"].contains(&last_part_of_channel(channel));
         let may_be_of_others = match channel {
-            Some(channel) => !(has_known_names(channel) && (is_of_list(channel) || is_of_anaconda(channel))),
+            // A package that is asked of it by name may be one that it alone has.
+            Some(channel) => {
+                !names_are_known(channel)
+                    || name_of_channel(channel).is_some_and(|name| is_channel_of_torch(&name))
+            }
             None => self.has_others,
         };
         may_be_of_others && pypi == package && !self.registry.is_popular(&normalized_name(pypi))

@@ -361,8 +361,7 @@ impl Telling<'_, '_> {
         p.pythons.series.iter().filter(has_wheel).map(|p| p.minor).collect()
     }
 
-    /// The Python minors of the problem for which a candidate in the set has a wheel, as two digits each so that they
-    /// sort.
+    /// The Python minors of the problem for which a candidate in the set has a wheel.
     fn series_with_wheels(&self, name: &str, node: &Node, set: &Set) -> BTreeSet<u32> {
         let p = self.problem;
         if is_stack_package(name) {

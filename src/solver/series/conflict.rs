@@ -199,8 +199,7 @@ impl<'a> Asked<'a> {
         out
     }
 
-    /// The compute capabilities that a requested series supports. `None` if the machine has GPUs of
-    /// different capabilities.
+    /// The compute capabilities that a requested series supports. `None` if the machine has GPUs of different capabilities.
     fn gpus_that_help<'r>(
         &self,
         asked: &[&'r FrameworkBuild],

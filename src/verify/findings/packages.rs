@@ -236,15 +236,16 @@ pub fn startup_code(of: &Startup<'_>) -> Finding {
                 Fix::advice(format!("read {on_disk}, and delete it if you did not put it there")),
             )
         }
-        Startup::Activation { sets: Activation::Script { path, line, package: Some(package) }, .. } => {
+        Startup::Activation {
+            sets: Activation::Script { path, line, name, package: Some(package) }, ..
+        } => {
             let text = format!(
                 "activating the environment runs `{line}` of {path}, which conda's {package} has: {first}"
             );
-            let set = line.strip_prefix("export ").unwrap_or(line).split('=').next().unwrap_or(line);
-            let fix = format!("unset {set} after activation, or remove {package} from the environment");
+            let fix = format!("unset {name} after activation, or remove {package} from the environment");
             found(text, path, Fix::advice(fix))
         }
-        Startup::Activation { sets: Activation::Script { path, line, package: None }, prefix } => {
+        Startup::Activation { sets: Activation::Script { path, line, package: None, .. }, prefix } => {
             let text = format!("activating the environment runs `{line}` of {path}: {first}");
             let on_disk = shell_word(&format!("{prefix}/{path}"));
             found(text, path, Fix::advice(format!("remove the line from {on_disk}")))

@@ -17,11 +17,12 @@ use crate::cli::write;
 use crate::export;
 use crate::inspect::{self, Depth, Environment, ThisMachine};
 use crate::lockfile::Target;
-use crate::model::conda::name_of_file;
+use crate::model::conda::{is_python_package, name_of_file};
 use crate::model::source::CondaPackage;
 use crate::probe::conda::{self, CondaProgram};
 use crate::probe::pythons;
-use crate::sync::{Changes, Place, Step, Talk, conda_changes, conda_steps};
+use crate::registry::conda_names::pypi_name;
+use crate::sync::{self, Changes, Place, Step, Talk, conda_changes, conda_steps};
 
 /// The list of what is installed, in [`OWN_FOLDER`] of the project.
 const LIST: &str = "conda-explicit.txt";
@@ -84,11 +85,13 @@ pub(super) fn half(
     let removes = args.exact || place::is_ours(prefix, project);
     let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
     let mut changes = conda_changes(&target.conda, &records(prefix), &here.packages, removes);
-    // A record without its program.
-    let locks_python = target.conda.iter().any(|package| package.name == "python");
-    if !is_new && locks_python && !changes.puts("python") && !pythons::interpreter(prefix).exists() {
-        changes.replace.push("python".to_owned());
-    }
+    // Of these, files are removed with what pip put over them: they are repaired after that.
+    let waiting = match changes.again.is_empty() {
+        true => BTreeSet::new(),
+        false => put_over(prefix, &target.conda),
+    };
+    changes.replace.retain(|name| !waiting.contains(name));
+    changes.again.retain(|name| !waiting.contains(name));
     let is_again = |name: &&String| name_of_file(name).is_some_and(|own| changes.puts(own));
     let unread =
         here.unread.iter().filter(is_again).map(|name| prefix.join("conda-meta").join(name)).collect();
@@ -98,7 +101,7 @@ pub(super) fn half(
         steps: Vec::new(),
         program: None,
         list: (list, String::new()),
-        locked: target.conda.clone(),
+        locked: target.conda.iter().filter(|own| !waiting.contains(&own.name)).cloned().collect(),
         unread,
         is_new,
         is_ours: is_new || is_unfinished,
@@ -116,6 +119,24 @@ pub(super) fn half(
     let prefix = &half.environment.prefix;
     let steps = conda_steps(&program.path, prefix, is_new, &half.changes, &half.list.0, talk);
     Ok(Half { steps, program: Some(program), list: (half.list.0, text), ..half })
+}
+
+/// The packages of conda, by its names, that pip or uv put others over.
+fn put_over(prefix: &Path, locked: &[CondaPackage]) -> BTreeSet<String> {
+    let installed = inspect::read(&ThisMachine, prefix, Depth::Sizes).ok();
+    let distributions = installed.iter().flat_map(|installed| &installed.distributions);
+    let over = sync::put_over(&names_on_pypi(locked), distributions);
+    let is_over = |own: &&CondaPackage| name_on_pypi(own).is_some_and(|name| over.contains(&name));
+    locked.iter().filter(is_over).map(|own| own.name.clone()).collect()
+}
+
+/// What conda's packages are on PyPI, those that are Python packages.
+pub(super) fn names_on_pypi(locked: &[CondaPackage]) -> BTreeSet<String> {
+    locked.iter().filter_map(name_on_pypi).collect()
+}
+
+fn name_on_pypi(package: &CondaPackage) -> Option<String> {
+    is_python_package(package).then(|| pypi_name(&package.channel, &package.name))?
 }
 
 fn no_client(target: &Target) -> CliError {

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use super::asked::Provided;
-use super::asked::{applicable, excluding, question, unsolved};
+use super::asked::{Provided, applicable, excluding, question, unsolved};
 use super::ways::requested_for;
 use super::{Asked, Half, Session};
 use crate::cli::error::CliError;

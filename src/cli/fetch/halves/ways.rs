@@ -1,6 +1,7 @@
 //! Ways out of a conflict between the halves: a package from PyPI and not from conda, and the stack from PyPI.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use super::{Asked, Purpose, Session};
 use crate::conda::Records;
@@ -43,6 +44,7 @@ impl Session<'_> {
     /// Adds the changes between the halves that have a solution.
     pub(super) fn add_ways_between(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) {
         let mut found = Vec::new();
+        let records = self.records(asked.request, asked.host.system.platform).ok();
         for spec in &asked.request.conda.specs {
             let name = spec.name().to_lowercase();
             let is_party = conflict
@@ -51,10 +53,9 @@ impl Session<'_> {
                 .flat_map(|reason| &reason.parties)
                 .any(|party| party.as_str() == name);
             // What is no Python package in the channel is another program than PyPI's of that name.
-            let is_python = |records: &Records| records.of(&name).iter().any(is_python_package);
-            let records = self.records(asked.request, asked.host.system.platform).ok();
+            let is_python = |records: &Rc<Records>| records.of(&name).iter().any(is_python_package);
             let of_pypi = asked.request.conda.channels.iter().find_map(|channel| pypi_name(channel, &name));
-            let of_pypi = of_pypi.filter(|_| records.is_some_and(|records| is_python(&records)));
+            let of_pypi = of_pypi.filter(|_| records.as_ref().is_some_and(is_python));
             let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
                 && !name.starts_with('_');
             let (true, true, None, Some(package)) = (is_party, is_plain, framework_of(&name), of_pypi) else {

@@ -202,7 +202,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };
     String::from_utf8(bytes)
         .map(Some)
-        .map_err(|_| CliError::input(format!("`{}` is not UTF-8 text", path.display())))
+        .map_err(|e| CliError::input(format!("`{}` is not UTF-8 text: {}", path.display(), e.utf8_error())))
 }
 
 /// The bytes of a file; `None` if it does not exist.

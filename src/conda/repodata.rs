@@ -121,7 +121,7 @@ impl Repodata {
         let invalid = |why: String| InvalidRepodata(clean(&why, 200));
         let (mut by_name, mut count) = (HashMap::<Box<str>, Vec<(Span, Span)>>::new(), 0);
         {
-            let whole = std::str::from_utf8(&text).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
+            let whole = std::str::from_utf8(&text).map_err(|e| invalid(format!("it is not UTF-8: {e}")))?;
             if !whole.trim_start().starts_with('{') {
                 return Err(invalid("it is not a JSON object".to_owned()));
             }

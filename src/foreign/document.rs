@@ -16,15 +16,18 @@ pub(super) fn invalid(key: impl std::fmt::Display, value: &str) -> ForeignError 
 }
 
 /// A normalized package name.
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn name(text: &str) -> Result<String, ForeignError> {
     PackageName::new(text.to_owned()).map(|name| name.to_string()).map_err(|_| invalid("name", text))
 }
 
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn version(package: &str, text: &str) -> Result<Version, ForeignError> {
     text.parse().map_err(|_| invalid(format!("version of {package}"), text))
 }
 
 /// A marker; every environment fulfils an absent one.
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn marker(package: &str, text: Option<&str>) -> Result<MarkerTree, ForeignError> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(MarkerTree::TRUE) };
     let parsed = parse_requirement(&format!("x ; {text}"));

@@ -112,6 +112,7 @@ pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
     })
 }
 
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn specifiers(key: &str, text: Option<&str>) -> Result<Option<VersionSpecifiers>, ForeignError> {
     text.map(|text| text.parse().map_err(|_| invalid(key, text))).transpose()
 }

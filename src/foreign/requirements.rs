@@ -19,6 +19,7 @@ pub(super) struct Pinned {
     is_hashed: bool,
 }
 
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
     let mut out: Vec<Pinned> = Vec::new();
     let mut address: Option<String> = None;

@@ -43,7 +43,7 @@ pub(super) struct Sif {
 pub(super) fn read(file: File) -> Result<Sif> {
     let size = file.metadata()?.len();
     let mut header = [0; HEADER];
-    read_at(&file, &mut header, 0).map_err(|_| damaged("it is cut off"))?;
+    read_at(&file, &mut header, 0).map_err(|e| damaged(&format!("its header cannot be read: {e}")))?;
     let arch = &header[ARCH_AT..ARCH_AT + 3];
     let mut fields = &header[TOTAL_AT..];
     let (total, at) = (fields.try_get_u64_le()?, fields.try_get_u64_le()?);
@@ -55,7 +55,7 @@ pub(super) fn read(file: File) -> Result<Sif> {
         let mut bytes = [0; DESCRIPTOR];
         let at = number.checked_mul(DESCRIPTOR as u64).and_then(|offset| at.checked_add(offset));
         read_at(&file, &mut bytes, at.ok_or_else(|| damaged("its descriptors lie outside of it"))?)
-            .map_err(|_| damaged("it is cut off"))?;
+            .map_err(|e| damaged(&format!("its descriptors cannot be read: {e}")))?;
         let mut fields = bytes.as_slice();
         let (kind, is_used) = (fields.try_get_i32_le()?, fields.try_get_u8()? != 0);
         let (_number, _group, _linked) =

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use reqwest::header::{ETAG, IF_NONE_MATCH};
 
 use super::cache::{CachedDocument, fresh_until};
-use super::http::headers;
+use super::http::{Limit, headers};
 use super::{IndexClient, IndexError};
 
 /// Maximum size of the file as it is sent, in bytes.
@@ -63,7 +63,7 @@ impl IndexClient {
                 ask.extend(headers(&[(IF_NONE_MATCH, etag)]));
             }
             let (http, runtime) = self.http()?;
-            let answer = http.get(&url, &self.credentials, &ask, MAX_SENT);
+            let answer = http.get(&url, &self.credentials, &ask, Limit::disk(MAX_SENT));
             let until = self.config.until;
             let answer = runtime.block_on(async {
                 match until.map(tokio::time::Instant::from_std) {
@@ -73,7 +73,7 @@ impl IndexClient {
                     None => answer.await,
                 }
             });
-            let mut answer = answer.map_err(request)?;
+            let answer = answer.map_err(request)?;
             let fresh = fresh_until(answer.header(reqwest::header::CACHE_CONTROL));
             match (answer.status, cached) {
                 (304, Some(cached)) => return Ok(ChannelFolder::Records(cached.text)),
@@ -90,12 +90,8 @@ impl IndexClient {
                 }
                 (status, _) => return Err(request(format!("the server answered {status}"))),
             }
-            let sent: Box<dyn Read> = match answer.file.take() {
-                Some(file) => Box::new(std::io::BufReader::new(file)),
-                None => Box::new(std::io::Cursor::new(std::mem::take(&mut answer.body))),
-            };
-            let text = read(sent, name.ends_with(".zst"), answer.length).map_err(request)?;
             let etag = answer.header(ETAG).map(str::to_owned);
+            let text = read(Box::new(answer.body), name.ends_with(".zst"), answer.length).map_err(request)?;
             self.cache
                 .store_document(&address, &CachedDocument { etag, fresh_until: fresh, text: text.clone() });
             return Ok(ChannelFolder::Records(text));

@@ -16,7 +16,7 @@ use url::Url;
 
 use super::cache::{self, CachedPage};
 use super::guess::Job;
-use super::http::{Http, headers};
+use super::http::{Http, Limit, headers};
 use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, sdists, simple};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
@@ -328,7 +328,8 @@ async fn fetch_page(
     }
     let failed =
         |why: String| IndexError::Request { what: format!("`{project}`"), index: index.to_owned(), why };
-    let answer = http.get(&url, &client.credentials, &ask, simple::MAX_PAGE).await.map_err(failed)?;
+    let answer =
+        http.get(&url, &client.credentials, &ask, Limit::memory(simple::MAX_PAGE)).await.map_err(failed)?;
     let fresh_until = cache::fresh_until(answer.header(header::CACHE_CONTROL));
     match (answer.status, cached) {
         (304, Some(entry)) => {
@@ -337,13 +338,16 @@ async fn fetch_page(
             Ok(Some(Arc::new(entry.page)))
         }
         (200, _) => {
-            let kind = answer.header(header::CONTENT_TYPE).unwrap_or("");
-            let files: Vec<RawFile> = simple::parse(&answer.body, kind, &answer.url).map_err(|why| {
+            let kind = answer.header(header::CONTENT_TYPE).unwrap_or("").to_owned();
+            let etag = answer.header(header::ETAG).map(str::to_owned);
+            let last_modified = answer.header(header::LAST_MODIFIED).map(str::to_owned);
+            let body = answer.body.into_bytes().map_err(|e| failed(e.to_string()))?;
+            let files: Vec<RawFile> = simple::parse(&body, &kind, &answer.url).map_err(|why| {
                 IndexError::Format { what: format!("`{project}`"), index: index.to_owned(), why }
             })?;
             let entry = CachedPage {
-                etag: answer.header(header::ETAG).map(str::to_owned),
-                last_modified: answer.header(header::LAST_MODIFIED).map(str::to_owned),
+                etag,
+                last_modified,
                 fresh_until,
                 page: ProjectPage::from_files(project, files),
             };
@@ -441,28 +445,35 @@ async fn fetch_metadata(
         && let Ok(url) = Url::parse(&format!("{}.metadata", file.url))
     {
         let answer = http
-            .get(&url, &client.credentials, &header::HeaderMap::new(), remote_wheel::MAX_METADATA)
+            .get(
+                &url,
+                &client.credentials,
+                &header::HeaderMap::new(),
+                Limit::memory(remote_wheel::MAX_METADATA),
+            )
             .await
             .map_err(failed)?;
-        let is_metadata = answer.status == 200 && answer.body.starts_with(b"Metadata-Version:");
+        let status = answer.status;
+        let sent = answer.body.into_bytes().map_err(|e| failed(e.to_string()))?;
+        let is_metadata = status == 200 && sent.starts_with(b"Metadata-Version:");
         if untold && !is_metadata {
             client.disable_unannounced_metadata(index);
         }
-        if is_metadata || (answer.status == 200 && file.has_metadata) {
-            let found = hex::encode(Sha256::digest(&answer.body));
+        if is_metadata || (status == 200 && file.has_metadata) {
+            let found = hex::encode(Sha256::digest(&sent));
             if let Some(expected) = &file.metadata_sha256
                 && *expected != found
             {
                 return Ok(Err("its SHA-256 differs from the index".to_owned()));
             }
-            body = Some(answer.body);
+            body = Some(sent);
         }
     }
     let body = match body {
         Some(body) => body,
         None => match remote_wheel::metadata(http, &client.credentials, file).await {
             Ok(body) => body,
-            Err(remote_wheel::Failure::Content(what)) => return Ok(Err(what.to_owned())),
+            Err(remote_wheel::Failure::Content(what)) => return Ok(Err(what)),
             Err(remote_wheel::Failure::Transport(why)) => return Err(failed(why)),
         },
     };

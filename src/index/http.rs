@@ -1,7 +1,8 @@
 //! HTTP requests: retries with backoff, redirects that never send credentials to another origin, limits of size and
 //! time.
 
-use std::io::{Seek as _, SeekFrom, Write as _};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,15 +35,92 @@ pub(super) struct Http {
     large: Arc<Semaphore>,
 }
 
+/// How large a body may be, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    /// Up to this size it stays in memory; a larger one goes to a temporary file.
+    memory: u64,
+    /// A larger one is refused.
+    total: u64,
+}
+
+impl Limit {
+    /// A body that stays in memory.
+    pub const fn memory(total: u64) -> Limit {
+        Limit { memory: total, total }
+    }
+
+    /// A body that goes to a temporary file unless it is small.
+    pub const fn disk(total: u64) -> Limit {
+        Limit { memory: LARGE, total }
+    }
+
+    /// A range of up to `range` bytes, which stays in memory, from a server that may send the whole file instead.
+    pub const fn range(range: u64, total: u64) -> Limit {
+        Limit { memory: range, total }
+    }
+}
+
+/// The body of a response, at its start.
+#[derive(Debug)]
+pub(super) enum Body {
+    Memory(io::Cursor<Vec<u8>>),
+    /// Too large to hold in memory.
+    Disk(BufReader<File>),
+}
+
+impl Body {
+    /// The body as bytes, wherever it is.
+    ///
+    /// # Errors
+    /// The temporary file cannot be read.
+    pub fn into_bytes(self) -> io::Result<Vec<u8>> {
+        match self {
+            Body::Memory(bytes) => Ok(bytes.into_inner()),
+            Body::Disk(mut file) => {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes)?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// The body as a file that is deleted when closed.
+    ///
+    /// # Errors
+    /// The temporary file cannot be written.
+    pub fn into_file(self) -> io::Result<File> {
+        match self {
+            Body::Memory(bytes) => super::small_file(bytes.get_ref()),
+            Body::Disk(file) => Ok(file.into_inner()),
+        }
+    }
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Body::Memory(bytes) => bytes.read(buffer),
+            Body::Disk(file) => file.read(buffer),
+        }
+    }
+}
+
+impl Seek for Body {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Body::Memory(bytes) => bytes.seek(to),
+            Body::Disk(file) => file.seek(to),
+        }
+    }
+}
+
 /// A response with its body.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The body; empty if it is in `file`.
-    pub body: Vec<u8>,
-    /// A body too large to hold in memory, rewound to its start.
-    pub file: Option<std::fs::File>,
+    pub body: Body,
     /// The body's length.
     pub length: u64,
     /// The URL after redirects, without login.
@@ -71,7 +149,7 @@ impl Http {
         for path in certificates {
             let pem = fs_err::read(path).map_err(|e| e.to_string())?;
             let bundle = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|_| format!("`{}` has no valid PEM certificates", path.display()))?;
+                .map_err(|e| format!("`{}` has no valid PEM certificates: {e}", path.display()))?;
             extra.extend(bundle);
         }
         if !extra.is_empty() {
@@ -92,7 +170,7 @@ impl Http {
         url: &Url,
         credentials: &Credentials,
         headers: &HeaderMap,
-        limit: u64,
+        limit: Limit,
     ) -> Result<Answer, String> {
         let mut pause = self.pause;
         let mut last = String::new();
@@ -135,7 +213,7 @@ impl Http {
     /// Whether a server has a file, in one short request; `None` if it does not say.
     pub async fn has(&self, url: &Url, credentials: &Credentials) -> Option<bool> {
         let first_byte = headers(&[(header::RANGE, "bytes=0-0"), (header::ACCEPT_ENCODING, "identity")]);
-        let request = self.once(url, credentials, &first_byte, simple::MAX_PAGE);
+        let request = self.once(url, credentials, &first_byte, Limit::memory(simple::MAX_PAGE));
         match tokio::time::timeout(GLANCE.min(self.timeout), request).await.ok()? {
             Ok(answer) if matches!(answer.status, 200 | 206) => Some(true),
             Ok(answer) if matches!(answer.status, 404 | 410) => Some(false),
@@ -143,12 +221,13 @@ impl Http {
         }
     }
 
+    #[expect(clippy::map_err_ignore, reason = "the elapsed timer says no more")]
     async fn once(
         &self,
         url: &Url,
         credentials: &Credentials,
         headers: &HeaderMap,
-        limit: u64,
+        limit: Limit,
     ) -> Result<Answer, Failure> {
         let login = credentials.login(url);
         let home = origin(url);
@@ -183,38 +262,36 @@ impl Http {
         Err(Failure::Final("too many redirects".to_owned()))
     }
 
-    /// Reads a body. Bodies with a limit up to that of a page stay in memory; others go to disk above [`LARGE`].
-    async fn read(&self, mut response: reqwest::Response, url: Url, limit: u64) -> Result<Answer, Failure> {
+    async fn read(&self, mut response: reqwest::Response, url: Url, limit: Limit) -> Result<Answer, Failure> {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        if response.content_length().is_some_and(|n| n > limit) {
-            return Err(Failure::Final(format!("the response is larger than {} MiB", limit >> 20)));
+        let too_large = || Failure::Final(format!("the response is larger than {} MiB", limit.total >> 20));
+        if response.content_length().is_some_and(|n| n > limit.total) {
+            return Err(too_large());
         }
-        let stays = limit <= simple::MAX_PAGE;
-        let in_memory = if stays { usize::MAX } else { LARGE as usize };
-        let mut spool = tempfile::SpooledTempFile::new(in_memory);
+        let mut spool = tempfile::SpooledTempFile::new(usize::try_from(limit.memory).unwrap_or(usize::MAX));
         let mut length = 0u64;
         let mut large = None;
         let mut pace = Pace { limit: self.timeout, since: Instant::now(), bytes: 0 };
         let disk = |e: std::io::Error| Failure::Final(format!("cannot store the response ({e})"));
         while let Some(chunk) = response.chunk().await.map_err(|e| Failure::Passing(describe(&e)))? {
             length += chunk.len() as u64;
-            if length > limit {
-                return Err(Failure::Final(format!("the response is larger than {} MiB", limit >> 20)));
+            if length > limit.total {
+                return Err(too_large());
             }
             pace.add(chunk.len())?;
-            if stays && length > LARGE && large.is_none() {
+            if length > LARGE && length <= limit.memory && large.is_none() {
                 large = Arc::clone(&self.large).acquire_owned().await.ok();
                 pace.since = Instant::now();
             }
             spool.write_all(&chunk).map_err(disk)?;
         }
         spool.seek(SeekFrom::Start(0)).map_err(disk)?;
-        let (body, file) = match spool.into_inner() {
-            tempfile::SpooledData::InMemory(cursor) => (cursor.into_inner(), None),
-            tempfile::SpooledData::OnDisk(file) => (Vec::new(), Some(file)),
+        let body = match spool.into_inner() {
+            tempfile::SpooledData::InMemory(cursor) => Body::Memory(cursor),
+            tempfile::SpooledData::OnDisk(file) => Body::Disk(BufReader::new(file)),
         };
-        Ok(Answer { status, headers, body, file, length, url, _large: large })
+        Ok(Answer { status, headers, body, length, url, _large: large })
     }
 }
 

@@ -224,9 +224,9 @@ impl IndexClient {
             Some(variant) => format!("{base}/{variant}/{project}/"),
             None => format!("{base}/{project}/"),
         };
-        url::Url::parse(&text).map_err(|_| {
+        url::Url::parse(&text).map_err(|why| {
             IndexError::Setup(format!(
-                "the URL of the index `{index}` is not valid: `{}`",
+                "the URL of the index `{index}` is not valid ({why}): `{}`",
                 crate::model::text::without_logins(&crate::model::text::clean(&text, 200))
             ))
         })
@@ -278,15 +278,12 @@ impl IndexClient {
         let (http, runtime) = self.http()?;
         let headers = reqwest::header::HeaderMap::new();
         let answer = runtime
-            .block_on(http.get(&url, &self.credentials, &headers, remote_wheel::MAX_WHEEL))
+            .block_on(http.get(&url, &self.credentials, &headers, http::Limit::disk(remote_wheel::MAX_WHEEL)))
             .map_err(failed)?;
         if answer.status != 200 {
             return Err(failed(format!("the server answered {}", answer.status)));
         }
-        match answer.file {
-            Some(file) => Ok(file),
-            None => small_file(&answer.body).map_err(|e| failed(e.to_string())),
-        }
+        answer.body.into_file().map_err(|e| failed(e.to_string()))
     }
 
     /// Downloads wheels, a few at the same time, each into a temporary file. `done` receives the number of each wheel, and the file

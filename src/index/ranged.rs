@@ -1,13 +1,12 @@
 //! `Read` and `Seek` for a file on a server, by HTTP range requests in bounded memory. If the server does not support
-//! ranges, the whole file is downloaded into a temporary file.
+//! ranges, or stops to, the whole file is downloaded into a temporary file.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use reqwest::header;
 use url::Url;
 
-use super::http::{Answer, headers};
+use super::http::{Answer, Body, Limit, headers};
 use super::remote_wheel::{MAX_WHEEL, content_range};
 use super::{IndexClient, IndexError};
 use crate::model::text::{clean, without_logins};
@@ -27,7 +26,7 @@ pub struct RemoteFile<'c> {
 }
 
 enum Source<'c> {
-    Whole(File),
+    Whole(Body),
     Ranges(Ranges<'c>),
 }
 
@@ -76,11 +75,12 @@ impl IndexClient {
         match answer.status {
             206 => {
                 let (start, total) = content_range(&answer).map_err(|e| failed(e.to_string()))?;
-                if start + answer.body.len() as u64 != total {
+                let fetched = answer.length;
+                if start + fetched != total {
                     return Err(failed("the server sent other bytes than the requested range".to_owned()));
                 }
-                let fetched = answer.body.len() as u64;
-                let tail = Piece { start, bytes: answer.body };
+                let bytes = answer.body.into_bytes().map_err(|e| failed(e.to_string()))?;
+                let tail = Piece { start, bytes };
                 let ranges = Ranges {
                     client: self,
                     url,
@@ -92,14 +92,7 @@ impl IndexClient {
                 };
                 Ok(RemoteFile { source: Source::Ranges(ranges), fetched })
             }
-            200 => {
-                let fetched = answer.length;
-                let file = match answer.file {
-                    Some(file) => file,
-                    None => super::small_file(&answer.body).map_err(|e| failed(e.to_string()))?,
-                };
-                Ok(RemoteFile { source: Source::Whole(file), fetched })
-            }
+            200 => Ok(RemoteFile { fetched: answer.length, source: Source::Whole(answer.body) }),
             status => Err(failed(format!("the server answered {status}"))),
         }
     }
@@ -107,7 +100,7 @@ impl IndexClient {
     fn range(&self, url: &Url, range: &str) -> Result<Answer, String> {
         let (http, runtime) = self.http().map_err(|e| e.to_string())?;
         let headers = headers(&[(header::RANGE, range), (header::ACCEPT_ENCODING, "identity")]);
-        runtime.block_on(http.get(url, &self.credentials, &headers, MAX_WHEEL))
+        runtime.block_on(http.get(url, &self.credentials, &headers, Limit::range(LARGEST, MAX_WHEEL)))
     }
 }
 
@@ -127,26 +120,41 @@ impl RemoteFile<'_> {
 }
 
 impl Ranges<'_> {
-    /// Fetches a range from the current position and returns its length.
-    fn fetch(&mut self) -> io::Result<u64> {
+    /// Fetches a range from the current position. Returns the bytes that were downloaded, and the whole file if the
+    /// server sent that.
+    fn fetch(&mut self) -> io::Result<(u64, Option<Body>)> {
         // Sequential reads fetch more and more at once, a seek fetches little.
         self.next = if self.position == self.window.end() { (self.next * 2).min(LARGEST) } else { FIRST };
         let start = self.position;
         let end = (start + self.next).min(self.total) - 1;
         let answer =
             self.client.range(&self.url, &format!("bytes={start}-{end}")).map_err(io::Error::other)?;
-        if answer.status != 206 {
-            return Err(io::Error::other(format!(
-                "the server answered {} to a range request after serving another",
-                answer.status
-            )));
+        let length = answer.length;
+        match answer.status {
+            206 => {}
+            200 if length == self.total => {
+                let mut whole = answer.body;
+                whole.seek(SeekFrom::Start(start))?;
+                return Ok((length, Some(whole)));
+            }
+            200 => {
+                return Err(io::Error::other(format!(
+                    "the server sent a file of {length} bytes, and said before that it has {}",
+                    self.total
+                )));
+            }
+            status => {
+                return Err(io::Error::other(format!(
+                    "the server answered {status} to a range request after serving another"
+                )));
+            }
         }
         let (from, total) = content_range(&answer).map_err(|e| io::Error::other(e.to_string()))?;
-        if from != start || total != self.total || answer.body.len() as u64 > end - start + 1 {
+        if from != start || total != self.total || length > end - start + 1 {
             return Err(io::Error::other("the server sent other bytes than the requested range"));
         }
-        self.window = Piece { start, bytes: answer.body };
-        Ok(self.window.bytes.len() as u64)
+        self.window = Piece { start, bytes: answer.body.into_bytes()? };
+        Ok((length, None))
     }
 }
 
@@ -160,7 +168,13 @@ impl Read for RemoteFile<'_> {
             return Ok(0);
         }
         if ranges.tail.at(ranges.position).is_none() && ranges.window.at(ranges.position).is_none() {
-            self.fetched += ranges.fetch()?;
+            let (length, whole) = ranges.fetch()?;
+            self.fetched += length;
+            if let Some(mut whole) = whole {
+                let n = whole.read(buffer)?;
+                self.source = Source::Whole(whole);
+                return Ok(n);
+            }
         }
         let here = ranges.tail.at(ranges.position).or_else(|| ranges.window.at(ranges.position));
         let here = here.ok_or_else(|| io::Error::other("the server sent an empty range"))?;
@@ -182,7 +196,8 @@ impl Seek for RemoteFile<'_> {
             SeekFrom::End(n) => i128::from(ranges.total) + i128::from(n),
             SeekFrom::Current(n) => i128::from(ranges.position) + i128::from(n),
         };
-        ranges.position = u64::try_from(target).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        ranges.position =
+            u64::try_from(target).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         Ok(ranges.position)
     }
 }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::credentials::Credentials;
-use super::http::{Http, headers};
+use super::http::{Http, Limit, headers};
 use crate::model::project::ReleaseFile;
 use crate::model::text::normalized_name;
 
@@ -27,7 +27,7 @@ pub(super) enum Failure {
     /// The request failed; a later run may succeed.
     Transport(String),
     /// The server sent an invalid wheel: the release is unusable.
-    Content(&'static str),
+    Content(String),
 }
 
 impl Failure {
@@ -39,8 +39,7 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Transport(why) => f.write_str(why),
-            Failure::Content(why) => f.write_str(why),
+            Failure::Transport(why) | Failure::Content(why) => f.write_str(why),
         }
     }
 }
@@ -60,21 +59,21 @@ pub(super) async fn metadata(
     credentials: &Credentials,
     file: &ReleaseFile,
 ) -> Result<Vec<u8>, Failure> {
-    let url = Url::parse(&file.url).map_err(|_| "the wheel's URL is not valid".to_owned())?;
+    let url = Url::parse(&file.url).map_err(|e| format!("the wheel's URL is not valid: {e}"))?;
     let range = format!("bytes=-{TAIL}");
     let first = http
         .get(
             &url,
             credentials,
             &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]),
-            MAX_WHEEL,
+            Limit::disk(MAX_WHEEL),
         )
         .await?;
     match first.status {
         206 => by_ranges(http, credentials, &url, file, first).await,
         200 => whole(first, file),
         416 => {
-            let all = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
+            let all = http.get(&url, credentials, &header::HeaderMap::new(), Limit::disk(MAX_WHEEL)).await?;
             if all.status == 200 { whole(all, file) } else { Err(Failure::status(all.status)) }
         }
         status => Err(Failure::status(status)),
@@ -89,11 +88,12 @@ async fn by_ranges(
     first: super::http::Answer,
 ) -> Result<Vec<u8>, Failure> {
     let (start, total) = content_range(&first)?;
-    if start == 0 && total == first.body.len() as u64 {
+    if start == 0 && total == first.length {
         return whole(first, file);
     }
-    let directory = directory_start(&first.body).filter(|at| *at < start);
-    let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, first.body)], missing: directory };
+    let tail = first.body.into_bytes().map_err(unreadable)?;
+    let directory = directory_start(&tail).filter(|at| *at < start);
+    let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, tail)], missing: directory };
     let mut size = TAIL;
     for _ in 0..16 {
         if sparse.missing.is_some_and(|at| at < start && Some(at) == directory) {
@@ -101,7 +101,7 @@ async fn by_ranges(
             // in one request.
             size = start - directory.unwrap_or(start);
             if size > MAX_RANGES {
-                return Err(Failure::Content("the wheel's zip directory is too large"));
+                return Err(Failure::Content("the wheel's zip directory is too large".to_owned()));
             }
             sparse.fetch(http, credentials, url, size).await?;
             size = TAIL;
@@ -118,41 +118,36 @@ async fn by_ranges(
             }
         }
     }
-    Err(Failure::Content("reading METADATA of the wheel needs too many requests"))
+    Err(Failure::Content("reading METADATA of the wheel needs too many requests".to_owned()))
 }
 
 fn whole(mut answer: super::http::Answer, file: &ReleaseFile) -> Result<Vec<u8>, Failure> {
     if let Some(expected) = &file.sha256
         && digest(&mut answer)? != *expected
     {
-        return Err(Failure::Content("the wheel's SHA-256 differs from the index"));
+        return Err(Failure::Content("the wheel's SHA-256 differs from the index".to_owned()));
     }
-    match answer.file {
-        Some(spool) => extract(io::BufReader::new(spool), project_of(file)),
-        None => extract(io::Cursor::new(answer.body), project_of(file)),
-    }
+    extract(answer.body, project_of(file))
 }
 
 /// SHA-256 of a body.
 pub(super) fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
-    // A read error of the local temporary file is not a fault of the wheel.
-    let unreadable = |e: io::Error| Failure::Transport(format!("cannot read the downloaded file ({e})"));
     let mut hasher = Sha256::new();
-    match &mut answer.file {
-        None => hasher.update(&answer.body),
-        Some(spool) => {
-            let mut buffer = vec![0; 1 << 20];
-            loop {
-                let n = spool.read(&mut buffer).map_err(unreadable)?;
-                if n == 0 {
-                    break;
-                }
-                hasher.update(&buffer[..n]);
-            }
-            spool.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = answer.body.read(&mut buffer).map_err(unreadable)?;
+        if n == 0 {
+            break;
         }
+        hasher.update(&buffer[..n]);
     }
+    answer.body.rewind().map_err(unreadable)?;
     Ok(hex::encode(hasher.finalize()))
+}
+
+/// A read error of the local temporary file, which is not a fault of the wheel.
+fn unreadable(error: io::Error) -> Failure {
+    Failure::Transport(format!("cannot read the downloaded file ({error})"))
 }
 
 /// Downloads a wheel for its size and SHA-256, for indexes that state no hash.
@@ -164,8 +159,8 @@ pub(super) async fn measure(
     credentials: &Credentials,
     file: &ReleaseFile,
 ) -> Result<(u64, String), Failure> {
-    let url = Url::parse(&file.url).map_err(|_| "the wheel's URL is not valid".to_owned())?;
-    let mut answer = http.get(&url, credentials, &header::HeaderMap::new(), MAX_WHEEL).await?;
+    let url = Url::parse(&file.url).map_err(|e| format!("the wheel's URL is not valid: {e}"))?;
+    let mut answer = http.get(&url, credentials, &header::HeaderMap::new(), Limit::disk(MAX_WHEEL)).await?;
     if answer.status != 200 {
         return Err(Failure::status(answer.status));
     }
@@ -178,8 +173,8 @@ fn project_of(file: &ReleaseFile) -> &str {
 
 /// The METADATA of the wheel's own `.dist-info` folder.
 pub(super) fn extract<R: Read + Seek>(reader: R, project: &str) -> Result<Vec<u8>, Failure> {
-    let mut archive =
-        zip::ZipArchive::new(reader).map_err(|_| Failure::Content("the wheel is not a zip archive"))?;
+    let mut archive = zip::ZipArchive::new(reader)
+        .map_err(|e| Failure::Content(format!("the wheel is not a zip archive: {e}")))?;
     let wanted = normalized_name(project);
     let mut folders: Vec<String> = archive
         .file_names()
@@ -191,27 +186,29 @@ pub(super) fn extract<R: Read + Seek>(reader: R, project: &str) -> Result<Vec<u8
     // Installers refuse it too: which of the two they would read is open.
     let stem = match folders.as_slice() {
         [stem] => stem,
-        [] => return Err(Failure::Content("the wheel has no METADATA")),
-        _ => return Err(Failure::Content("the wheel has two .dist-info folders")),
+        [] => return Err(Failure::Content("the wheel has no METADATA".to_owned())),
+        _ => return Err(Failure::Content("the wheel has two .dist-info folders".to_owned())),
     };
     if stem.split_once('-').is_none_or(|(project, _)| normalized_name(project) != wanted) {
-        return Err(Failure::Content("the wheel has no METADATA"));
+        return Err(Failure::Content("the wheel has no METADATA".to_owned()));
     }
     let name = format!("{stem}.dist-info/METADATA");
-    let entry =
-        archive.by_name(&name).map_err(|_| Failure::Content("the wheel's METADATA cannot be read"))?;
+    let entry = archive
+        .by_name(&name)
+        .map_err(|e| Failure::Content(format!("the wheel's METADATA cannot be read: {e}")))?;
     if entry.size() > MAX_METADATA {
-        return Err(Failure::Content("the wheel's METADATA is too large"));
+        return Err(Failure::Content("the wheel's METADATA is too large".to_owned()));
     }
     let mut out = Vec::new();
     entry
         .take(MAX_METADATA)
         .read_to_end(&mut out)
-        .map_err(|_| Failure::Content("the wheel's METADATA cannot be decompressed"))?;
+        .map_err(|e| Failure::Content(format!("the wheel's METADATA cannot be decompressed: {e}")))?;
     Ok(out)
 }
 
 /// Start and total of a Content-Range header: (100, 200) for `bytes 100-199/200`. Checks the length of the body.
+#[expect(clippy::map_err_ignore, reason = "every part that is not a number is refused alike")]
 pub(super) fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), Failure> {
     let wrong = || Failure::Transport("the server sent no valid Content-Range header".to_owned());
     let text = answer.header(header::CONTENT_RANGE).ok_or_else(wrong)?;
@@ -219,8 +216,8 @@ pub(super) fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), 
     let (start, end) = span.split_once('-').ok_or_else(wrong)?;
     let parse = |t: &str| t.trim().parse::<u64>().map_err(|_| wrong());
     let (start, end, total) = (parse(start)?, parse(end)?, parse(total)?);
-    if end < start || end >= total || end - start + 1 != answer.body.len() as u64 {
-        return Err(Failure::Content("the server sent other bytes than the requested range"));
+    if end < start || end >= total || end - start + 1 != answer.length {
+        return Err(Failure::Content("the server sent other bytes than the requested range".to_owned()));
     }
     Ok((start, total))
 }
@@ -245,7 +242,7 @@ impl SparseFile {
         let Some(from) = self.missing else { return Ok(()) };
         let end = (from + size - 1).min(self.total.saturating_sub(1));
         if self.chunks.iter().map(|c| c.1.len() as u64).sum::<u64>() > MAX_RANGES {
-            return Err(Failure::Content("reading METADATA of the wheel needs too many bytes"));
+            return Err(Failure::Content("reading METADATA of the wheel needs too many bytes".to_owned()));
         }
         let range = format!("bytes={from}-{end}");
         let answer = http
@@ -253,7 +250,7 @@ impl SparseFile {
                 url,
                 credentials,
                 &headers(&[(header::RANGE, &range), (header::ACCEPT_ENCODING, "identity")]),
-                MAX_RANGES,
+                Limit::memory(MAX_RANGES),
             )
             .await?;
         if answer.status != 206 {
@@ -264,9 +261,9 @@ impl SparseFile {
         }
         let (start, total) = content_range(&answer)?;
         if start != from || total != self.total {
-            return Err(Failure::Content("the server sent other bytes than the requested range"));
+            return Err(Failure::Content("the server sent other bytes than the requested range".to_owned()));
         }
-        self.chunks.push((start, answer.body));
+        self.chunks.push((start, answer.body.into_bytes().map_err(unreadable)?));
         Ok(())
     }
 }
@@ -308,7 +305,7 @@ impl Seek for SparseFile {
             SeekFrom::End(n) => i128::from(self.total) + i128::from(n),
             SeekFrom::Current(n) => i128::from(self.position) + i128::from(n),
         };
-        self.position = u64::try_from(target).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.position = u64::try_from(target).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         Ok(self.position)
     }
 }

@@ -3,7 +3,7 @@
 use reqwest::header;
 use url::Url;
 
-use super::http::Http;
+use super::http::{Http, Limit};
 use super::{IndexClient, IndexError, remote_wheel};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
@@ -18,11 +18,12 @@ pub(super) async fn fetch(
     http: &Http,
     file: &ReleaseFile,
 ) -> Result<Result<SourceTree, String>, String> {
-    let url = Url::parse(&file.url).map_err(|_| "its URL is not valid".to_owned())?;
+    let url = Url::parse(&file.url).map_err(|e| format!("its URL is not valid: {e}"))?;
     if file.size.is_some_and(|size| size > MAX_SOURCE) {
         return Ok(Err(format!("it is larger than {} MiB", MAX_SOURCE >> 20)));
     }
-    let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), MAX_SOURCE).await?;
+    let mut answer =
+        http.get(&url, &client.credentials, &header::HeaderMap::new(), Limit::disk(MAX_SOURCE)).await?;
     if answer.status != 200 {
         return Err(format!("the server answered {}", answer.status));
     }
@@ -32,10 +33,7 @@ pub(super) async fn fetch(
             return Ok(Err("its SHA-256 differs from the index".to_owned()));
         }
     }
-    let tree = match answer.file {
-        Some(spool) => sdist::read_archive(std::io::BufReader::new(spool), &file.filename),
-        None => sdist::read_archive(std::io::Cursor::new(answer.body), &file.filename),
-    };
+    let tree = sdist::read_archive(answer.body, &file.filename);
     Ok(tree.map_err(|unreadable| unreadable.to_string()))
 }
 
@@ -57,7 +55,7 @@ pub(super) fn read_direct(
     if client.config.offline {
         return Err(IndexError::Offline { what: shown.clone() });
     }
-    let address = Url::parse(url).map_err(|_| wrong("its URL is not valid".to_owned()))?;
+    let address = Url::parse(url).map_err(|e| wrong(format!("its URL is not valid: {e}")))?;
     let last = address.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
     let filename = percent_encoding::percent_decode_str(last).decode_utf8_lossy().into_owned();
     let mut raw = RawFile {
@@ -76,14 +74,15 @@ pub(super) fn read_direct(
         let text = runtime.block_on(remote_wheel::metadata(http, &client.credentials, file));
         let text = text.map_err(|failure| match failure {
             remote_wheel::Failure::Transport(why) => failed(why),
-            remote_wheel::Failure::Content(why) => wrong(why.to_owned()),
+            remote_wheel::Failure::Content(why) => wrong(why),
         })?;
         return Ok((super::metadata_of_text(&text).map_err(wrong)?, raw));
     }
     let limit = if is_wheel { remote_wheel::MAX_WHEEL } else { MAX_SOURCE };
     let none = header::HeaderMap::new();
-    let mut answer =
-        runtime.block_on(http.get(&address, &client.credentials, &none, limit)).map_err(failed)?;
+    let mut answer = runtime
+        .block_on(http.get(&address, &client.credentials, &none, Limit::disk(limit)))
+        .map_err(failed)?;
     if answer.status != 200 {
         return Err(failed(format!("the server answered {}", answer.status)));
     }
@@ -92,15 +91,10 @@ pub(super) fn read_direct(
         return Err(wrong("its SHA-256 is not the one that the reference states".to_owned()));
     }
     (raw.sha256, raw.size) = (Some(found), Some(answer.length));
-    let metadata = match (answer.file, is_wheel) {
-        (Some(spool), true) => super::metadata_of_wheel(std::io::BufReader::new(spool), &filename),
-        (None, true) => super::metadata_of_wheel(std::io::Cursor::new(answer.body), &filename),
-        (spool, false) => {
-            let tree = match spool {
-                Some(spool) => sdist::read_archive(std::io::BufReader::new(spool), &filename),
-                None => sdist::read_archive(std::io::Cursor::new(answer.body), &filename),
-            };
-            tree.map_err(|e| e.to_string()).and_then(self::metadata)
+    let metadata = match is_wheel {
+        true => super::metadata_of_wheel(answer.body, &filename),
+        false => {
+            sdist::read_archive(answer.body, &filename).map_err(|e| e.to_string()).and_then(self::metadata)
         }
     }
     .map_err(wrong)?;

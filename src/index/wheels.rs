@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 use reqwest::header;
 use url::Url;
 
-use super::http::Http;
-use super::{IndexClient, remote_wheel, simple, small_file};
+use super::http::{Http, Limit};
+use super::{IndexClient, remote_wheel, simple};
 use crate::model::project::ReleaseFile;
 
 /// How many wheels are downloaded at the same time.
@@ -52,14 +52,14 @@ pub(super) fn download_each(
 
 async fn download(client: &IndexClient, http: &Http, wheel: &Wheel<'_>) -> Result<std::fs::File, String> {
     let &Wheel { file, limit } = wheel;
-    let url = Url::parse(&file.url).map_err(|_| "its URL is not valid".to_owned())?;
+    let url = Url::parse(&file.url).map_err(|e| format!("its URL is not valid: {e}"))?;
     let largest = limit.min(remote_wheel::MAX_WHEEL);
     let limit = file.size.unwrap_or(largest).min(largest);
     // Nothing more is downloaded when the run's limit is reached.
     client.budget.wheel_bytes(0)?;
-    // A body with a limit up to that of a page would stay in memory.
-    let in_file = limit.max(simple::MAX_PAGE + 1);
-    let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), in_file).await?;
+    // A server that sends more than the index states is told by the length.
+    let at_most = Limit::disk(limit.max(simple::MAX_PAGE));
+    let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), at_most).await?;
     if answer.status != 200 {
         return Err(format!("the server answered {}", answer.status));
     }
@@ -76,8 +76,5 @@ async fn download(client: &IndexClient, http: &Http, wheel: &Wheel<'_>) -> Resul
             return Err("its SHA-256 differs from the index".to_owned());
         }
     }
-    match answer.file {
-        Some(file) => Ok(file),
-        None => small_file(&answer.body).map_err(|error| error.to_string()),
-    }
+    answer.body.into_file().map_err(|error| error.to_string())
 }

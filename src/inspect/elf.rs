@@ -89,6 +89,7 @@ pub(super) struct Elf<'d> {
 /// Whether what the loader maps lies in the file, and no zeros stand where section headers must be. A download that was
 /// cut off and filled up, or a block of zeros from a full disk, leaves a file of the right size. The loader does not read
 /// section headers: a packed library may have none, or state some outside the file.
+#[expect(clippy::map_err_ignore, reason = "the parser has one reason to refuse: its own message says it")]
 fn check_whole(
     header: &Header,
     endian: object::Endianness,
@@ -133,6 +134,7 @@ impl<'d> Elf<'d> {
     ///
     /// # Errors
     /// See [`ElfError`].
+    #[expect(clippy::map_err_ignore, reason = "the parser has one reason to refuse: its own message says it")]
     pub fn parse(data: &'d [u8]) -> Result<Elf<'d>, ElfError> {
         let header = Header::parse(data).map_err(|_| ElfError::NotElf)?;
         let endian = header.endian().map_err(|_| ElfError::NotElf)?;
@@ -244,6 +246,7 @@ impl<'d> Elf<'d> {
             .find_map(|s| s.data_range(self.endian, self.data, address, length).ok().flatten())
     }
 
+    #[expect(clippy::map_err_ignore, reason = "the parser has one reason to refuse: its own message says it")]
     fn read_dynamic(&self) -> Result<Dynamic, ElfError> {
         let damaged = |_| ElfError::Damaged("its program headers lie outside the file");
         let segments = self.header.program_headers(self.endian, self.data).map_err(damaged)?;

@@ -38,6 +38,14 @@ pub enum WheelError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A file in the wheel could not be unpacked: the server stopped, the compressed data are damaged, or the disk is full.
+    #[error("`{member}` cannot be unpacked: {cause}")]
+    Unpack {
+        /// The file inside the wheel.
+        member: String,
+        /// What the reader, the decompressor or the disk said.
+        cause: String,
+    },
 }
 
 /// Reads the shared libraries of a wheel for which `wanted` returns true. `progress` receives the unpacked and total
@@ -87,11 +95,16 @@ pub(super) fn each_library<R: Read + Seek>(
         if size > MAX_LIBRARY || (size > RATIO_UNCHECKED_UP_TO && size / packed.max(1) > MAX_RATIO) {
             return Err(broken("declares a size that is too large"));
         }
-        let mut member = archive.by_index(index).map_err(|_| broken("cannot be unpacked"))?;
+        let mut member = archive.by_index(index).map_err(|e| unpack(&name, &e))?;
         let mut file = tempfile::NamedTempFile::new()?;
         // Skips files without the ELF magic.
         let mut magic = [0; 4];
-        if member.read_exact(&mut magic).is_err() || magic != *b"\x7fELF" {
+        let is_elf = match member.read_exact(&mut magic) {
+            Ok(()) => magic == *b"\x7fELF",
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => false,
+            Err(e) => return Err(unpack(&name, &e)),
+        };
+        if !is_elf {
             before += size;
             continue;
         }
@@ -99,7 +112,7 @@ pub(super) fn each_library<R: Read + Seek>(
         let written = copy(&mut member.take(size.saturating_sub(4).saturating_add(1)), &mut file, |done| {
             progress(before + done, total);
         });
-        let written = written.map_err(|_| broken("cannot be unpacked"))?;
+        let written = written.map_err(|e| unpack(&name, &e))?;
         if written + 4 != size {
             return Err(broken("differs in size from the wheel's directory"));
         }
@@ -112,6 +125,10 @@ pub(super) fn each_library<R: Read + Seek>(
         }
     }
     Ok(())
+}
+
+fn unpack(member: &str, error: &dyn std::error::Error) -> WheelError {
+    WheelError::Unpack { member: member.to_owned(), cause: clean(&error.to_string(), 160) }
 }
 
 /// Opens a wheel as a zip archive.
@@ -172,13 +189,13 @@ pub fn text_of_wheel<R: Read + Seek>(
         Ok(member) => member,
         Err(zip::result::ZipError::FileNotFound) => return Ok(None),
         Err(zip::result::ZipError::Io(error)) => return Err(WheelError::Io(error)),
-        Err(_) => return Err(broken("cannot be unpacked")),
+        Err(error) => return Err(unpack(&clean(name, 300), &error)),
     };
     if member.size() > limit {
         return Err(broken("is too large"));
     }
     let mut bytes = Vec::new();
-    member.take(limit).read_to_end(&mut bytes).map_err(|_| broken("cannot be unpacked"))?;
+    member.take(limit).read_to_end(&mut bytes).map_err(|e| unpack(&clean(name, 300), &e))?;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 

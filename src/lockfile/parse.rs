@@ -50,8 +50,8 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         LockError::Malformed(format!("line {line}: {}", clean(e.message(), 120)))
     };
     let head: RawFormat = toml::from_str(text).map_err(|e| malformed(&e))?;
-    let format: semver::Version = head.format.parse().map_err(|_| {
-        LockError::Malformed(format!("`{}` is not a format version", clean(&head.format, 40)))
+    let format: semver::Version = head.format.parse().map_err(|e| {
+        LockError::Malformed(format!("`{}` is not a format version: {e}", clean(&head.format, 40)))
     })?;
     let understood = FORMAT.major..=FORMAT_WITH_SOURCES.major;
     if !understood.contains(&format.major) || !format.pre.is_empty() {
@@ -133,6 +133,7 @@ fn members(names: Option<Vec<String>>, targets: &[Target]) -> Result<Vec<usize>,
     Ok(positions.into_iter().collect())
 }
 
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn target(raw: RawTarget) -> Result<Target, LockError> {
     let wrong = |what: &str, value: &str| {
         LockError::Malformed(format!("`{}` is not a valid {what}", clean(value, 40)))

@@ -51,6 +51,7 @@ impl Direct {
     ///
     /// # Errors
     /// If the scheme is another one, or a part is not valid.
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     pub fn parse(text: &str) -> Result<Direct, InvalidDirect> {
         let text = text.trim();
         if text.is_empty() || text.len() > 2000 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {

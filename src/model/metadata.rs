@@ -70,6 +70,7 @@ impl RequiresDist {
     }
 
     /// The requirement with its text, repaired where that was necessary.
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn parsed(&self) -> Result<(&Requirement<VerbatimUrl>, &str), String> {
         let parsed = self
             .parsed
@@ -91,6 +92,7 @@ impl CoreMetadata {
     ///
     /// # Errors
     /// If name or version is missing or invalid.
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     pub fn parse(text: &str, sha256: String) -> Result<CoreMetadata, InvalidMetadata> {
         let mut name = None;
         let mut version = None;

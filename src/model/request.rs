@@ -225,6 +225,7 @@ fn split_direct(text: &str) -> Option<(Option<&str>, &str, &str)> {
 
 /// A direct reference as a PEP 508 requirement without URL, and the URL, with its login: it is needed to fetch. A wheel of
 /// a framework becomes its version, because its build is chosen.
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn named(
     text: &str,
     name: Option<&str>,
@@ -298,6 +299,7 @@ impl PythonRequest {
     ///
     /// # Errors
     /// See [`InvalidRequest`].
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     pub fn parse(text: &str, origin: Origin) -> Result<PythonRequest, InvalidRequest> {
         let text = text.trim();
         let is_series = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('*');

@@ -44,6 +44,7 @@ pub struct InvalidTimestamp(String);
 impl FromStr for Timestamp {
     type Err = InvalidTimestamp;
 
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn from_str(text: &str) -> Result<Timestamp, InvalidTimestamp> {
         let time = DateTime::parse_from_rfc3339(text).map_err(|_| InvalidTimestamp(clean(text, 40)))?;
         Ok(Timestamp(time.timestamp()))

@@ -79,6 +79,7 @@ impl DottedVersion {
 impl FromStr for DottedVersion {
     type Err = InvalidVersion;
 
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidVersion {
             text: crate::model::text::clean(text, 60),
@@ -162,6 +163,7 @@ pub fn minor_line(version: &pep440_rs::Version) -> Vec<u64> {
 /// assert_eq!(cuda_version("12.8").unwrap().to_string(), "12.8.0");
 /// assert!(cuda_version("12.8.1.2").is_err());
 /// ```
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub fn cuda_version(text: &str) -> Result<semver::Version, InvalidVersion> {
     let invalid =
         || InvalidVersion { text: crate::model::text::clean(text, 60), kind: "CUDA version such as `12.8`" };
@@ -210,6 +212,7 @@ impl SemverRange {
 impl FromStr for SemverRange {
     type Err = InvalidVersion;
 
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidVersion {
             text: crate::model::text::clean(text, 60),
@@ -293,6 +296,7 @@ impl DottedRange {
 impl FromStr for DottedRange {
     type Err = InvalidVersion;
 
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut bounds = Vec::new();
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty() && *p != "*") {

@@ -52,6 +52,7 @@ impl WheelName {
 impl FromStr for WheelName {
     type Err = InvalidWheelName;
 
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn from_str(file: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidWheelName(super::text::clean(file, 120));
         let parts = Parts::of(file).ok_or_else(invalid)?;
@@ -157,6 +158,7 @@ impl std::fmt::Display for Python {
 impl FromStr for Python {
     type Err = super::version::InvalidVersion;
 
+    #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || super::version::InvalidVersion {
             text: super::text::clean(text, 40),

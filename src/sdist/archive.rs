@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use super::Unreadable;
+use super::{Unreadable, unreadable};
 use crate::tarball::{Kind, Members};
 
 /// Maximum size of a file that is kept, in bytes. Real ones have a few kB.
@@ -71,7 +71,7 @@ impl Contents {
         for count in 0.. {
             let member = members.member().map_err(|e| match e.to_string().contains(TOO_LARGE) {
                 true => Unreadable::from(TOO_LARGE),
-                false => Unreadable::from("the archive is damaged"),
+                false => unreadable(&e),
             })?;
             let Some(member) = member else { break };
             if count >= MAX_FILES {
@@ -100,14 +100,15 @@ impl Contents {
         archive: impl Read + Seek,
         wanted: &BTreeSet<String>,
     ) -> Result<Contents, Unreadable> {
-        let mut zip = zip::ZipArchive::new(archive).map_err(|_| "the archive is not a zip file")?;
+        let mut zip = zip::ZipArchive::new(archive)
+            .map_err(|e| Unreadable::Other(format!("the archive is not a zip file: {e}")))?;
         if zip.len() > MAX_FILES {
             return Err("the archive has too many files".into());
         }
         let mut out = Contents { wanted: wanted.clone(), ..Contents::default() };
         let mut folder = None;
         for i in 0..zip.len() {
-            let mut entry = zip.by_index(i).map_err(|_| "the archive is damaged")?;
+            let mut entry = zip.by_index(i).map_err(|e| unreadable(&e))?;
             if !entry.is_file() {
                 continue;
             }
@@ -234,7 +235,7 @@ impl Contents {
             return Err(Unreadable::Other(format!("its `{path}` is larger than {} MB", MAX_TEXT >> 20)));
         }
         let mut bytes = Vec::new();
-        file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|_| "the archive is damaged")?;
+        file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(|e| unreadable(&e))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if self.texts.insert(path.to_owned(), text).is_some() {
             return Err(Unreadable::Other(format!("it has two files `{path}`")));

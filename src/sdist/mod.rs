@@ -58,6 +58,14 @@ impl From<&str> for Unreadable {
     }
 }
 
+/// An archive that cannot be read, with the reader's reason.
+fn unreadable(error: &dyn std::error::Error) -> Unreadable {
+    Unreadable::Other(format!(
+        "the archive cannot be read: {}",
+        crate::model::text::clean(&error.to_string(), 120)
+    ))
+}
+
 /// How often the files of a tree are asked for more: a file may name another one.
 const MAX_ROUNDS: usize = 4;
 
@@ -67,7 +75,7 @@ const MAX_ROUNDS: usize = 4;
 /// If the archive is damaged, exceeds a limit, has entries outside its folder, or has no metadata.
 pub fn read_archive(mut archive: impl Read + Seek, filename: &str) -> Result<SourceTree, Unreadable> {
     let mut files_of = |wanted: &BTreeSet<String>| {
-        archive.rewind().map_err(|_| "the archive is damaged")?;
+        archive.rewind().map_err(|e| unreadable(&e))?;
         match filename.ends_with(".zip") {
             true => Contents::of_zip(&mut archive, wanted),
             false => Contents::of_tar(&mut archive, wanted),

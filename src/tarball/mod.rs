@@ -65,7 +65,7 @@ impl<R: Read> Members<R> {
         let (mut long_path, mut long_link, mut pax) = (None, None, Pax::default());
         loop {
             let Some(header) = self.header()? else { return Ok(None) };
-            let size = header.entry_size().map_err(|_| damaged("a size is no number"))?;
+            let size = header.entry_size().map_err(|e| damaged(&format!("a size is not a number: {e}")))?;
             let kind = header.entry_type();
             self.enter(size);
             match kind {
@@ -228,7 +228,7 @@ impl Pax {
     fn of(records: &[u8]) -> Result<Pax> {
         let mut out = Pax::default();
         for record in PaxExtensions::new(records) {
-            let record = record.map_err(|_| damaged("its pax records are no records"))?;
+            let record = record.map_err(|e| damaged(&format!("its pax records are not valid: {e}")))?;
             let value = record.value_bytes();
             let text = || std::str::from_utf8(value).ok();
             match record.key_bytes() {

@@ -23,6 +23,10 @@ pub struct Shape {
     pub body: Option<&'static str>,
     /// Close the connection after half of each body.
     pub half: bool,
+    /// Serve this many ranges of a file, then the whole file in answer to a range.
+    pub ranges: Option<usize>,
+    /// Close the connection after half of each file, not of pages.
+    pub half_files: bool,
     /// Answer ranges with other bytes than asked.
     pub wrong_range: bool,
     /// Serve a METADATA that is not the wheel's, while stating the wheel's digest.
@@ -67,7 +71,12 @@ impl IndexServer {
             std::thread::spawn(move || {
                 for request in server.incoming_requests() {
                     let authorization = header(&request, "Authorization");
-                    log.lock().unwrap().push((request.url().to_owned(), authorization));
+                    let mut log = log.lock().unwrap();
+                    let before = log.iter().filter(|(path, _)| path == request.url()).count();
+                    log.push((request.url().to_owned(), authorization));
+                    drop(log);
+                    let mut shape = shape.clone();
+                    shape.no_ranges |= shape.ranges.is_some_and(|served| before >= served);
                     answer(request, &pages, &files, &shape, &address);
                 }
             })
@@ -186,7 +195,7 @@ fn answer(
 
 fn send(request: tiny_http::Request, body: Vec<u8>, kind: &str, shape: &Shape) {
     use tiny_http::Response;
-    if shape.half {
+    if shape.half || (shape.half_files && kind == "application/octet-stream") {
         // Says the whole length, sends half.
         let length = body.len();
         let half = body[..length / 2].to_vec();

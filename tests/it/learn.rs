@@ -10,11 +10,15 @@ pub const TAGS: [&str; 2] = ["cp312-cp312-manylinux_2_28_x86_64", "cp313-cp313t-
 
 /// A library with torch's list of architectures; nothing where there is no gcc.
 pub fn libtorch_python(context: &TestContext, list: &str) -> Option<Vec<u8>> {
+    library_with(context, list, "")
+}
+
+fn library_with(context: &TestContext, list: &str, more: &str) -> Option<Vec<u8>> {
     let out = context.dir.path().join("libtorch_python.so");
     let source = context.dir.path().join("list.c");
     std::fs::write(
         &source,
-        format!("const char flags[] = \"{list}\";\nconst char *get(void) {{ return flags; }}\n"),
+        format!("const char flags[] = \"{list}\";\nconst char *get(void) {{ return flags; }}\n{more}\n"),
     )
     .unwrap();
     let done = Command::new("gcc")
@@ -66,6 +70,55 @@ fn a_release_that_the_registry_does_not_have() {
         let json = context.run(&["registry", "learn", "torch", "--json"]).expect(0).json();
         assert_eq!(json["known"], serde_json::Value::Null);
     }
+}
+
+/// [`libtorch_python`] with as many bytes as torch's, which do not compress.
+fn large_libtorch_python(context: &TestContext, list: &str) -> Option<Vec<u8>> {
+    let noise = context.dir.path().join("noise");
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let bytes: Vec<u8> = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    })
+    .take(5 << 20)
+    .flatten()
+    .collect();
+    std::fs::write(&noise, bytes).unwrap();
+    let more = format!(r#"__asm__(".section .rodata\n.incbin \"{}\"\n.text");"#, noise.display());
+    library_with(context, list, &more)
+}
+
+/// The shipped wheels have libraries of 30 to 90 MB: ranges that do not fit into a small answer, and thousands of files.
+#[test]
+fn a_wheel_as_large_as_torch() {
+    let context = TestContext::new();
+    let Some(library) = large_libtorch_python(&context, "sm_80 sm_90 sm_120 compute_120") else { return };
+    assert!(library.len() > 40_000_000);
+    let shapes = [
+        Shape::default(),
+        Shape { no_ranges: true, ..Shape::default() },
+        Shape { ranges: Some(1), ..Shape::default() },
+        Shape { ranges: Some(4), ..Shape::default() },
+    ];
+    for shape in shapes {
+        let shown = format!("{shape:?}");
+        let server = served(vec![torch(&library, TAGS[0])], shape);
+        let run = TestContext::with_index(&server).run(&["registry", "learn", "torch==2.99.0"]).expect(0);
+        assert!(run.stdout.contains("targets = [\"8.0\", \"9.0\", \"12.0\"]"), "{shown}\n{}", run.shown());
+    }
+    // A server that stops is named as the cause.
+    let server = served(
+        vec![torch(&library, TAGS[0])],
+        Shape { half_files: true, ranges: Some(3), ..Shape::default() },
+    );
+    let run = TestContext::with_index(&server).run(&["registry", "learn", "torch==2.99.0"]).expect(1);
+    assert!(
+        run.flat().contains("`torch/lib/libtorch_python.so` cannot be unpacked: the response was incomplete"),
+        "{}",
+        run.shown()
+    );
 }
 
 #[test]

@@ -53,6 +53,9 @@ pub fn wheel(name: &str, version: &str) -> Wheel {
     }
 }
 
+/// Larger files are compressed. In bytes.
+const LARGE: usize = 1 << 20;
+
 impl Wheel {
     pub fn tags(mut self, tags: &str) -> Wheel {
         self.tags = tags.to_owned();
@@ -170,8 +173,10 @@ impl Wheel {
         let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         let options =
             zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+        // As in the wheels of torch.
+        let packed = options.compression_method(zip::CompressionMethod::Deflated);
         let mut add = |path: &str, text: &[u8]| {
-            archive.start_file(path, options).unwrap();
+            archive.start_file(path, if text.len() > LARGE { packed } else { options }).unwrap();
             archive.write_all(text).unwrap();
         };
         add(&format!("{info}/METADATA"), metadata.as_bytes());

@@ -250,7 +250,7 @@ impl World {
             Change::WithoutRequest(name) => self.solvable(&without(name), self.machine),
             Change::Series { package, releases } => {
                 let name = NAMES.into_iter().find(|own| own == package).unwrap();
-                let bound = Bound::Is(releases.parse().map_err(|_| format!("release `{releases}`"))?);
+                let bound = Bound::Is(releases.parse().map_err(|e| format!("release `{releases}`: {e}"))?);
                 let mut specs = without(package);
                 specs.push(Spec { name, bound, build: None });
                 self.solvable(&specs, self.machine)

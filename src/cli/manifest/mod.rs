@@ -195,6 +195,7 @@ impl Source<'_> {
 }
 
 /// Reads a manifest's text.
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
     let source = Source { name, text };
     if let Some(line) = conflict_marker(text) {
@@ -334,6 +335,7 @@ fn add_parts(
 }
 
 /// Until when files are candidates: for all packages, for one, and the indexes that are exempt.
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn exclude_newer(request: &mut Request, resolve: &RawResolve, source: &Source<'_>) -> Result<(), CliError> {
     let now = super::clock::now();
     let all = &mut request.exclude_newer;
@@ -368,6 +370,7 @@ fn exclude_newer(request: &mut Request, resolve: &RawResolve, source: &Source<'_
 }
 
 /// One row of `[[metadata]]`.
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn stated_metadata(row: &RawMetadata, origin: &str) -> Result<StatedMetadata, String> {
     let wrong = |text: &str, what: &str| format!("`{}` is not {what}", clean(text, 60));
     row.name.parse::<pep508_rs::PackageName>().map_err(|_| wrong(&row.name, "a package name"))?;

@@ -170,6 +170,7 @@ impl UvTables {
     }
 
     /// Writes the indexes. Returns the name of each address: the user's, where the user has it.
+    #[expect(clippy::map_err_ignore, reason = "the item that was not converted says no more than its type")]
     fn write_indexes(&self, uv: &mut dyn TableLike) -> Result<BTreeMap<String, String>, UvError> {
         const KEY: &str = "tool.uv.index";
         let mut indexes = match uv.get("index").cloned() {
@@ -225,6 +226,7 @@ impl UvTables {
         Ok(names)
     }
 
+    #[expect(clippy::map_err_ignore, reason = "the item that was not converted says no more than its type")]
     fn write_sources(&self, uv: &mut dyn TableLike, names: &BTreeMap<String, String>) -> Result<(), UvError> {
         const KEY: &str = "tool.uv.sources";
         let mut sources = match uv.get("sources").cloned() {

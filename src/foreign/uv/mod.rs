@@ -131,6 +131,7 @@ struct Dependency {
     marker: MarkerTree,
 }
 
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn parse(text: &str) -> Result<Graph, ForeignError> {
     let raw: RawLock =
         toml::from_str(text).map_err(|error| ForeignError::Syntax(error.message().to_owned()))?;

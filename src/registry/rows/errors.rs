@@ -329,7 +329,8 @@ impl FromStr for Condition {
             (_, Some(("package", requirement)), _) => {
                 let at = requirement.find(['<', '>', '=', '!', '~']).ok_or("`package:` has no version")?;
                 let (name, specifiers) = requirement.split_at(at);
-                let specifiers = specifiers.parse().map_err(|_| format!("`{text}` has no valid version"))?;
+                let specifiers =
+                    specifiers.parse().map_err(|e| format!("`{text}` has no valid version: {e}"))?;
                 Predicate::Package(name.to_owned(), specifiers)
             }
             (_, Some(("says", words)), _) if !words.is_empty() && !words.contains('|') => {

@@ -87,7 +87,7 @@ impl Opened {
     fn function<T>(&self, name: &str) -> Result<Symbol<'_, T>, String> {
         // SAFETY: callers use the types of the vendor's headers, unchanged since CUDA 8 and cuDNN 7.
         unsafe { self.library.get(name.as_bytes()) }
-            .map_err(|_| format!("`{}` has no function `{name}`", self.name))
+            .map_err(|error| format!("`{}` has no function `{name}`: {error}", self.name))
     }
 }
 

@@ -76,6 +76,7 @@ fn from_address(
     learning::address(&client, url, &name, None, platform, printer)
 }
 
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn from_index(
     global: &GlobalArgs,
     args: &LearnArgs,

@@ -2,10 +2,10 @@
 
 use super::args::GlobalArgs;
 use super::settings;
-use crate::learn::{self, Kept, Row, Store};
+use crate::learn::{self, Kept, Store};
 use crate::lockfile::Target;
 use crate::model::solution::{ChosenPackage, Solution};
-use crate::registry::Registry;
+use crate::registry::{LearnedRow, Registry};
 
 /// The store of cached rows.
 pub(super) fn store(global: &GlobalArgs) -> Store {
@@ -17,13 +17,8 @@ pub(super) fn store(global: &GlobalArgs) -> Store {
 pub(super) fn with_rows_of(global: &GlobalArgs, registry: Registry, targets: &[&Target]) -> Registry {
     let store = store(global);
     let of_target = |target: &&Target| store.rows_of(&target.packages, target.platform, &registry);
-    let mut rows: Vec<Row> = targets.iter().flat_map(of_target).collect();
-    rows.sort();
-    rows.dedup();
-    if rows.is_empty() {
-        return registry;
-    }
-    registry.with_rows(&rows).unwrap_or(registry)
+    let rows: Vec<LearnedRow> = targets.iter().flat_map(of_target).collect();
+    if rows.is_empty() { registry } else { registry.with_rows(&rows) }
 }
 
 /// The registry with the cached rows for wheels of an answer whose GPU code `resolve` read: what it refuses for that is refused
@@ -41,6 +36,6 @@ pub(super) fn with_rows_of_answer(
         Kept::Row(row) => Some(row),
         Kept::NoCode | Kept::Nothing => None,
     };
-    let rows: Vec<Row> = learn::unread(solution, registry).filter_map(row).collect();
-    if rows.is_empty() { None } else { registry.with_rows(&rows).ok() }
+    let rows: Vec<LearnedRow> = learn::unread(solution, registry).filter_map(row).collect();
+    (!rows.is_empty()).then(|| registry.with_rows(&rows))
 }

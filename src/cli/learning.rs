@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
+use pep440_rs::{Version, VersionSpecifiers};
+use pep508_rs::VersionOrUrl;
 
 use super::error::{CliError, Failure};
 use super::exit;
@@ -12,8 +14,10 @@ use crate::index::{Fetched, IndexClient};
 use crate::learn::{self, FileFacts, LearnError, Learned};
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
+use crate::model::requirement::parse_requirement;
 use crate::model::solution::Need;
 use crate::model::text::clean;
+use crate::registry::LearnedRow;
 
 /// A project's page on PyPI; `None` if there is none.
 ///
@@ -78,6 +82,47 @@ pub(super) fn address(
     let learned = telling.finish(read, name)?;
     printer.note(&format!("downloaded {} of {name}", mb(file.fetched())));
     Ok(learned)
+}
+
+/// What was read, as a row of the registry.
+///
+/// # Errors
+/// A value that the registry does not take.
+pub(super) fn row_of(learned: &Learned) -> Result<LearnedRow, CliError> {
+    LearnedRow::parse(&learned.project, learn::render(learned)).map_err(|why| {
+        let file = clean(&learned.file, 120);
+        CliError::new(
+            Failure::Registry,
+            format!("the data read from `{file}` does not fit the registry: {why}"),
+        )
+    })
+}
+
+/// The bounds that a release has on a package, by its METADATA; `None` if it has none, or METADATA cannot be read.
+pub(super) fn requirement_on(
+    client: &IndexClient,
+    (project, version): (&str, &Version),
+    package: &str,
+    platform: Platform,
+) -> Option<VersionSpecifiers> {
+    let page = page(client, project).ok().flatten()?;
+    let (_, file) = page.newest_first(platform, None).find(|(release, _)| release.version == *version)?;
+    let need = Need::Metadata {
+        index: "pypi".to_owned(),
+        project: project.to_owned(),
+        filename: file.filename.clone(),
+    };
+    let fetched = client.fetch(&[need], None, &mut |_, _| {}).ok()?;
+    fetched.into_iter().find_map(|answer| match answer {
+        Fetched::Metadata { metadata: Ok(metadata), .. } => {
+            let mut all = metadata.lines().filter_map(|line| parse_requirement(line).ok());
+            match all.find(|r| r.name.as_ref() as &str == package)?.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
 }
 
 fn mb(bytes: u64) -> String {

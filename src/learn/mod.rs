@@ -26,8 +26,8 @@ use crate::model::wheel::WheelName;
 use crate::registry::COMPANIONS;
 
 pub use linked::{LinkedStore, linked};
-pub use row::{differences, file_of, file_of_release, render};
-pub use store::{Kept, Place, Row, Store};
+pub use row::{differences, file_of, render};
+pub use store::{Kept, Place, Store};
 pub use unread::unread;
 
 /// Maximum size of METADATA and version.py, in bytes.

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use pep440_rs::Version;
-
 use super::Learned;
 use crate::model::capability::CodeTarget;
 use crate::model::text::toml_string as quote;
@@ -24,15 +22,10 @@ pub fn render(learned: &Learned) -> String {
 
 /// The registry file of the row.
 pub fn file_of(learned: &Learned) -> String {
-    file_of_release(&learned.project, &learned.version)
-}
-
-/// The registry file of the row for a release.
-pub fn file_of_release(project: &str, version: &Version) -> String {
-    if project != "torch" {
+    if learned.project != "torch" {
         return "companions.toml".to_owned();
     }
-    let series: Vec<String> = version.release().iter().take(2).map(ToString::to_string).collect();
+    let series: Vec<String> = learned.version.release().iter().take(2).map(ToString::to_string).collect();
     format!("torch/{}.toml", series.join("."))
 }
 

@@ -7,18 +7,14 @@ use std::path::PathBuf;
 use pep440_rs::Version;
 
 use super::kept_file;
-use super::row::file_of_release;
 use crate::model::platform::Platform;
 use crate::model::solution::ChosenPackage;
-use crate::registry::{self, Registry, STACK_PACKAGES};
+use crate::registry::{LearnedRow, Registry, STACK_PACKAGES};
 
 /// Limit on the size of a kept row, in bytes.
 const MAX_ROW: u64 = 64 << 10;
 /// Content of the file for a wheel without GPU code.
 const NO_CODE: &str = "# no code for GPUs\n";
-
-/// A registry file and the row that belongs to it.
-pub type Row = (String, String);
 
 /// The folder with stored rows.
 #[derive(Debug, Clone)]
@@ -39,7 +35,7 @@ pub struct Place<'r> {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kept {
     /// Its row.
-    Row(Row),
+    Row(LearnedRow),
     /// Its wheel was read and has no GPU code.
     NoCode,
     /// Nothing valid.
@@ -60,8 +56,13 @@ impl Store {
 
     /// Stored rows of locked packages that the registry does not have, so that queries about a lock use the data with
     /// which it was made.
-    pub fn rows_of(&self, packages: &[ChosenPackage], platform: Platform, registry: &Registry) -> Vec<Row> {
-        let mut rows: Vec<Row> = Vec::new();
+    pub fn rows_of(
+        &self,
+        packages: &[ChosenPackage],
+        platform: Platform,
+        registry: &Registry,
+    ) -> Vec<LearnedRow> {
+        let mut rows: Vec<LearnedRow> = Vec::new();
         for package in packages {
             let name = package.name.as_str();
             let version = package.version.clone().without_local();
@@ -90,15 +91,17 @@ impl Place<'_> {
     pub fn read(&self) -> Kept {
         match kept_file::read(&self.path, MAX_ROW) {
             Some(text) if text == NO_CODE => Kept::NoCode,
-            Some(text) if registry::is_row_of(&text, self.name, self.version, self.platform) => {
-                Kept::Row((file_of_release(self.name, self.version), text))
-            }
-            _ => Kept::Nothing,
+            Some(text) => match LearnedRow::parse(self.name, text) {
+                Ok(row) if row.is_of(self.version, self.platform) => Kept::Row(row),
+                // An invalid file is as good as none: the wheel is read again.
+                Ok(_) | Err(_) => Kept::Nothing,
+            },
+            None => Kept::Nothing,
         }
     }
 
     /// The row, if one is stored.
-    pub fn row(&self) -> Option<Row> {
+    pub fn row(&self) -> Option<LearnedRow> {
         match self.read() {
             Kept::Row(row) => Some(row),
             Kept::NoCode | Kept::Nothing => None,
@@ -106,8 +109,8 @@ impl Place<'_> {
     }
 
     /// Stores a row, or that the wheel has no GPU code. Write errors are ignored: the next run is only slower.
-    pub fn keep(&self, row: Option<&str>) {
-        let _ = kept_file::write(&self.path, row.unwrap_or(NO_CODE).as_bytes());
+    pub fn keep(&self, row: Option<&LearnedRow>) {
+        let _ = kept_file::write(&self.path, row.map_or(NO_CODE, LearnedRow::text).as_bytes());
     }
 }
 
@@ -125,12 +128,12 @@ mod tests {
         let row = "[[companion]]\npackage = \"xformers\"\nversion = \"0.0.35\"\n\
                    targets = [\"9.0\"]\nplatform = \"linux-x86_64\"\n\
                    evidence = \"measured\"\nsource = [\"fatbin-scan\"]\n";
-        place.keep(Some(row));
-        assert_eq!(place.row(), Some(("companions.toml".to_owned(), row.to_owned())), "{:?}", place.read());
-        place.keep(Some(&row.replace("0.0.35", "0.0.36")));
-        assert_eq!(place.read(), Kept::Nothing);
-        place.keep(Some("not toml ["));
-        assert_eq!(place.read(), Kept::Nothing);
+        place.keep(Some(&LearnedRow::parse("xformers", row.to_owned()).unwrap()));
+        assert_eq!(place.row().unwrap().text(), row, "{:?}", place.read());
+        for broken in [row.replace("0.0.35", "0.0.36"), "not toml [".to_owned(), row.repeat(2)] {
+            std::fs::write(&place.path, broken).unwrap();
+            assert_eq!(place.read(), Kept::Nothing);
+        }
         place.keep(None);
         assert_eq!(place.read(), Kept::NoCode);
     }

@@ -15,6 +15,13 @@ pub enum Choice {
     NewestForTargets,
     /// The newest version that the request's specifiers allow.
     NewestAllowed(String),
+    /// The newest version with known compatibility data: this newer one was not read, or could not be.
+    NewestRead {
+        /// The newest version without such data.
+        unread: Version,
+        /// Why it has none. Only the printed answer has it, not the lock.
+        cause: Option<String>,
+    },
     /// The newest version that is compatible with the packages that require it.
     NewestFor {
         /// The first of them.
@@ -66,6 +73,7 @@ impl Choice {
             Choice::Newest => "newest".to_owned(),
             Choice::NewestForTargets => "newest-for-targets".to_owned(),
             Choice::NewestAllowed(specifiers) => format!("newest-allowed:{specifiers}"),
+            Choice::NewestRead { unread, .. } => format!("newest-read:{unread}"),
             Choice::NewestFor { package, others: 0 } => format!("newest-for:{package}"),
             Choice::NewestFor { package, others } => format!("newest-for:{package}+{others}"),
             Choice::PinnedBy { package, series: None } => format!("pinned-by:{package}"),
@@ -89,6 +97,7 @@ impl Choice {
                 ("names-no-torch", true) => Choice::NoTorchRequirement,
                 ("kept", true) => Choice::Kept,
                 ("newest-allowed", false) => Choice::NewestAllowed(about.to_owned()),
+                ("newest-read", false) => Choice::NewestRead { unread: about.parse().ok()?, cause: None },
                 ("newest-for", false) => {
                     let (package, others) = about.split_once('+').unwrap_or((about, "0"));
                     Choice::NewestFor { package: package.to_owned(), others: others.parse().ok()? }
@@ -118,6 +127,12 @@ impl fmt::Display for Choice {
             Choice::Newest => f.write_str("newest compatible version"),
             Choice::NewestForTargets => f.write_str("newest that runs on all targets"),
             Choice::NewestAllowed(specifiers) => write!(f, "newest allowed by `{specifiers}`"),
+            Choice::NewestRead { unread, cause: None } => {
+                write!(f, "newest compatible release with known data; {unread} was not read")
+            }
+            Choice::NewestRead { unread, cause: Some(cause) } => {
+                write!(f, "newest compatible release whose wheel could be read; {unread} was not: {cause}")
+            }
             Choice::NewestFor { package, others: 0 } => write!(f, "newest compatible with {package}"),
             Choice::NewestFor { package, others } => {
                 write!(f, "newest compatible with {package} and {others} more")
@@ -148,6 +163,7 @@ mod tests {
             Choice::Asked,
             Choice::Newest,
             Choice::NewestAllowed(">=2,!=2.1".to_owned()),
+            Choice::NewestRead { unread: "2.15.0".parse().unwrap(), cause: None },
             Choice::NewestFor { package: package(), others: 0 },
             Choice::NewestFor { package: package(), others: 3 },
             Choice::PinnedBy { package: package(), series: None },

@@ -323,23 +323,25 @@ impl ProjectPage {
         platform: Platform,
         specifiers: Option<&VersionSpecifiers>,
     ) -> Option<(&Release, &ReleaseFile)> {
+        let all = || self.newest_first(platform, specifiers);
+        all().find(|(release, _)| !release.version.any_prerelease()).or_else(|| all().next())
+    }
+
+    /// The releases that specifiers admit, newest first, each with its best wheel for a platform and the newest Python that
+    /// has one. Yanked releases and those without such a wheel are left out.
+    pub fn newest_first<'a, 's>(
+        &'a self,
+        platform: Platform,
+        specifiers: Option<&'s VersionSpecifiers>,
+    ) -> impl Iterator<Item = (&'a Release, &'a ReleaseFile)> + use<'a, 's> {
         /// Beyond any Python 3 series that a wheel is tagged for.
         const NEWEST_MINOR: u32 = 63;
-        let find = |prereleases: bool| {
-            self.releases().iter().rev().find_map(|release| {
-                let version = &release.version;
-                let is_admitted = !release.yanked
-                    && specifiers.is_none_or(|s| s.contains(version))
-                    && (prereleases || !version.any_prerelease());
-                let wheel = |minor| {
-                    let python = Python::new(minor);
-                    self.best_usable(release, python, platform, None)
-                };
-                let wheel = || (0..=NEWEST_MINOR).rev().find_map(wheel);
-                Some((release, is_admitted.then(wheel)??))
-            })
-        };
-        find(false).or_else(|| find(true))
+        self.releases().iter().rev().filter_map(move |release| {
+            let is_admitted = !release.yanked && specifiers.is_none_or(|s| s.contains(&release.version));
+            let wheel = |minor| self.best_usable(release, Python::new(minor), platform, None);
+            let wheel = || (0..=NEWEST_MINOR).rev().find_map(wheel);
+            Some((release, is_admitted.then(wheel)??))
+        })
     }
 
     /// The wheels of a release that install on a Python series, platform and libc, best first.

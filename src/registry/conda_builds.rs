@@ -40,7 +40,7 @@ impl Registry {
     }
 
     fn conda_file(&self) -> &schema::CondaFile {
-        self.conda.get_or_init(|| self.file("conda.toml").unwrap_or_default())
+        self.parts.conda.get_or_init(|| self.file("conda.toml").unwrap_or_default())
     }
 
     /// What is known of the GPU code of a conda package, by its version, the CUDA that it is for and the recipe's build number.

@@ -10,7 +10,7 @@ use crate::model::native::{FrameworkLoads, Opened, Provider};
 
 impl Registry {
     fn loading(&self) -> &LoadingRows {
-        self.loading.get_or_init(|| {
+        self.parts.loading.get_or_init(|| {
             let file: schema::LoadingFile = self.file("loading.toml").expect("the registry was checked");
             LoadingRows {
                 opens: sorted(file.opens, |r: &Opened| (r.by.clone(), r.name.clone())),

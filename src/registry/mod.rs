@@ -10,6 +10,7 @@ pub mod conda_builds;
 pub mod conda_names;
 mod embedded;
 mod gpus;
+mod learned;
 pub mod lint;
 mod loading;
 mod queries;
@@ -20,13 +21,14 @@ pub mod show;
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 
-use crate::model::platform::Platform;
-
 pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
+use learned::LearnedValue;
+
+pub use learned::LearnedRow;
 pub use lint::Problem;
 pub use rows::{
     AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion,
@@ -42,11 +44,27 @@ pub(crate) use tests::frozen;
 /// See [`Registry::stack_source`].
 const STACK_OF_CHANNELS: &str = "the channel";
 
-/// The registry: texts, and the parts that were parsed so far.
+/// The registry. Copies with other rows of torch share the rest.
 #[derive(Debug)]
 pub struct Registry {
-    /// Where the builds of torch are from, if not from the files.
-    stack_of: Option<&'static str>,
+    parts: Arc<Parts>,
+    /// The rows of torch and its companions, if they are not just those of the files.
+    stack: Option<Stack>,
+}
+
+/// Rows in the place of those that the files have.
+#[derive(Debug)]
+struct Stack {
+    /// Where they are from, if not from the files and from wheels; see [`Registry::stack_source`].
+    of: Option<&'static str>,
+    builds: Vec<Build>,
+    companions: Vec<Companion>,
+    digest: String,
+}
+
+/// The texts, and the parts that were parsed so far.
+#[derive(Debug, Default)]
+struct Parts {
     files: Vec<RegistryFile>,
     digest: OnceLock<String>,
     meta: OnceLock<rows::Meta>,
@@ -67,17 +85,6 @@ pub struct Registry {
     advisories: OnceLock<Vec<Advisory>>,
     abi_breaks: OnceLock<Vec<AbiBreak>>,
     sources: OnceLock<std::collections::BTreeMap<String, String>>,
-}
-
-/// Whether a text is exactly one row of torch or a companion, for this release and platform. Validates cached rows.
-pub fn is_row_of(row: &str, name: &str, version: &pep440_rs::Version, platform: Platform) -> bool {
-    if name == "torch" {
-        let Ok(file) = toml::from_str::<schema::TorchFile>(row) else { return false };
-        return matches!(file.build.as_slice(), [b] if b.version == *version && b.platform == platform);
-    }
-    let Ok(file) = toml::from_str::<schema::CompanionsFile>(row) else { return false };
-    matches!(file.companion.as_slice(),
-        [c] if c.package == name && c.version == *version && c.platform == platform)
 }
 
 /// One file of the registry.
@@ -111,94 +118,90 @@ impl Registry {
         if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 
-    /// The registry with additional rows, each with the file to append it to. Unlike in `registry lint`, a row may refer
-    /// to a cuDNN or CUDA release without a row, because new releases appear together.
-    ///
-    /// # Errors
-    /// A row is invalid.
-    pub fn with_rows(&self, rows: &[(String, String)]) -> Result<Registry, String> {
-        let mut files = self.files.clone();
-        for (path, row) in rows {
-            let parsed = match path.starts_with("torch/") {
-                true => toml::from_str::<schema::TorchFile>(row).map(drop),
-                false => toml::from_str::<schema::CompanionsFile>(row).map(drop),
-            };
-            parsed.map_err(|e| e.message().to_owned())?;
-            match files.iter_mut().find(|file| file.path == *path) {
-                Some(file) => file.text = format!("{}\n{row}", file.text).into(),
-                None => files.push(RegistryFile { path: path.clone().into(), text: row.clone().into() }),
+    /// The registry with rows that were read from wheels. Unlike in `registry lint`, a row may refer to a cuDNN or CUDA
+    /// release without a row, because new releases appear together. A row of the same release and build wins over one
+    /// of the files.
+    #[must_use]
+    pub fn with_rows<'r>(&self, rows: impl IntoIterator<Item = &'r LearnedRow>) -> Registry {
+        let mut rows: Vec<&LearnedRow> = rows.into_iter().collect();
+        rows.sort();
+        rows.dedup();
+        let (mut builds, mut companions) = (self.builds().to_vec(), self.companions().to_vec());
+        let mut hasher = Sha256::new();
+        hasher.update(self.digest().as_bytes());
+        for row in rows {
+            hasher.update(row.text().as_bytes());
+            hasher.update([0]);
+            match row.value() {
+                LearnedValue::Build(build) => {
+                    builds.retain(|known| !known.is_same_build(build));
+                    builds.push((**build).clone());
+                }
+                LearnedValue::Companion(row) => {
+                    companions.retain(|known| {
+                        (&known.package, &known.version, known.platform)
+                            != (&row.package, &row.version, row.platform)
+                    });
+                    companions.push((**row).clone());
+                }
             }
         }
-        Ok(Registry::unchecked(files))
+        rows::sort_builds(&mut builds);
+        rows::sort_companions(&mut companions);
+        let digest = hex::encode(hasher.finalize());
+        let of = self.stack.as_ref().and_then(|stack| stack.of);
+        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
     }
 
     /// The registry with other builds of torch and its companions: those of a conda channel.
     #[must_use]
     pub fn with_stack(&self, builds: Vec<Build>, companions: Vec<Companion>) -> Registry {
-        let registry =
-            Registry { stack_of: Some(STACK_OF_CHANNELS), ..Registry::unchecked(self.files.clone()) };
         // What else links torch or CUDA is known as before.
         let is_other = |row: &&Companion| !COMPANIONS.contains(&row.package.as_str());
         let others = self.companions().iter().filter(is_other).cloned();
         let companions = companions.into_iter().chain(others).collect();
-        // Nobody has asked this copy for the ones in the files.
-        let _ = registry.builds.set(builds);
-        let _ = registry.companions.set(companions);
-        registry
+        let digest = self.digest().to_owned();
+        let of = Some(STACK_OF_CHANNELS);
+        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
     }
 
     /// What has the builds of torch, for a sentence: `the registry`, or the channels whose records they were read from.
     pub fn stack_source(&self) -> &'static str {
-        self.stack_of.unwrap_or("the registry")
+        self.stack_of().unwrap_or("the registry")
     }
 
     /// [`Registry::stack_source`] as the source of a fact.
     pub fn stack_label(&self) -> &'static str {
-        if self.stack_of.is_some() { conda_builds::OF_CHANNEL } else { "registry" }
+        if self.stack_of().is_some() { conda_builds::OF_CHANNEL } else { "registry" }
     }
 
     /// Whether the builds of torch are those of conda channels.
     pub fn has_stack_of_channels(&self) -> bool {
-        self.stack_of.is_some()
+        self.stack_of().is_some()
     }
 
     fn unchecked(mut files: Vec<RegistryFile>) -> Registry {
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Registry {
-            stack_of: None,
-            files,
-            digest: OnceLock::new(),
-            meta: OnceLock::new(),
-            builds: OnceLock::new(),
-            companions: OnceLock::new(),
-            frameworks: OnceLock::new(),
-            containers: OnceLock::new(),
-            cuda: OnceLock::new(),
-            drivers: OnceLock::new(),
-            cudnn: OnceLock::new(),
-            gpus: OnceLock::new(),
-            tegra: OnceLock::new(),
-            loading: OnceLock::new(),
-            packages: OnceLock::new(),
-            conda: OnceLock::new(),
-            errors: OnceLock::new(),
-            pythons: OnceLock::new(),
-            advisories: OnceLock::new(),
-            abi_breaks: OnceLock::new(),
-            sources: OnceLock::new(),
-        }
+        Registry { parts: Arc::new(Parts { files, ..Parts::default() }), stack: None }
+    }
+
+    fn stack_of(&self) -> Option<&'static str> {
+        self.stack.as_ref().and_then(|stack| stack.of)
     }
 
     /// The files, sorted by path.
     pub fn files(&self) -> &[RegistryFile] {
-        &self.files
+        &self.parts.files
     }
 
-    /// SHA-256 over all files, 64 hexadecimal digits. Changes with any row.
+    /// SHA-256 over all files and the rows that were read from wheels, 64 hexadecimal digits. Changes with any row.
     pub fn digest(&self) -> &str {
-        self.digest.get_or_init(|| {
+        if let Some(stack) = &self.stack {
+            return &stack.digest;
+        }
+        self.parts.digest.get_or_init(|| {
             let mut hasher = Sha256::new();
-            for file in &self.files {
+            for file in &self.parts.files {
                 hasher.update(file.path.as_bytes());
                 hasher.update([0]);
                 hasher.update(file.text.as_bytes());

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::Registry;
 use super::conda_builds::{OF_CHANNEL, PYTORCH};
-use super::rows::{infer_wheels, *};
+use super::rows::*;
 use super::schema;
 use crate::model::capability::{CodeTargets, ComputeCapability};
 use crate::model::metadata::CoreMetadata;
@@ -20,20 +20,35 @@ use crate::model::version::DottedVersion;
 const POPULAR: &str = include_str!("../../registry/popular.txt");
 
 impl Registry {
-    /// The newest release of torch, torchvision or torchaudio in the registry; for torch, on a platform.
+    /// Whether it has a row of a release of torch, torchvision or torchaudio on a platform.
+    pub fn has_release(&self, package: &str, version: &Version, platform: Platform) -> bool {
+        self.releases(package, platform).any(|known| known == version)
+    }
+
+    /// The oldest release of torch, torchvision or torchaudio in the registry on a platform.
+    pub fn oldest_release(&self, package: &str, platform: Platform) -> Option<Version> {
+        self.releases(package, platform).min().cloned()
+    }
+
+    /// The newest such release.
     pub fn newest_release(&self, package: &str, platform: Platform) -> Option<Version> {
-        if package == "torch" {
-            let builds = self.builds().iter().filter(|b| b.platform == platform);
-            return builds.map(|b| b.version.clone()).max();
-        }
-        let rows = self.companions().iter().filter(|row| row.package == package);
-        let beside = self.builds().iter().filter_map(|b| b.companion(package).cloned());
-        rows.map(|row| row.version.clone()).chain(beside).max()
+        self.releases(package, platform).max().cloned()
+    }
+
+    fn releases<'a>(&'a self, package: &'a str, platform: Platform) -> impl Iterator<Item = &'a Version> {
+        let builds = self.builds().iter().filter(move |build| build.platform == platform);
+        let builds = builds.filter_map(move |build| match package {
+            "torch" => Some(&build.version),
+            _ => build.companion(package),
+        });
+        let rows = self.companions().iter();
+        let rows = rows.filter(move |row| row.package == package && row.platform == platform);
+        builds.chain(rows.map(|row| &row.version))
     }
 
     /// The files whose path starts with `prefix`.
     pub(super) fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a super::RegistryFile> {
-        self.files.iter().filter(move |f| f.path.starts_with(prefix))
+        self.parts.files.iter().filter(move |f| f.path.starts_with(prefix))
     }
 
     /// The rows of checked files. Embedded data is checked by a test, external data by `from_files`.
@@ -48,35 +63,37 @@ impl Registry {
 
     /// Format version and date.
     pub fn meta(&self) -> &Meta {
-        self.meta.get_or_init(|| self.file("registry.toml").expect("the registry was checked"))
+        self.parts.meta.get_or_init(|| self.file("registry.toml").expect("the registry was checked"))
     }
 
     /// Every torch build, oldest version first.
     pub fn builds(&self) -> &[Build] {
-        self.builds.get_or_init(|| {
+        if let Some(stack) = &self.stack {
+            return &stack.builds;
+        }
+        self.parts.builds.get_or_init(|| {
             let mut builds: Vec<Build> = self.rows("torch/", |f: schema::TorchFile| f.build);
-            builds.sort_by(|a, b| {
-                let by_version = a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda));
-                by_version.then_with(|| a.platform.to_string().cmp(&b.platform.to_string()))
-            });
-            infer_wheels(&mut builds);
+            sort_builds(&mut builds);
             builds
         })
     }
 
     /// Packages that are released with torch.
     pub fn companions(&self) -> &[Companion] {
-        self.companions.get_or_init(|| {
+        if let Some(stack) = &self.stack {
+            return &stack.companions;
+        }
+        self.parts.companions.get_or_init(|| {
             let mut rows: Vec<Companion> =
                 self.rows("companions.toml", |f: schema::CompanionsFile| f.companion);
-            rows.sort_by(|a, b| (&a.package, &a.version).cmp(&(&b.package, &b.version)));
+            sort_companions(&mut rows);
             rows
         })
     }
 
     /// The builds of TensorFlow, JAX and similar frameworks, sorted by package and CUDA.
     pub fn frameworks(&self) -> &[FrameworkBuild] {
-        self.frameworks.get_or_init(|| {
+        self.parts.frameworks.get_or_init(|| {
             let mut rows: Vec<FrameworkBuild> = self.rows("frameworks/", |f: schema::FrameworkFile| f.build);
             rows.sort_by_key(|r| {
                 (
@@ -92,7 +109,7 @@ impl Registry {
     }
 
     fn container_rows(&self) -> &ContainerRows {
-        self.containers.get_or_init(|| {
+        self.parts.containers.get_or_init(|| {
             let file: Option<schema::ContainersFile> = self.file("containers.toml");
             let (images, never) = file.map_or_else(Default::default, |file| (file.image, file.never));
             ContainerRows {
@@ -113,7 +130,7 @@ impl Registry {
     }
 
     fn cuda(&self) -> &CudaRows {
-        self.cuda.get_or_init(|| {
+        self.parts.cuda.get_or_init(|| {
             let file: schema::CudaFile = self.file("cuda.toml").expect("the registry was checked");
             CudaRows {
                 compatibility: sorted(file.minor_version_compatibility, |r: &MinorVersionCompatibility| {
@@ -127,7 +144,7 @@ impl Registry {
     }
 
     fn drivers(&self) -> &DriverRows {
-        self.drivers.get_or_init(|| {
+        self.parts.drivers.get_or_init(|| {
             let file: schema::DriversFile = self.file("drivers.toml").expect("the registry was checked");
             DriverRows {
                 branches: sorted(file.branch, |r: &Branch| r.branch),
@@ -138,7 +155,7 @@ impl Registry {
     }
 
     fn cudnn(&self) -> &CudnnRows {
-        self.cudnn.get_or_init(|| {
+        self.parts.cudnn.get_or_init(|| {
             let file: schema::CudnnFile = self.file("cudnn.toml").expect("the registry was checked");
             CudnnRows {
                 floors: sorted(file.floor, |r: &CudnnFloor| r.from.clone()),
@@ -149,7 +166,7 @@ impl Registry {
 
     /// GPUs by name.
     pub fn gpus(&self) -> &[GpuRow] {
-        self.gpus.get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
+        self.parts.gpus.get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
     }
 
     /// Minor-version compatibility by CUDA major.
@@ -200,7 +217,7 @@ impl Registry {
 
     /// Python series (minor numbers) that a solve can choose, oldest first.
     pub fn pythons(&self) -> &[u32] {
-        self.pythons.get_or_init(|| {
+        self.parts.pythons.get_or_init(|| {
             let rows = self.rows("python.toml", |f: schema::PythonsFile| f.python);
             let mut minors: Vec<u32> = rows.iter().map(|row| row.version.minor).collect();
             minors.sort_unstable();
@@ -210,17 +227,19 @@ impl Registry {
 
     /// Advisories.
     pub fn advisories(&self) -> &[Advisory] {
-        self.advisories.get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.advisory))
+        self.parts.advisories.get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.advisory))
     }
 
     /// Changes of C interfaces.
     pub fn abi_breaks(&self) -> &[AbiBreak] {
-        self.abi_breaks.get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.abi_break))
+        self.parts
+            .abi_breaks
+            .get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.abi_break))
     }
 
     /// Source texts by id.
     pub fn sources(&self) -> &BTreeMap<String, String> {
-        self.sources.get_or_init(|| {
+        self.parts.sources.get_or_init(|| {
             let file: schema::SourcesFile = self.file("sources.toml").expect("the registry was checked");
             file.sources
         })
@@ -237,7 +256,7 @@ impl Registry {
 
     /// The data on Tegra (Jetson).
     pub fn tegra(&self) -> &Tegra {
-        self.tegra.get_or_init(|| {
+        self.parts.tegra.get_or_init(|| {
             // The table is at the top of gpus.toml, before the rows: do not parse the rest of the file.
             let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
             let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
@@ -287,7 +306,7 @@ impl Registry {
     }
 
     fn packages(&self) -> &PackageRows {
-        self.packages.get_or_init(|| {
+        self.parts.packages.get_or_init(|| {
             let Some(file) = self.file::<schema::PackagesFile>("packages.toml") else {
                 return PackageRows::default();
             };
@@ -402,7 +421,7 @@ impl Registry {
     }
 
     fn error_rows(&self) -> &ErrorRows {
-        self.errors.get_or_init(|| {
+        self.parts.errors.get_or_init(|| {
             let file: schema::ErrorsFile = self.file("errors.toml").expect("the registry was checked");
             let more = self.rows("errors/", |file: schema::ErrorRulesFile| {
                 let of_codes = file.codes.into_iter().flat_map(|family| family.rules);

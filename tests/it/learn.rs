@@ -115,7 +115,7 @@ fn a_wheel_as_large_as_torch() {
     );
     let run = TestContext::with_index(&server).run(&["registry", "learn", "torch==2.99.0"]).expect(1);
     assert!(
-        run.flat().contains("`torch/lib/libtorch_python.so` cannot be unpacked: the response was incomplete"),
+        run.flat().contains("`torch/lib/libtorch_python.so` cannot be unpacked: the server sent a file of"),
         "{}",
         run.shown()
     );
@@ -209,7 +209,7 @@ fn resolve_learns_what_the_registry_does_not_know() {
     );
     assert!(without.stdout.contains("2.15.0+cu132"), "{}", without.shown());
     let run = resolve(&[]).expect(0);
-    assert!(run.flat().contains("torch 2.99.0 is newer than the registry"), "{}", run.shown());
+    assert!(run.flat().contains("torch 2.99.0 is not in the registry"), "{}", run.shown());
     assert!(run.stdout.contains("2.99.0+cu134"), "{}", run.shown());
     let lock = context.read("envlock.lock");
     assert!(lock.contains("torch = \"2.99.0\"") && lock.contains("evidence = \"measured\""), "{lock}");

@@ -47,8 +47,8 @@ pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
     Undeclared,
 };
-pub(super) use torch::infer_wheels;
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
+pub(super) use torch::{sort_builds, sort_companions};
 
 /// The registry as a whole.
 #[derive(Debug, Clone, Deserialize)]

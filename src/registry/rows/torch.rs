@@ -63,6 +63,11 @@ pub struct Build {
 }
 
 impl Build {
+    /// Whether it is the same version for the same platform and CUDA variant.
+    pub fn is_same_build(&self, other: &Build) -> bool {
+        (&self.version, &self.variant, self.platform) == (&other.version, &other.variant, other.platform)
+    }
+
     /// The sources of what is said of its GPU code.
     pub fn code_source(&self) -> &[String] {
         if self.targets_source.is_empty() { &self.source } else { &self.targets_source }
@@ -131,10 +136,24 @@ pub struct Companion {
     pub source: Vec<String>,
 }
 
+/// Sorts builds, the oldest version first, and infers the wheels of those that state none.
+pub fn sort_builds(builds: &mut [Build]) {
+    builds.sort_by(|a, b| {
+        let by_version = a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda));
+        by_version.then_with(|| a.platform.to_string().cmp(&b.platform.to_string()))
+    });
+    infer_wheels(builds);
+}
+
+/// Sorts companions by package, the oldest version first.
+pub fn sort_companions(rows: &mut [Companion]) {
+    rows.sort_by(|a, b| (&a.package, &a.version).cmp(&(&b.package, &b.version)));
+}
+
 /// Gives rows that do not state their wheels the Pythons and the lowest glibc of the release's other builds for the platform,
 /// or the Pythons of those for any: a release's builds come from one matrix of Pythons, for which PyTorch's RELEASE.md
 /// (`release-md`) states one range.
-pub fn infer_wheels(builds: &mut [Build]) {
+fn infer_wheels(builds: &mut [Build]) {
     type Key = (Version, Option<Platform>);
     let mut pythons: BTreeMap<Key, BTreeSet<u32>> = BTreeMap::new();
     let mut glibc: BTreeMap<Key, DottedVersion> = BTreeMap::new();

@@ -1,4 +1,9 @@
 //! Releases of torch and its companions that the index has and the registry does not: read from their wheels.
+//!
+//! The newest release is read first, and the question is asked again with its row. As long as the answer is older than a
+//! release that nobody has read, the next one is read.
+
+use std::collections::BTreeMap;
 
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
@@ -11,52 +16,331 @@ use crate::cli::learning;
 use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
 use crate::learn::{self, Kept, Learned};
+use crate::model::choice::Choice;
 use crate::model::conflict::Party;
 use crate::model::platform::Platform;
+use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenPackage, Solution};
-use crate::registry::Registry;
-use crate::registry::STACK_PACKAGES;
-use crate::solver::solve_stack;
+use crate::registry::{COMPANIONS, LearnedRow, Registry, STACK_PACKAGES};
+use crate::solver::{JointAnswer, solve_stack};
 
-/// The registry with the newest releases of the stack that only the index has; `None` if the registry has them.
-pub(super) fn extended(
-    task: &Task<'_>,
-    client: &IndexClient,
-    registry: &Registry,
-) -> Result<Option<Registry>, CliError> {
-    let &Task { request, printer, .. } = task;
-    if !allows_pypi(request) {
-        return Ok(None);
+/// How many wheels a run reads at most to find a release that fits. Since 2022 torch had about ten releases a year.
+const MAX_READ: usize = 80;
+
+/// What a run reads of the index beyond the registry.
+pub(super) struct Learner<'a> {
+    task: &'a Task<'a>,
+    client: &'a IndexClient,
+    /// Without what was read.
+    base: &'a Registry,
+    /// The rows that were read or kept; the first `told` of them were reported.
+    rows: Vec<LearnedRow>,
+    told: usize,
+    read: usize,
+    /// By package: releases without data, and why.
+    unread: BTreeMap<String, BTreeMap<Version, String>>,
+}
+
+impl<'a> Learner<'a> {
+    pub fn new(task: &'a Task<'a>, client: &'a IndexClient, base: &'a Registry) -> Learner<'a> {
+        Learner { task, client, base, rows: Vec::new(), told: 0, read: 0, unread: BTreeMap::new() }
     }
-    let learner = Learner { task, client, registry };
-    let mut rows: Vec<(String, String)> = Vec::new();
-    for (machine, preferences) in task.machines.iter().zip(task.preferences) {
-        let platform = machine.host.system.platform;
-        if fails_because_of_driver(registry, machine, request, preferences) {
-            continue;
+
+    /// The registry with the rows so far; `None` if there are none.
+    pub fn registry(&self) -> Option<Registry> {
+        (!self.rows.is_empty()).then(|| self.base.with_rows(&self.rows))
+    }
+
+    /// Reads the releases of the stack that each machine takes or the lock holds.
+    ///
+    /// # Errors
+    /// A locked release has no row, and its wheel cannot be read.
+    pub fn read_stack(&mut self) -> Result<(), CliError> {
+        if !allows_pypi(self.task.request) {
+            return Ok(());
         }
-        for name in STACK_PACKAGES.iter().filter(|name| request.find(name).is_some()) {
-            match learner.row(name, platform, preferences.versions.get(*name)) {
-                Ok(Some(row)) if !rows.contains(&row) => rows.push(row),
-                Ok(_) => {}
-                // A locked release must not be dropped because its wheel cannot be read.
-                Err(error) if preferences.versions.contains_key(*name) => return Err(error),
-                // The builds in the registry can still be used.
-                Err(error) => printer.warning(&error.message),
+        for (machine, preferences) in self.task.machines.iter().zip(self.task.preferences) {
+            self.read_locked(machine, preferences)?;
+            let is_asked = |name: &&&str| self.task.request.find(name).is_some();
+            let mut open = STACK_PACKAGES.iter().filter(is_asked);
+            if open.any(|name| !preferences.versions.contains_key(*name))
+                && !is_blocked_by_driver(self.base, machine, self.task.request, preferences)
+            {
+                self.read_newest(machine, preferences);
+                self.read_companions(machine, preferences);
+            }
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// Reads releases of torch, newest first, until the machine takes one or none is left that is newer.
+    fn read_newest(&mut self, machine: &Machine, preferences: &Preferences) {
+        let platform = machine.host.system.platform;
+        if self.task.request.find("torch").is_none() || preferences.versions.contains_key("torch") {
+            return;
+        }
+        loop {
+            let chosen = self.stack_of(machine, preferences).and_then(|stack| chosen_of(&stack, "torch"));
+            let newer = self.unknown("torch", platform, chosen.as_ref());
+            let Some(row) = newer.into_iter().find_map(|version| self.row("torch", &version, platform))
+            else {
+                return;
+            };
+            let companions = row.torch().cloned().map(|torch| {
+                let requested = COMPANIONS.iter().filter(|name| self.task.request.find(name).is_some());
+                let requested: Vec<&str> = requested.copied().collect();
+                requested
+                    .into_iter()
+                    .filter_map(|name| self.companion_for(name, &torch, platform, None))
+                    .collect::<Vec<_>>()
+            });
+            self.rows.push(row);
+            self.rows.extend(companions.into_iter().flatten());
+        }
+    }
+
+    fn stack_of(&self, machine: &Machine, preferences: &Preferences) -> Option<Box<Solution>> {
+        let read = self.registry();
+        match solve_stack(read.as_ref().unwrap_or(self.base), &machine.host, self.task.request, preferences) {
+            Answer::Solution(solution) => Some(solution),
+            _ => None,
+        }
+    }
+
+    /// Reads the releases that are newer than those of an answer, or all if it is a conflict: packages beside the stack
+    /// may decide for one that is between. Returns whether there were any.
+    pub fn read_beyond(&mut self, answer: &JointAnswer) -> bool {
+        if !allows_pypi(self.task.request) || matches!(answer, JointAnswer::TooLong) {
+            return false;
+        }
+        let mut rows = Vec::new();
+        for (number, (machine, preferences)) in
+            self.task.machines.iter().zip(self.task.preferences).enumerate()
+        {
+            let platform = machine.host.system.platform;
+            for name in STACK_PACKAGES {
+                let chosen = match answer {
+                    JointAnswer::Solved(solutions) => {
+                        let Some(chosen) = solutions.get(number).and_then(|one| chosen_of(one, name)) else {
+                            continue;
+                        };
+                        if preferences.versions.get(name).is_some_and(|locked| is_same(locked, &chosen)) {
+                            continue;
+                        }
+                        Some(chosen)
+                    }
+                    _ if self.task.request.find(name).is_none()
+                        || is_blocked_by_driver(self.base, machine, self.task.request, preferences) =>
+                    {
+                        continue;
+                    }
+                    _ => None,
+                };
+                for version in self.unknown(name, platform, chosen.as_ref()) {
+                    rows.extend(self.row(name, &version, platform));
+                }
+            }
+        }
+        let is_any = !rows.is_empty();
+        self.rows.extend(rows);
+        self.tell();
+        is_any
+    }
+
+    /// Says with the versions of a solution that a newer release was not read.
+    pub fn mark(&self, solution: &mut Solution) {
+        for package in &mut solution.packages {
+            if !matches!(package.reason, Choice::Newest | Choice::NewestAllowed(_)) {
+                continue;
+            }
+            let own = package.version.clone().without_local();
+            let newest = self.unread.get(&package.name).and_then(|unread| unread.last_key_value());
+            if let Some((unread, cause)) = newest.filter(|(unread, _)| **unread > own) {
+                package.reason = Choice::NewestRead { unread: unread.clone(), cause: Some(cause.clone()) };
             }
         }
     }
-    if rows.is_empty() {
-        return Ok(None);
-    }
-    Ok(match registry.with_rows(&rows) {
-        Ok(extended) => Some(extended),
-        Err(why) => {
-            printer.warning(&format!("the data read from wheels does not fit the registry: {why}"));
-            None
+
+    /// The rows of the releases that the lock holds.
+    fn read_locked(&mut self, machine: &Machine, preferences: &Preferences) -> Result<(), CliError> {
+        let platform = machine.host.system.platform;
+        for name in STACK_PACKAGES.into_iter().filter(|name| self.task.request.find(name).is_some()) {
+            let Some(locked) = preferences.versions.get(name) else { continue };
+            let locked = locked.clone().without_local();
+            if self.has_release(name, &locked, platform) {
+                continue;
+            }
+            let place = kept::store(self.task.global).place(name, &locked, platform);
+            if let Some(row) = place.row() {
+                self.rows.push(row);
+                continue;
+            }
+            if self.task.global.offline || self.task.args.no_learn {
+                let message = format!(
+                    "the lock has {name} {locked}, which the registry does not know, and reading its wheel is disabled"
+                );
+                return Err(CliError::new(Failure::UnknownRow, message)
+                    .hint("run once without `--offline` and `--no-learn`, or replace it with `--upgrade`"));
+            }
+            // The solve reports an index that does not answer, and a release that it no longer has.
+            let Ok(Some(page)) = learning::page(self.client, name) else { continue };
+            let Some(found) =
+                page.newest_first(platform, None).find(|(release, _)| release.version == locked)
+            else {
+                continue;
+            };
+            let row = self.read(&page, found, platform)?;
+            self.rows.push(row);
         }
-    })
+        Ok(())
+    }
+
+    /// Newer companions for the torch that is chosen.
+    fn read_companions(&mut self, machine: &Machine, preferences: &Preferences) {
+        let platform = machine.host.system.platform;
+        let Some(solution) = self.stack_of(machine, preferences) else { return };
+        let Some(torch) = chosen_of(&solution, "torch") else { return };
+        for name in COMPANIONS.into_iter().filter(|name| !preferences.versions.contains_key(*name)) {
+            let Some(chosen) = chosen_of(&solution, name) else { continue };
+            let row = self.companion_for(name, &torch, platform, Some(&chosen));
+            self.rows.extend(row);
+        }
+    }
+
+    /// The row of the newest release of a companion, newer than the one above, whose wheel accepts this torch.
+    fn companion_for(
+        &mut self,
+        name: &str,
+        torch: &Version,
+        platform: Platform,
+        above: Option<&Version>,
+    ) -> Option<LearnedRow> {
+        self.unknown(name, platform, above).into_iter().find_map(|version| {
+            // Its METADATA is small, its wheel is not.
+            let needs = learning::requirement_on(self.client, (name, &version), "torch", platform);
+            let accepts = needs.is_none_or(|specifiers| specifiers.contains(torch));
+            accepts.then(|| self.row(name, &version, platform)).flatten()
+        })
+    }
+
+    fn has_release(&self, name: &str, version: &Version, platform: Platform) -> bool {
+        self.base.has_release(name, version, platform)
+            || self.rows.iter().any(|row| row.package() == name && row.is_of(version, platform))
+    }
+
+    /// The releases of a package that the index has and the registry does not, newer than `above` and admitted by the
+    /// request, newest first. Nothing if the index does not answer: the solve reports that.
+    fn unknown(&self, name: &str, platform: Platform, above: Option<&Version>) -> Vec<Version> {
+        if self.task.global.offline {
+            return Vec::new();
+        }
+        let Ok(Some(page)) = learning::page(self.client, name) else { return Vec::new() };
+        let wanted = self.specifiers(name);
+        let oldest = self.base.oldest_release(name, platform);
+        let above = above.cloned().map(Version::without_local);
+        let unread = self.unread.get(name);
+        let is_unknown = |version: &Version| {
+            !version.any_prerelease()
+                && above.as_ref().is_none_or(|above| version > above)
+                && oldest.as_ref().is_none_or(|oldest| version > oldest)
+                && !self.has_release(name, version, platform)
+                && !unread.is_some_and(|unread| unread.contains_key(version))
+        };
+        let all = page.newest_first(platform, wanted.as_ref()).map(|(release, _)| release.version.clone());
+        all.filter(is_unknown).collect()
+    }
+
+    /// The row of a release, kept or read from its wheel; `None` if it cannot be had, which is remembered with the cause.
+    fn row(&mut self, name: &str, version: &Version, platform: Platform) -> Option<LearnedRow> {
+        let place = kept::store(self.task.global).place(name, version, platform);
+        if let Some(row) = place.row() {
+            return Some(row);
+        }
+        let cause = if self.task.args.no_learn {
+            if !self.unread.contains_key(name) {
+                self.task.printer.note(&format!(
+                    "the index has {name} {version}, which the registry does not know; without `--no-learn` it would be read from its wheel"
+                ));
+            }
+            "`--no-learn` is set".to_owned()
+        } else if self.read >= MAX_READ {
+            format!("{MAX_READ} wheels were read")
+        } else {
+            let page = learning::page(self.client, name).ok().flatten()?;
+            let found = page.newest_first(platform, None).find(|(release, _)| release.version == *version)?;
+            match self.read(&page, found, platform) {
+                Ok(row) => return Some(row),
+                Err(error) => {
+                    self.task.printer.warning(&error.message);
+                    error.message
+                }
+            }
+        };
+        self.unread.entry(name.to_owned()).or_default().insert(version.clone(), cause);
+        None
+    }
+
+    fn read(
+        &mut self,
+        page: &ProjectPage,
+        found: (&Release, &ReleaseFile),
+        platform: Platform,
+    ) -> Result<LearnedRow, CliError> {
+        self.read += 1;
+        let learned = learning::release(self.client, page, found, platform, self.task.printer)?;
+        if let Some(cuda) = self.unknown_cuda(&learned) {
+            return Err(CliError::new(
+                Failure::UnknownRow,
+                format!("which driver its CUDA {cuda} needs is not in the registry"),
+            ));
+        }
+        let row = learning::row_of(&learned)?;
+        let store = kept::store(self.task.global);
+        store.place(&learned.project, &learned.version, platform).keep(Some(&row));
+        Ok(row)
+    }
+
+    /// The CUDA version of a release, if the registry has no driver floor for it.
+    fn unknown_cuda(&self, learned: &Learned) -> Option<String> {
+        let text = learned.cuda.clone()?;
+        let cuda = crate::model::version::cuda_version(&text).ok();
+        let os = learned.platform.os;
+        let floor = cuda.and_then(|cuda| required_driver(self.base, &cuda, os, Policy::Minor));
+        floor.is_none().then_some(text)
+    }
+
+    /// Says which rows are not the registry's.
+    fn tell(&mut self) {
+        for row in &self.rows[self.told..] {
+            self.task.printer.note(&format!(
+                "{} is not in the registry: its compatibility data was read from its wheel",
+                row.release()
+            ));
+        }
+        self.told = self.rows.len();
+    }
+
+    fn specifiers(&self, name: &str) -> Option<VersionSpecifiers> {
+        match &self.task.request.find(name)?.requirement.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The version of a package in a solution, without its local part.
+fn chosen_of(solution: &Solution, name: &str) -> Option<Version> {
+    if name == "torch" {
+        return solution.stack.as_ref().map(|stack| stack.version.clone().without_local());
+    }
+    let companion = solution.stack.as_ref().and_then(|stack| stack.companions.get(name));
+    companion.map(|version| version.clone().without_local())
+}
+
+fn is_same(a: &Version, b: &Version) -> bool {
+    a.clone().without_local() == b.clone().without_local()
 }
 
 /// The registry with the GPU code of small wheels that were just chosen and that no row describes, so that GPUs are
@@ -68,14 +352,13 @@ pub(super) fn with_code_of_companions(
     solutions: &[Solution],
     registry: &Registry,
 ) -> Option<Registry> {
-    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut rows: Vec<LearnedRow> = Vec::new();
     for solution in solutions {
         for package in learn::unread(solution, registry) {
-            let row = companion_row(task, client, package, solution.platform);
-            rows.extend(row.filter(|row| !rows.contains(row)));
+            rows.extend(companion_row(task, client, package, solution.platform));
         }
     }
-    if rows.is_empty() { None } else { registry.with_rows(&rows).ok() }
+    (!rows.is_empty()).then(|| registry.with_rows(&rows))
 }
 
 fn companion_row(
@@ -83,7 +366,7 @@ fn companion_row(
     client: &IndexClient,
     package: &ChosenPackage,
     platform: Platform,
-) -> Option<(String, String)> {
+) -> Option<LearnedRow> {
     let &Task { global, printer, .. } = task;
     let version = &package.version;
     let file = package.files.first()?;
@@ -102,11 +385,11 @@ fn companion_row(
     }
     let page = learning::page(client, &package.name).ok().flatten()?;
     let found = page.find(&file.name)?;
-    match learning::address(client, &found.url, &file.name, file.size, platform, printer) {
-        Ok(learned) => {
-            let row = learn::render(&learned);
+    let learned = learning::address(client, &found.url, &file.name, file.size, platform, printer);
+    match learned.and_then(|learned| learning::row_of(&learned)) {
+        Ok(row) => {
             place.keep(Some(&row));
-            Some((learn::file_of_release(&package.name, version), row))
+            Some(row)
         }
         Err(error) => {
             // A wheel that cannot be read is not checked, like one that was not read.
@@ -119,7 +402,7 @@ fn companion_row(
 }
 
 /// Whether the request fails because of the driver. Then no newer release helps, and the index is not queried.
-fn fails_because_of_driver(
+fn is_blocked_by_driver(
     registry: &Registry,
     machine: &Machine,
     request: &Request,
@@ -135,99 +418,4 @@ fn fails_because_of_driver(
 
 fn allows_pypi(request: &Request) -> bool {
     request.only_index.as_ref().is_none_or(|only| only.value.admits("pypi"))
-}
-
-struct Learner<'a> {
-    task: &'a Task<'a>,
-    client: &'a IndexClient,
-    registry: &'a Registry,
-}
-
-impl Learner<'_> {
-    /// Registry file and row of the newest release that the registry does not have, or of the locked release.
-    fn row(
-        &self,
-        name: &str,
-        platform: Platform,
-        locked: Option<&Version>,
-    ) -> Result<Option<(String, String)>, CliError> {
-        let newest_known = self.registry.newest_release(name, platform);
-        let locked = locked.map(|version| version.clone().without_local());
-        if locked.as_ref().is_some_and(|locked| Some(locked) <= newest_known.as_ref()) {
-            return Ok(None);
-        }
-        if let Some(locked) = &locked
-            && let Some(row) = kept::store(self.task.global).place(name, locked, platform).row()
-        {
-            return Ok(Some(row));
-        }
-        if self.task.global.offline || (self.task.args.no_learn && locked.is_some()) {
-            return match locked {
-                None => Ok(None),
-                Some(locked) => Err(CliError::new(Failure::UnknownRow, format!("the lock has {name} {locked}, which the registry does not know, and reading its wheel is disabled"),
-                )
-                .hint("run once without `--offline` and `--no-learn`, or replace it with `--upgrade`")),
-            };
-        }
-        // The solve reports an index that does not answer.
-        let Ok(Some(page)) = learning::page(self.client, name) else { return Ok(None) };
-        let wanted = match &locked {
-            Some(locked) => Some(
-                format!("=={locked}")
-                    .parse::<VersionSpecifiers>()
-                    .map_err(|e| CliError::lock(format!("`{locked}` is not a valid version: {e}")))?,
-            ),
-            None => self.specifiers(name),
-        };
-        let Some((release, file)) = page.newest_for(platform, wanted.as_ref()) else {
-            return Ok(None);
-        };
-        let version = release.version.clone();
-        if version.any_prerelease() || Some(&version) <= newest_known.as_ref() {
-            return Ok(None);
-        }
-        if self.task.args.no_learn {
-            self.task.printer.note(&format!(
-                "the index has {name} {version}, which the registry does not know; without `--no-learn` it would be read from its wheel"
-            ));
-            return Ok(None);
-        }
-        let place = kept::store(self.task.global).place(name, &version, platform);
-        let row = match place.row() {
-            Some(row) => row,
-            None => {
-                let learned =
-                    learning::release(self.client, &page, (release, file), platform, self.task.printer)?;
-                if let Some(cuda) = self.unknown_cuda(&learned) {
-                    self.task.printer.note(&format!(
-                        "{name} {version} is skipped: the registry does not know which driver its CUDA {cuda} needs"
-                    ));
-                    return Ok(None);
-                }
-                let row = learn::render(&learned);
-                place.keep(Some(&row));
-                (learn::file_of(&learned), row)
-            }
-        };
-        self.task.printer.note(&format!(
-            "{name} {version} is newer than the registry: its compatibility data was read from its wheel"
-        ));
-        Ok(Some(row))
-    }
-
-    /// The CUDA version of a release, if the registry has no driver floor for it.
-    fn unknown_cuda(&self, learned: &Learned) -> Option<String> {
-        let text = learned.cuda.clone()?;
-        let cuda = crate::model::version::cuda_version(&text).ok();
-        let os = learned.platform.os;
-        let floor = cuda.and_then(|cuda| required_driver(self.registry, &cuda, os, Policy::Minor));
-        floor.is_none().then_some(text)
-    }
-
-    fn specifiers(&self, name: &str) -> Option<VersionSpecifiers> {
-        match &self.task.request.find(name)?.requirement.version_or_url {
-            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers.clone()),
-            _ => None,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Solves the request for all machines together, with what the index knows beyond the registry.
 
-use super::learning;
+use super::learning::{self, Learner};
 use super::task::Task;
 use crate::cli::builds;
 use crate::cli::error::CliError;
@@ -24,9 +24,18 @@ impl Task<'_> {
             })?;
             return Ok((answer, registry));
         };
-        let registry = learning::extended(self, client, &registry)?.unwrap_or(registry);
-        let (answer, more) = self.solve_and_learn(client, &registry)?;
-        Ok((answer, more.unwrap_or(registry)))
+        let mut learner = Learner::new(self, client, &registry);
+        learner.read_stack()?;
+        let mut read = learner.registry();
+        let (mut answer, mut more) = self.solve_and_learn(client, read.as_ref().unwrap_or(&registry))?;
+        while learner.read_beyond(&answer) {
+            read = learner.registry();
+            (answer, more) = self.solve_and_learn(client, read.as_ref().unwrap_or(&registry))?;
+        }
+        if let JointAnswer::Solved(solutions) = &mut answer {
+            solutions.iter_mut().for_each(|solution| learner.mark(solution));
+        }
+        Ok((answer, more.or(read).unwrap_or(registry)))
     }
 
     /// The answer, and the registry with the code of companions if it was learned.

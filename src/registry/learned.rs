@@ -1,0 +1,111 @@
+//! A row that was read from a wheel: its value, and its text as it would stand in the registry.
+
+use std::cmp::Ordering;
+
+use pep440_rs::Version;
+
+use super::rows::{Build, Companion};
+use super::schema;
+use crate::model::platform::Platform;
+
+/// A row of torch or a companion that was read from a wheel.
+#[derive(Debug, Clone)]
+pub struct LearnedRow {
+    text: String,
+    value: LearnedValue,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum LearnedValue {
+    Build(Box<Build>),
+    Companion(Box<Companion>),
+}
+
+impl LearnedRow {
+    /// Parses the TOML of exactly one row of this package.
+    ///
+    /// # Errors
+    /// What is wrong with it, one phrase.
+    pub fn parse(package: &str, text: String) -> Result<LearnedRow, String> {
+        let invalid = |e: toml::de::Error| e.message().to_owned();
+        let one = || format!("it is not one row of {package}");
+        let value = match package {
+            "torch" => {
+                let file: schema::TorchFile = toml::from_str(&text).map_err(invalid)?;
+                let [build] = <[Build; 1]>::try_from(file.build).map_err(|_builds| one())?;
+                LearnedValue::Build(Box::new(build))
+            }
+            _ => {
+                let file: schema::CompanionsFile = toml::from_str(&text).map_err(invalid)?;
+                let [row] = <[Companion; 1]>::try_from(file.companion).map_err(|_rows| one())?;
+                if row.package != package {
+                    return Err(one());
+                }
+                LearnedValue::Companion(Box::new(row))
+            }
+        };
+        Ok(LearnedRow { text, value })
+    }
+
+    /// Whether it is the row of this release on this platform.
+    pub fn is_of(&self, version: &Version, platform: Platform) -> bool {
+        let (own, on) = match &self.value {
+            LearnedValue::Build(build) => (&build.version, build.platform),
+            LearnedValue::Companion(row) => (&row.version, row.platform),
+        };
+        own == version && on == platform
+    }
+
+    /// The package.
+    pub fn package(&self) -> &str {
+        match &self.value {
+            LearnedValue::Build(_) => "torch",
+            LearnedValue::Companion(row) => &row.package,
+        }
+    }
+
+    /// The version, if it is a build of torch.
+    pub fn torch(&self) -> Option<&Version> {
+        match &self.value {
+            LearnedValue::Build(build) => Some(&build.version),
+            LearnedValue::Companion(_) => None,
+        }
+    }
+
+    /// The release for a message: `torch 2.15.0`.
+    pub fn release(&self) -> String {
+        match &self.value {
+            LearnedValue::Build(build) => format!("torch {}", build.version),
+            LearnedValue::Companion(row) => format!("{} {}", row.package, row.version),
+        }
+    }
+
+    /// The TOML block.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn value(&self) -> &LearnedValue {
+        &self.value
+    }
+}
+
+impl PartialEq for LearnedRow {
+    fn eq(&self, other: &LearnedRow) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for LearnedRow {}
+
+impl PartialOrd for LearnedRow {
+    fn partial_cmp(&self, other: &LearnedRow) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for LearnedRow {
+    fn cmp(&self, other: &LearnedRow) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}

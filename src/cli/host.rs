@@ -203,14 +203,18 @@ fn set_driver(host: &mut Host, text: &str, origin: &str, registry: &Registry) ->
     }
     let branch = version.major();
     if version.as_str() == branch.to_string() {
-        version = registry.oldest_of_branch(branch, host.system.platform.os).map_err(|neighbours| {
+        let oldest = registry.oldest_of_branch(branch, host.system.platform.os).map_err(|neighbours| {
             let names: Vec<String> = neighbours.iter().map(|n| format!("`{n}`")).collect();
             CliError::host(format!("no release of the driver branch `{branch}` is known")).hint(format!(
                 "the nearest branches with a known release are {}; or pass a full version such as `535.129.03`",
                 names.join(" and ")
             ))
         })?;
-        host.notes.push(HostNote::BranchResolved { branch, release: version.clone() });
+        // A branch without a known release is open within it.
+        if let Some(release) = oldest {
+            host.notes.push(HostNote::BranchResolved { branch, release: release.clone() });
+            version = release;
+        }
     }
     host.driver = Some(Driver { version, cuda: None, compat: None, found_by: origin.into() });
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
                 .cuda
                 .as_ref()
                 .map(ToString::to_string)
-                .or_else(|| registry.cuda_of_driver(&driver.version).map(cuda_short));
+                .or_else(|| registry.cuda_of_driver(&driver.version).map(|cuda| cuda.to_string()));
             let cuda = cuda.map(|c| format!(" (CUDA {c})")).unwrap_or_default();
             let compat = driver.compat.as_ref().map(|c| format!(" with cuda-compat {c}")).unwrap_or_default();
             parts.push(format!("driver {}{cuda}{compat}", driver.version));

@@ -100,7 +100,9 @@ fn drop_compat_that_does_not_work(host: &mut Host, registry: &Registry) {
     let consumer = names.filter(|name| registry.is_consumer(name)).map(|name| clean(name, 60)).next();
     let branch = driver.version.major();
     let what = match consumer {
-        _ if !registry.compat_supports(&compat, &driver.version) => UnsupportedBy::Branch(branch),
+        _ if registry.compat_supports(&compat, &driver.version) == Some(false) => {
+            UnsupportedBy::Branch(branch)
+        }
         Some(name) => UnsupportedBy::Product(name),
         None => {
             driver.compat = Some(compat);

@@ -87,7 +87,7 @@ fn cuda(host: &Host, registry: &Registry) -> Option<String> {
     let of_driver = || registry.cuda_of_driver(driver.user_mode());
     match (driver.compat.is_none().then_some(driver.cuda.as_ref()).flatten(), of_driver()) {
         (Some(told), _) => Some(told.to_string()),
-        (None, Some(known)) => Some(format!("{}.{}", known.major, known.minor)),
+        (None, Some(known)) => Some(format!("{}.{}", known.cuda.major, known.cuda.minor)),
         (None, None) => Some(OPEN.to_owned()),
     }
 }

@@ -66,7 +66,8 @@ fn is_true(text: &str) -> bool {
 /// What is known of the machine.
 struct Known {
     driver: Option<DottedVersion>,
-    cuda: Option<DottedVersion>,
+    /// And whether it is a lower bound.
+    cuda: Option<(DottedVersion, bool)>,
     /// The compute capabilities of its GPUs; `None` if one is unknown.
     capabilities: Option<Vec<DottedVersion>>,
 }
@@ -77,13 +78,13 @@ impl Known {
         // The driver's own CUDA: a cuda-compat package on the host is not in the container.
         let of_registry = || {
             let cuda = registry.cuda_of_driver(&driver?.version)?;
-            format!("{}.{}", cuda.major, cuda.minor).parse().ok()
+            Some((format!("{}.{}", cuda.cuda.major, cuda.cuda.minor).parse().ok()?, cuda.is_bound()))
         };
         let stated = driver.filter(|driver| driver.compat.is_none()).and_then(|driver| driver.cuda.clone());
         let capability = |gpu: &crate::model::host::Gpu| gpu.capability?.to_string().parse().ok();
         Known {
             driver: driver.map(|driver| driver.version.clone()),
-            cuda: stated.or_else(of_registry),
+            cuda: stated.map(|cuda| (cuda, false)).or_else(of_registry),
             capabilities: host
                 .gpus
                 .as_ref()
@@ -144,8 +145,22 @@ fn holds(condition: &str, known: &Known) -> Option<Option<bool>> {
     // Which brand the driver gives a GPU is not in the data.
     let Ok(value) = rest[operator.len()..].parse::<DottedVersion>() else { return Some(None) };
     let compare = |own: &Option<DottedVersion>| own.as_ref().map(|own| test(own.cmp(&value)));
+    // What holds for the bound and for everything above it holds.
+    let bound = |own: &DottedVersion| {
+        let answer = test(own.cmp(&value));
+        let possible = [Ordering::Less, Ordering::Equal, Ordering::Greater];
+        possible
+            .into_iter()
+            .filter(|above| *above >= own.cmp(&value))
+            .all(|above| test(above) == answer)
+            .then_some(answer)
+    };
     Some(match property {
-        "cuda" => compare(&known.cuda),
+        "cuda" => match &known.cuda {
+            Some((own, true)) => bound(own),
+            Some((own, false)) => compare(&Some(own.clone())),
+            None => None,
+        },
         "driver" => compare(&known.driver),
         "arch" => known.capabilities.as_ref().map(|all| all.iter().all(|own| test(own.cmp(&value)))),
         _ => None,
@@ -159,7 +174,7 @@ mod tests {
     fn known(driver: &str, cuda: &str, arch: &[&str]) -> Known {
         Known {
             driver: driver.parse().ok(),
-            cuda: cuda.parse().ok(),
+            cuda: cuda.parse().ok().map(|cuda| (cuda, false)),
             capabilities: (!arch.is_empty()).then(|| arch.iter().map(|text| text.parse().unwrap()).collect()),
         }
     }
@@ -185,6 +200,15 @@ mod tests {
             ("", Some(true)),
         ] {
             assert_eq!(any_of(text, &own), expected, "{text}");
+        }
+        let newer = Known { cuda: Some(("13.5".parse().unwrap(), true)), ..known("630.10", "", &[]) };
+        for (text, expected) in [
+            ("cuda>=13.2", Some(true)),
+            ("cuda>=13.6", None),
+            ("cuda<13.5", Some(false)),
+            ("cuda=13.5", None),
+        ] {
+            assert_eq!(any_of(text, &newer), expected, "{text}");
         }
         let open = known("", "", &[]);
         assert_eq!(any_of("cuda>=12.4", &open), None);

@@ -87,7 +87,7 @@ impl<'a> Situation<'a> {
     pub fn has_recent_driver(&self) -> bool {
         let newest = self.registry.branches().iter().map(|branch| branch.cuda.major).max();
         let own = self.host().driver.and_then(|driver| self.registry.cuda_of_driver(&driver.version));
-        own.zip(newest).is_some_and(|(own, newest)| own.major + 1 >= newest)
+        own.zip(newest).is_some_and(|(own, newest)| own.cuda.major + 1 >= newest)
     }
 
     /// The GPUs with their capabilities.

@@ -149,7 +149,7 @@ fn data(registry: &Registry, platform: Platform) -> Data {
             .filter_map(|branch| {
                 Some(BranchRow {
                     branch: branch.branch,
-                    release: registry.oldest_of_branch(branch.branch, platform.os).ok()?,
+                    release: registry.oldest_of_branch(branch.branch, platform.os).ok().flatten()?,
                     cuda: cuda_short(&branch.cuda),
                     kind: branch.kind.clone(),
                 })

@@ -8,6 +8,7 @@
 
 pub mod conda_builds;
 pub mod conda_names;
+mod driver_cuda;
 mod embedded;
 mod gpus;
 mod learned;
@@ -28,6 +29,7 @@ use sha2::{Digest, Sha256};
 pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
 use learned::LearnedValue;
 
+pub use driver_cuda::DriverCuda;
 pub use learned::LearnedRow;
 pub use lint::Problem;
 pub use rows::{

@@ -6,10 +6,10 @@ use pep440_rs::Version;
 use semver::Version as Semver;
 use serde::de::DeserializeOwned;
 
-use super::Registry;
 use super::conda_builds::{OF_CHANNEL, PYTORCH};
 use super::rows::*;
 use super::schema;
+use super::{DriverCuda, Registry};
 use crate::model::capability::{CodeTargets, ComputeCapability};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::{Os, Platform};
@@ -280,24 +280,33 @@ impl Registry {
         }
     }
 
-    /// The first driver of a toolkit series (`12.8`), the lowest that also runs its PTX, and its sources.
+    /// The first driver of a toolkit series (`12.8`), the lowest that also runs its PTX, and its sources. Where no row states
+    /// one for the system, the first branch whose own CUDA is as new: a driver is native for every CUDA up to its own.
     pub fn native_driver(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
-        self.toolkits()
-            .iter()
-            .filter(|t| (t.version.major, t.version.minor) == (cuda.major, cuda.minor))
-            .min_by(|a, b| a.version.cmp(&b.version))
-            .and_then(|t| {
-                let driver = if os == Os::Windows { &t.windows } else { &t.linux };
-                driver.clone().map(|v| (v, t.source.as_slice()))
-            })
+        let series = |version: &Semver| (version.major, version.minor);
+        let toolkits = self.toolkits().iter().filter(|t| series(&t.version) == series(cuda));
+        let stated = toolkits.min_by(|a, b| a.version.cmp(&b.version)).and_then(|t| {
+            let driver = if os == Os::Windows { &t.windows } else { &t.linux };
+            driver.clone().map(|v| (v, t.source.as_slice()))
+        });
+        let of_branch = || {
+            let first = self.branches().iter().find(|branch| series(&branch.cuda) >= series(cuda))?;
+            // Before CUDA 11 toolkits and branches were not released together.
+            (cuda.major >= 11).then_some(())?;
+            Some((first.branch.to_string().parse().ok()?, first.source.as_slice()))
+        };
+        stated.or_else(of_branch)
     }
 
-    /// Whether a cuda-compat release supports a kernel module: its row has the module's branch.
-    pub fn compat_supports(&self, compat: &DottedVersion, kernel: &DottedVersion) -> bool {
-        let Some(cuda) = self.cuda_of_driver(compat) else { return false };
+    /// Whether a cuda-compat release supports a kernel module: its row has the module's branch. `None` if it is newer than
+    /// the rows.
+    pub fn compat_supports(&self, compat: &DottedVersion, kernel: &DottedVersion) -> Option<bool> {
+        let Some(DriverCuda { cuda, newer_branch }) = self.cuda_of_driver(compat) else { return Some(false) };
         let rows = self.forward_compatibility().iter();
-        rows.filter(|row| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor))
-            .any(|row| row.bases.contains(&kernel.major()))
+        let mut rows =
+            rows.filter(|row| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor)).peekable();
+        let is_known = newer_branch.is_none() && rows.peek().is_some();
+        is_known.then(|| rows.any(|row| row.bases.contains(&kernel.major())))
     }
 
     /// cuda-compat packages, oldest CUDA first.
@@ -464,8 +473,12 @@ impl Registry {
     }
 
     /// The newest CUDA that a driver supports natively.
-    pub fn cuda_of_driver(&self, driver: &DottedVersion) -> Option<&Semver> {
-        self.branches().iter().rev().find(|b| b.branch <= driver.major()).map(|b| &b.cuda)
+    pub fn cuda_of_driver(&self, driver: &DottedVersion) -> Option<DriverCuda<'_>> {
+        let branches = self.branches();
+        let known = branches.iter().rev().find(|b| b.branch <= driver.major())?;
+        let newest = branches.last().map(|newest| newest.branch);
+        let newer_branch = Some(driver.major()).filter(|branch| Some(*branch) > newest);
+        Some(DriverCuda { cuda: &known.cuda, newer_branch })
     }
 
     /// A driver that reports this CUDA version: the first driver of the toolkit series.
@@ -495,14 +508,21 @@ impl Registry {
         all
     }
 
-    /// The oldest release of a driver branch in cuda.toml: the meaning of a bare `535`.
+    /// The oldest release of a driver branch in cuda.toml: the meaning of a bare `535`. `None` if no release of the branch is
+    /// known, and there is such a branch or it is newer than all.
     ///
     /// # Errors
-    /// If no release of the branch is known: the nearest known branches below and above.
-    pub fn oldest_of_branch(&self, branch: u32, os: Os) -> Result<DottedVersion, Vec<u32>> {
+    /// There is no such branch: the nearest known ones below and above.
+    pub fn oldest_of_branch(&self, branch: u32, os: Os) -> Result<Option<DottedVersion>, Vec<u32>> {
         let known = self.known_drivers(os);
         if let Some(oldest) = known.iter().find(|driver| driver.major() == branch) {
-            return Ok((*oldest).clone());
+            return Ok(Some((*oldest).clone()));
+        }
+        let branches = self.branches();
+        if branches.iter().any(|row| row.branch == branch)
+            || branches.last().is_some_and(|newest| newest.branch < branch)
+        {
+            return Ok(None);
         }
         let below = known.iter().rev().map(|driver| driver.major()).find(|known| *known < branch);
         let above = known.iter().map(|driver| driver.major()).find(|known| *known > branch);

@@ -128,6 +128,8 @@ impl Judge<'_> {
         let fits = code.ptx_isa.iter().filter(|(target, _)| target.ptx_covers(self.capability));
         let isa = fits.map(|(_, isa)| *isa).min()?;
         let has = self.host.driver.as_ref().and_then(|d| self.registry.cuda_of_driver(d.user_mode()))?;
+        // A driver newer than the registry may compile every version.
+        let has = Some(has.cuda).filter(|_| !has.is_bound())?;
         let newest =
             || self.registry.newest_ptx_isa().filter(|known| isa > known.isa).map(|known| &known.cuda);
         let needs = match (self.registry.cuda_of_ptx_isa(isa), newest()) {

@@ -267,7 +267,7 @@ fn resolve_learns_what_the_registry_does_not_know() {
 }
 
 /// A library with this device code; nothing where there is no gcc.
-fn with_code(context: &TestContext, code: &[u8]) -> Option<Vec<u8>> {
+pub fn with_code(context: &TestContext, code: &[u8]) -> Option<Vec<u8>> {
     let bytes: Vec<String> = code.iter().map(ToString::to_string).collect();
     let source = context.dir.path().join("code.c");
     let text = format!(

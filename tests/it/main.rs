@@ -1,5 +1,6 @@
 //! Tests of the program as a person runs it, one module per command.
 
+mod aged;
 mod architecture;
 #[cfg(feature = "conda")]
 mod channels;

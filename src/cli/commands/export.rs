@@ -152,7 +152,8 @@ fn rendered(
             // The declared `__cuda` is the least that a machine must have.
             let registry = settings::registry(global)?;
             let driver = target.envelope.driver.as_ref();
-            let cuda = driver.and_then(|driver| registry.cuda_of_driver(driver)).map(cuda_short);
+            let cuda =
+                driver.and_then(|driver| registry.cuda_of_driver(driver)).map(|known| cuda_short(known.cuda));
             let name = lock::environment_name(project, lock, target);
             export::pixi(target, &name, cuda.as_deref(), &addresses())?
         }

@@ -86,6 +86,11 @@ impl Linter {
         self.problems.push(Problem { path: path.to_owned(), line, text: text.into(), harmless: false });
     }
 
+    /// A problem that makes no answer wrong.
+    fn untidy(&mut self, path: &str, line: usize, text: impl Into<String>) {
+        self.problems.push(Problem { path: path.to_owned(), line, text: text.into(), harmless: true });
+    }
+
     fn parse<F: DeserializeOwned>(&mut self, file: &RegistryFile) -> Option<F> {
         self.files_seen.insert(file.path.to_string());
         match toml::from_str(&file.text) {
@@ -207,8 +212,7 @@ impl Linter {
         for row in rows {
             let key_of_row = key(&row.row);
             if highest.as_ref().is_some_and(|highest| key_of_row < *highest) {
-                self.problem(&row.path, row.line, "the row is out of order");
-                self.problems.last_mut().expect("one was just added").harmless = true;
+                self.untidy(&row.path, row.line, "the row is out of order");
             } else {
                 highest = Some(key(&row.row));
             }
@@ -310,7 +314,7 @@ impl Linter {
         let cudnn: BTreeMap<&DottedVersion, &CudnnRelease> = cudnn.iter().map(|r| (&r.version, r)).collect();
         let files: Vec<RegistryFile> = registry.texts("torch/").cloned().collect();
         if files.is_empty() {
-            self.problem("torch", 1, "there are no torch builds");
+            self.untidy("torch", 1, "there are no torch builds");
         }
         for file in &files {
             let series = file.path.trim_start_matches("torch/").trim_end_matches(".toml");
@@ -566,7 +570,7 @@ impl Linter {
         let known = self.known_sources.clone().unwrap_or_default();
         let unused: Vec<String> = known.difference(&self.cited).cloned().collect();
         for id in unused {
-            self.problem("sources.toml", 1, format!("no row cites `{id}`"));
+            self.untidy("sources.toml", 1, format!("no row cites `{id}`"));
         }
     }
 }

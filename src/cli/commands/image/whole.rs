@@ -11,7 +11,6 @@ use crate::lockfile::Lockfile;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
-use crate::model::version::cuda_short;
 use crate::registry::Registry;
 use crate::verify::findings::{self, NotJudged, WrongPlatform};
 use crate::verify::{Area, AreaKind};
@@ -107,8 +106,7 @@ pub(super) fn judge(
 fn has(machine: &Host, registry: &Registry) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(driver) = &machine.driver {
-        let cuda =
-            registry.cuda_of_driver(&driver.version).map(|cuda| format!(" (CUDA {})", cuda_short(cuda)));
+        let cuda = registry.cuda_of_driver(&driver.version).map(|cuda| format!(" (CUDA {cuda})"));
         parts.push(format!("driver {}{}", driver.version, cuda.unwrap_or_default()));
     }
     let mut gpus: Vec<String> = machine.gpus.iter().flatten().map(|gpu| gpu.label()).collect();

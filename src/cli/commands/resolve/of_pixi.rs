@@ -152,7 +152,7 @@ impl OfPixi<'_> {
                 _ if host.has_no_gpu() => None,
                 Some(driver) => {
                     let newest = driver.compat.as_ref().unwrap_or(&driver.version);
-                    self.registry.cuda_of_driver(newest).map(cuda_short)
+                    self.registry.cuda_of_driver(newest).map(|known| cuda_short(known.cuda))
                 }
                 None => {
                     return Err(CliError::usage(format!(

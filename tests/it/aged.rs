@@ -1,0 +1,202 @@
+//! A registry that is older than the world: releases that it lacks are read from the index, and the answer is that of the
+//! whole registry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use envlock::registry::{Build, Registry, RegistryFile};
+
+use super::context::{FROZEN_REGISTRY, IndexServer, Shape, TestContext};
+use super::learn::{libtorch_python, with_code};
+use super::native::fatbin;
+use super::wheels::{Wheel, wheel};
+
+/// The oldest series that the index of these tests has.
+const OLDEST: &str = "2.9";
+
+const MACHINES: [&[&str]; 4] = [
+    &["--gpu", "NVIDIA H200", "--driver", "580.65.06"],
+    &["--gpu", "NVIDIA GeForce RTX 4090", "--driver", "550.54.15"],
+    &["--gpu", "none"],
+    &["--gpu", "10.0", "--driver", "580.65.06", "--platform", "linux-aarch64"],
+];
+
+fn files_below(folder: &Path, prefix: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
+        if path.is_dir() {
+            out.extend(files_below(&path, &format!("{name}/")));
+        } else if name.ends_with(".toml") {
+            out.push((name, std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    out
+}
+
+fn registry_of(files: Vec<(String, String)>) -> Registry {
+    let files = files.into_iter();
+    let files = files.map(|(path, text)| RegistryFile { path: path.into(), text: text.into() });
+    Registry::from_files(files.collect()).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+fn series(text: &str) -> Vec<u32> {
+    text.split('.').map(|part| part.parse().unwrap()).collect()
+}
+
+/// A copy of the frozen registry without its newest series of torch and what was released with them; `None` for all.
+fn aged(context: &TestContext, newest: Option<usize>) -> PathBuf {
+    let files = files_below(Path::new(FROZEN_REGISTRY), "");
+    fn all(path: &str) -> Option<&str> {
+        path.strip_prefix("torch/")?.strip_suffix(".toml")
+    }
+    let mut known: Vec<&str> = files.iter().filter_map(|(path, _)| all(path)).collect();
+    known.sort_by_key(|name| series(name));
+    let gone: BTreeSet<&str> = known.iter().rev().take(newest.unwrap_or(usize::MAX)).copied().collect();
+    let of_value = |line: &str, key: &str| {
+        line.strip_prefix(key).and_then(|rest| rest.split('"').nth(1)).map(str::to_owned)
+    };
+    let beside: BTreeSet<String> = files
+        .iter()
+        .filter(|(path, _)| all(path).is_some_and(|name| gone.contains(name)))
+        .flat_map(|(_, text)| text.lines().filter_map(|line| of_value(line, "torchvision =")))
+        .collect();
+    let is_of_gone = |version: &str| {
+        let mut parts = version.trim_start_matches(['=', '~', '>']).splitn(3, '.');
+        let (Some(major), Some(minor)) = (parts.next(), parts.next()) else { return false };
+        gone.contains(format!("{major}.{minor}").as_str())
+    };
+    let stays = |block: &&str| {
+        let value = |key: &str| block.lines().find_map(|line| of_value(line, key));
+        let package = value("package =").unwrap_or_default();
+        let version = value("version =").unwrap_or_default();
+        !value("torch =").is_some_and(|torch| is_of_gone(&torch))
+            && !(package == "torchvision" && beside.contains(&version))
+            && !(package == "torchaudio" && is_of_gone(&version))
+    };
+    let out = context.dir.path().join("aged");
+    for (path, text) in &files {
+        if all(path).is_some_and(|name| gone.contains(name)) {
+            continue;
+        }
+        let text = match path.as_str() {
+            "companions.toml" => {
+                let marked = text.replace("[[companion]]", "\0[[companion]]");
+                marked.split('\0').filter(stays).collect()
+            }
+            _ => text.clone(),
+        };
+        let file = out.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    out
+}
+
+/// PyPI as the rows describe it: torch with the libraries that they were read from, and what it requires.
+fn index(context: &TestContext) -> Option<Vec<(&'static str, Wheel)>> {
+    let registry = registry_of(files_below(Path::new(FROZEN_REGISTRY), ""));
+    let is_here = |build: &&Build| {
+        build.index() == "pypi"
+            && series(&build.version.to_string()) >= series(OLDEST)
+            && build.cuda.is_some()
+    };
+    let mut libraries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut required: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut all = vec![("pypi", wheel("numpy", "2.3.0"))];
+    for build in registry.builds().iter().filter(is_here) {
+        let (version, cuda) = (build.version.to_string(), build.cuda.as_ref().unwrap());
+        let tags = format!("cp313-cp313-manylinux_2_28_{}", build.platform.to_string().split_once('-')?.1);
+        let targets = build.targets.as_ref()?;
+        let name = |prefix: &str, target: &dyn std::fmt::Display| {
+            format!("{prefix}_{}", target.to_string().replace('.', ""))
+        };
+        let list: Vec<String> = (targets.sass.iter().map(|t| name("sm", t)))
+            .chain(targets.ptx.iter().map(|t| name("compute", t)))
+            .collect();
+        let list = list.join(" ");
+        if !libraries.contains_key(&list) {
+            libraries.insert(list.clone(), libtorch_python(context, &list)?);
+        }
+        let says = format!(
+            "__version__ = '{version}+{}'\ncuda: Optional[str] = '{}.{}'\n",
+            build.variant, cuda.major, cuda.minor
+        );
+        let mut torch = wheel("torch", &version)
+            .tags(&tags)
+            .python(">=3.10")
+            .file("torch/version.py", &says)
+            .bytes("torch/lib/libtorch_python.so", &libraries[&list]);
+        let pins = [("nvidia-cudnn-cu", &build.cudnn), ("nvidia-nccl-cu", &build.nccl)];
+        for (name, version) in pins {
+            let Some(version) = version else { continue };
+            let (name, version) = (format!("{name}{}", cuda.major), version.to_string());
+            torch = torch.needs(&format!("{name}=={version}; platform_system == \"Linux\""));
+            required.insert((name, version));
+        }
+        if let Some(triton) = &build.triton {
+            torch = torch.needs(&format!("triton{triton}; platform_system == \"Linux\""));
+            let version = triton.trim_start_matches(|c: char| !c.is_ascii_digit());
+            required.insert(("triton".to_owned(), version.to_owned()));
+        }
+        all.push(("pypi", torch));
+        if let Some(vision) = &build.torchvision {
+            let row = registry.companion("torchvision", vision);
+            let mut companion = wheel("torchvision", &vision.to_string())
+                .tags(&tags)
+                .python(">=3.10")
+                .needs(&format!("torch=={version}"))
+                .file("torchvision/version.py", &says.replace(&version, &vision.to_string()));
+            let row = row.filter(|row| row.platform == build.platform);
+            if let Some(targets) = row.and_then(|row| row.targets.as_ref()) {
+                let number = |target: &dyn std::fmt::Display| {
+                    target.to_string().replace('.', "").parse::<u32>().unwrap()
+                };
+                let code: Vec<(u16, u32)> = (targets.sass.iter().map(|t| (2, number(t))))
+                    .chain(targets.ptx.iter().map(|t| (1, number(t))))
+                    .collect();
+                companion = companion.bytes("torchvision/_C.so", &with_code(context, &fatbin(&[&code]))?);
+            }
+            all.push(("pypi", companion));
+        }
+    }
+    all.extend(required.into_iter().map(|(name, version)| ("pypi", wheel(&name, &version))));
+    Some(all)
+}
+
+fn answer(context: &TestContext, registry: &Path, machine: &[&str]) -> serde_json::Value {
+    let registry = registry.to_str().unwrap();
+    let asked = [
+        "--registry",
+        registry,
+        "resolve",
+        "torch",
+        "torchvision",
+        "--only-index",
+        "pypi",
+        "--dry-run",
+        "--json",
+    ];
+    let mut command = context.command_of(env!("CARGO_BIN_EXE_envlock"));
+    let run = context.finish(command.args(asked).args(machine).output().unwrap()).expect(0);
+    let target = run.json()["targets"][0].clone();
+    serde_json::json!([target["stack"], target["envelope"], target["driver_mode"], target["python"]])
+}
+
+#[test]
+fn an_aged_registry_gives_the_answers_of_the_whole_one() {
+    let context = TestContext::new();
+    let Some(wheels) = index(&context) else { return };
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let whole = TestContext::with_index(&server);
+    let expected = MACHINES.map(|machine| answer(&whole, Path::new(FROZEN_REGISTRY), machine));
+    for newest in [Some(1), Some(3), Some(6), None] {
+        for (machine, expected) in MACHINES.iter().zip(&expected) {
+            // Nothing that another run read is kept.
+            let context = TestContext::with_index(&server);
+            let aged = aged(&context, newest);
+            assert_eq!(answer(&context, &aged, machine), *expected, "{newest:?} {machine:?}");
+        }
+    }
+}

@@ -292,9 +292,13 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
 fn gpu_error(error: &GpuLookupError) -> CliError {
     let hint = match error {
         GpuLookupError::Unknown { nearest, .. } => format!(
-            "the nearest names are {}; a compute capability such as `8.6` works too",
+            "the nearest names are {}; or pass its compute capability, as in `--gpu 8.6`: on its machine \
+             `nvidia-smi --query-gpu=compute_cap --format=csv` prints it",
             nearest.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
         ),
+        GpuLookupError::DisplayProfile { .. } => {
+            "if CUDA works in this guest, pass the board's compute capability, as in `--gpu 8.6`".to_owned()
+        }
         GpuLookupError::Ambiguous { .. } => {
             "pass the compute capability of the one that is meant, or its full name if they differ".to_owned()
         }

@@ -6,6 +6,19 @@ use crate::model::platform::{Arch, Platform};
 use crate::model::version::DottedVersion;
 use crate::registry::{CudnnFloor, Registry};
 
+/// Whether nvcc of a CUDA release compiles for a compute capability; `None` if no row says it. No build has code that its
+/// toolkit cannot make.
+pub fn compiles_for(
+    registry: &Registry,
+    cuda: &semver::Version,
+    capability: ComputeCapability,
+) -> Option<bool> {
+    let series = |version: &semver::Version| (version.major, version.minor);
+    let toolkit = registry.toolkit_targets().iter().find(|row| series(&row.cuda) == series(cuda))?;
+    // Code of a lower minor version of the same major serves a GPU above the range.
+    Some(capability >= toolkit.min)
+}
+
 /// How a library's code supports a GPU: by machine code, by PTX that the driver compiles, or not at all.
 pub fn served(registry: &Registry, targets: &CodeTargets, gpu: ComputeCapability) -> Option<Via> {
     targets.covers(gpu, |capability| registry.is_tegra(capability))

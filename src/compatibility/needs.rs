@@ -2,7 +2,7 @@
 
 use semver::Version as Semver;
 
-use super::code::{cudnn_drops, served};
+use super::code::{compiles_for, cudnn_drops, served};
 use super::driver::{DriverFit, DriverSpan, Policy, first_driver, required_driver};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::{Gpu, Host};
@@ -53,6 +53,13 @@ pub enum Violation<'a> {
     DriverUnknown(Semver),
     /// The C library is older than the wheels need.
     LibcTooOld(DottedVersion),
+}
+
+impl Violation<'_> {
+    /// Whether only a fact is missing: the machine may run the build.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Violation::CodeUnknown(_) | Violation::DriverUnknown(_))
+    }
 }
 
 /// Whether a C library is at least glibc `need`; musl never is. An unknown C library and that of another system pass.
@@ -122,7 +129,12 @@ impl<'a> Needs<'a> {
                     match self.serves(registry, capability) {
                         Some(Via::Ptx) if !fit.native => found.push(Violation::PtxTooNew(gpu)),
                         Some(_) => {}
-                        None if self.targets.is_none() => found.push(Violation::CodeUnknown(gpu)),
+                        None if self.targets.is_none()
+                            && !registry.tegra().without_wheels.contains(&capability)
+                            && compiles_for(registry, cuda, capability) != Some(false) =>
+                        {
+                            found.push(Violation::CodeUnknown(gpu));
+                        }
                         None => found.push(Violation::NoCode(gpu)),
                     }
                     if let Some(floor) = cudnn_drops(registry, self.cudnn, capability) {

@@ -90,8 +90,8 @@ enum Answer {
 #[derive(Debug, Serialize)]
 struct BranchRow {
     branch: u32,
-    /// Its oldest known release, which a branch stands for as in `--driver`.
-    release: DottedVersion,
+    /// Its oldest known release, which a branch stands for as in `--driver`; `null` if none is known.
+    release: Option<DottedVersion>,
     cuda: String,
     kind: Option<String>,
 }
@@ -146,13 +146,11 @@ fn data(registry: &Registry, platform: Platform) -> Data {
         machines,
         texts: texts.all,
         branches: branches
-            .filter_map(|branch| {
-                Some(BranchRow {
-                    branch: branch.branch,
-                    release: registry.oldest_of_branch(branch.branch, platform.os).ok().flatten()?,
-                    cuda: cuda_short(&branch.cuda),
-                    kind: branch.kind.clone(),
-                })
+            .map(|branch| BranchRow {
+                branch: branch.branch,
+                release: registry.oldest_of_branch(branch.branch, platform.os).unwrap_or_default(),
+                cuda: cuda_short(&branch.cuda),
+                kind: branch.kind.clone(),
             })
             .collect(),
     }

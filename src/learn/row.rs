@@ -51,9 +51,15 @@ pub fn differences(registry: &Registry, learned: &Learned) -> Option<Vec<&'stati
         ("triton", row.triton == learned.triton),
         ("targets", row.targets == learned.targets),
         ("glibc", text(&row.glibc) == learned.files.glibc),
+        ("python", learned.files.pythons.len() < 2 || row.pythons == Some(minors(&learned.files.pythons))),
         ("requires_python", row.requires_python.as_ref().map(ToString::to_string) == learned.requires_python),
     ];
     Some(pairs.iter().filter(|(_, same)| !same).map(|(key, _)| *key).collect())
+}
+
+/// The minor versions of ABI tags, without those of the free-threaded build: 12 of `cp312`.
+fn minors(tags: &[String]) -> Vec<u32> {
+    tags.iter().filter_map(|tag| tag.strip_prefix("cp3")?.parse().ok()).collect()
 }
 
 fn torch(out: &mut String, learned: &Learned) {

@@ -27,6 +27,12 @@ pub enum GpuLookupError {
         /// The nearest names.
         nearest: Vec<String>,
     },
+    /// A vGPU profile for displays.
+    #[error("`{name}` is a vGPU profile for displays, which in general has no CUDA")]
+    DisplayProfile {
+        /// As given.
+        name: String,
+    },
     /// Products with different compute capabilities match the name.
     #[error("`{name}` matches GPUs with different compute capabilities: {}", readings.join(", "))]
     Ambiguous {
@@ -37,18 +43,72 @@ pub enum GpuLookupError {
     },
 }
 
+/// What a name that is not a product's stands for.
+enum Board {
+    /// A board, the likeliest name first.
+    Named(Vec<String>),
+    /// A profile for displays.
+    ForDisplays,
+}
+
 impl Registry {
     /// Finds a GPU by product name, ignoring case and the prefixes NVIDIA, Tesla and GeForce. A part of a name
-    /// suffices if all matching products have the same compute capability.
+    /// suffices if all matching products have the same compute capability. A MIG instance and a vGPU profile for compute have
+    /// the capability of their board.
     ///
     /// # Errors
-    /// The name is unknown, or matches products with different compute capabilities.
+    /// The name is unknown, matches products with different compute capabilities, or is a vGPU profile for displays.
     pub fn find_gpu(&self, name: &str) -> Result<GpuMatch, GpuLookupError> {
         self.known_gpu(name).unwrap_or_else(|| Err(self.unknown_gpu(name)))
     }
 
     /// Like [`Registry::find_gpu`], but returns `None` for unknown names without searching for the nearest names.
     pub fn known_gpu(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
+        if let Some(found) = self.known_product(name) {
+            return Some(found);
+        }
+        match self.board_of(name)? {
+            Board::Named(boards) => boards.iter().find_map(|board| self.known_product(board)),
+            Board::ForDisplays => Some(Err(GpuLookupError::DisplayProfile { name: text::clean(name, 80) })),
+        }
+    }
+
+    /// The board in a name that a driver or a hypervisor made of it; `None` if it is not such a name.
+    fn board_of(&self, name: &str) -> Option<Board> {
+        // `NVIDIA A100-SXM4-80GB MIG 3g.40gb`
+        if let Some((board, _instance)) = name.split_once(" MIG ") {
+            return Some(Board::Named(vec![board.to_owned()]));
+        }
+        let names = self.gpu_names()?;
+        let lower = name.to_lowercase();
+        if let Some(board) =
+            names.added.iter().find_map(|added| lower.trim().strip_suffix(&added.to_lowercase()))
+        {
+            return Some(Board::Named(vec![board.to_owned()]));
+        }
+        // `NVIDIA L40S-48C`, `GRID A100DX-4-20C`: the board, the slices of MIG, the memory in GB and a letter.
+        let (board, profile) = name.trim().rsplit_once('-')?;
+        let letters = profile.trim_start_matches(|c: char| c.is_ascii_digit());
+        if letters.len() == profile.len() {
+            return None;
+        }
+        let letter = letters.get(..1)?;
+        if names.vgpu_display.iter().any(|known| known == letter) {
+            return Some(Board::ForDisplays);
+        }
+        if letters.len() != 1 || !names.vgpu_compute.iter().any(|known| known == letter) {
+            return None;
+        }
+        let board = board.strip_prefix("GRID ").unwrap_or(board);
+        let board = match board.rsplit_once('-') {
+            Some((board, slices)) if slices.bytes().all(|b| b.is_ascii_digit()) => board,
+            _ => board,
+        };
+        let variants = names.vgpu_board.iter().filter_map(|variant| board.strip_suffix(variant.as_str()));
+        Some(Board::Named([board].into_iter().chain(variants).map(str::to_owned).collect()))
+    }
+
+    fn known_product(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
         let wanted = normalize_gpu(name);
         let found = |rows: Vec<&GpuRow>| -> Result<GpuMatch, GpuLookupError> {
             let mut readings: Vec<(ComputeCapability, &GpuRow)> =
@@ -153,7 +213,7 @@ pub fn is_same_gpu_name(a: &str, b: &str) -> bool {
 
 /// A normalized product name: lower case, `-` and `_` as spaces, without vendor prefixes.
 fn normalize_gpu(name: &str) -> String {
-    let lower = name.to_lowercase().replace(['-', '_'], " ");
+    let lower = name.to_lowercase().replace(['-', '_', '(', ')'], " ");
     let mut words: Vec<&str> = lower.split_whitespace().collect();
     while words.len() > 1 && ["nvidia", "tesla", "geforce"].contains(&words[0]) {
         words.remove(0);

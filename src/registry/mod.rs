@@ -78,7 +78,7 @@ struct Parts {
     drivers: OnceLock<rows::DriverRows>,
     cudnn: OnceLock<rows::CudnnRows>,
     gpus: OnceLock<Vec<GpuRow>>,
-    tegra: OnceLock<rows::Tegra>,
+    gpus_head: OnceLock<schema::GpusFile>,
     loading: OnceLock<rows::LoadingRows>,
     packages: OnceLock<rows::PackageRows>,
     conda: OnceLock<schema::CondaFile>,

@@ -256,11 +256,20 @@ impl Registry {
 
     /// The data on Tegra (Jetson).
     pub fn tegra(&self) -> &Tegra {
-        self.parts.tegra.get_or_init(|| {
-            // The table is at the top of gpus.toml, before the rows: do not parse the rest of the file.
+        &self.gpus_head().tegra
+    }
+
+    /// How names that machines print differ from those of products.
+    pub fn gpu_names(&self) -> Option<&GpuNames> {
+        self.gpus_head().names.as_ref()
+    }
+
+    fn gpus_head(&self) -> &schema::GpusFile {
+        self.parts.gpus_head.get_or_init(|| {
+            // These tables are at the top of gpus.toml, before the rows: do not parse the rest of the file.
             let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
             let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
-            toml::from_str::<schema::GpusFile>(head).expect("the registry was checked").tegra
+            toml::from_str(head).expect("the registry was checked")
         })
     }
 

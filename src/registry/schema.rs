@@ -68,6 +68,7 @@ pub(super) struct SourcesFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct GpusFile {
     pub tegra: Tegra,
+    pub names: Option<GpuNames>,
     #[serde(default)]
     pub gpu: Vec<GpuRow>,
 }

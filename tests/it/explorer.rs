@@ -17,10 +17,11 @@ const GPUS: [&str; 9] = [
     "8.9",
     "none",
 ];
-const DRIVERS: [&str; 11] = [
-    // Branches, the last one without a known release.
+const DRIVERS: [&str; 12] = [
+    // Branches: one without a known release, and one that is newer than all.
     "450",
     "535",
+    "620",
     "999",
     "450.80.02",
     "470.129.06",

@@ -398,6 +398,7 @@ impl Linter {
                 self.problem(&path, line, "duplicate row");
             }
             if let Some(specifier) = &row.torch
+                && !torch.is_empty()
                 && !torch.iter().any(|v| specifier.contains(v))
             {
                 self.problem(&path, line, format!("no torch row satisfies `{specifier}`"));
@@ -423,6 +424,16 @@ impl Linter {
                 self.problem("gpus.toml", line, error.message());
             }
             None => self.problem("gpus.toml", 1, "the table `tegra` is missing"),
+        }
+        self.tables_read.insert(("gpus.toml".to_owned(), "names".to_owned()));
+        let names = self.document(file).and_then(|mut table| table.remove("names"));
+        match names.map(|table| GpuNames::deserialize(ValueDeserializer::from(table))) {
+            Some(Ok(names)) => self.cite("gpus.toml", 1, &names.source),
+            Some(Err(error)) => {
+                let line = line_of(&file.text, error.span().map_or(0, |span| span.start));
+                self.problem("gpus.toml", line, error.message());
+            }
+            None => {}
         }
         let rows: Vec<Placed<GpuRow>> = self.rows(file, "gpu");
         let mut seen = BTreeSet::new();

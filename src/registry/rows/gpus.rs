@@ -11,6 +11,9 @@ use crate::model::evidence::Evidence;
 pub struct Tegra {
     /// The compute capabilities.
     pub capabilities: Vec<ComputeCapability>,
+    /// Those for which no wheel of PyPI or the pytorch index has code: for them unread code is no code.
+    #[serde(default)]
+    pub without_wheels: Vec<ComputeCapability>,
     /// A note on available builds, for messages.
     pub note: String,
     /// Source ids of the note.
@@ -18,6 +21,24 @@ pub struct Tegra {
     /// Evidence.
     pub evidence: Evidence,
     /// Source ids of the capabilities.
+    pub source: Vec<String>,
+}
+
+/// What drivers and hypervisors print in the place of a product's name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuNames {
+    /// Letters of vGPU profiles that have the board's compute capability: `C`, `Q`.
+    pub vgpu_compute: Vec<String>,
+    /// Letters of vGPU profiles for displays, which in general have no CUDA: `A`, `B`.
+    pub vgpu_display: Vec<String>,
+    /// Letters that follow the board's name in a profile: `DX` of `A100DX-40C`. The longest first.
+    pub vgpu_board: Vec<String>,
+    /// Words that are added to a name: `with Max-Q Design`.
+    pub added: Vec<String>,
+    /// Evidence.
+    pub evidence: Evidence,
+    /// Source ids.
     pub source: Vec<String>,
 }
 

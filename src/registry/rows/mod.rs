@@ -39,7 +39,7 @@ pub use errors::{
     CodeFamily, Condition, ErrorAnswer, ErrorCase, ErrorRule, Mechanics, Offer, Predicate, SurroundingWords,
 };
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
-pub use gpus::{GpuRow, Tegra};
+pub use gpus::{GpuNames, GpuRow, Tegra};
 pub(super) use loading::LoadingRows;
 pub use loading::{CudaLibraries, CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim};
 pub(super) use packages::PackageRows;

@@ -13,6 +13,7 @@ use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::settings::Project;
 use crate::cli::{files, host, only, report, settings, write};
+use crate::compatibility::{UnreadBuild, unread_build};
 use crate::containers::{self, NameError, Verdict};
 use crate::explorer;
 use crate::model::evidence::Evidence;
@@ -54,15 +55,22 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
         request: &request,
         preferences: &Preferences::default(),
     });
+    let unread = found.runs.is_empty().then(|| unread_build(&registry, &host, &request, false)).flatten();
     if printer.json {
-        printer.json(&json!({ "runs": found.runs, "out": found.out }));
+        let unknown = unread.as_ref().map(ToString::to_string);
+        printer.json(&json!({ "runs": found.runs, "out": found.out, "unknown": unknown }));
     } else {
-        show(printer, &found, (args.torch.as_deref(), args.variant.as_deref()), &host, &registry);
+        let asked = (args.torch.as_deref(), args.variant.as_deref());
+        show(printer, (&found, unread.as_ref()), asked, &host, &registry);
         if of_project.conda.stack.is_some() {
             printer.note("these are the builds of PyPI and the pytorch index; the torch of this project comes from conda-forge");
         }
     }
-    Ok(if found.runs.is_empty() { exit::NO } else { exit::YES })
+    Ok(match (found.runs.is_empty(), unread) {
+        (false, _) => exit::YES,
+        (true, Some(_)) => exit::NOT_KNOWN,
+        (true, None) => exit::NO,
+    })
 }
 
 /// Writes the compatibility explorer.
@@ -190,7 +198,7 @@ fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
 /// `asked`, `variant`: the builds that are asked about, if not all.
 fn show(
     printer: &Printer,
-    plan: &Plan,
+    (plan, unread): (&Plan, Option<&UnreadBuild>),
     (asked, variant): (Option<&str>, Option<&str>),
     host: &Host,
     registry: &Registry,
@@ -200,6 +208,9 @@ fn show(
     let named = asked.map_or_else(|| "torch".to_owned(), |text| format!("`{}`", clean(text, 80)));
     match (plan.runs.is_empty(), plan.out.is_empty()) {
         (false, _) => rows(printer, &plan.runs, asked.is_some()),
+        (true, _) if unread.is_some() => {
+            printer.out(&format!("not known whether a build of {named} runs on this machine"));
+        }
         (true, false) => printer.out(&format!("no build of {named} runs on this machine")),
         (true, true) => {
             let platform = host.system.platform;
@@ -207,7 +218,10 @@ fn show(
             printer.out(&format!("envlock's data has no {of_variant}build of {named} for {platform}"));
         }
     }
-    if plan.runs.is_empty() && asked.is_some() {
+    if let Some(unread) = unread {
+        printer.out(&format!("{}{}", report::label(printer, "unknown"), wrap(&unread.to_string(), 15)));
+        printer.hint("`envlock registry learn URL` reads a build's wheel; `envlock resolve` asks the index");
+    } else if plan.runs.is_empty() && asked.is_some() {
         printer.hint("without a requirement, `envlock plan` lists the builds that run there");
     }
     printer.out("");

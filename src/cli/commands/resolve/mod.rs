@@ -18,12 +18,13 @@ use std::cell::OnceCell;
 use std::time::Instant;
 
 use crate::cli::args::{GlobalArgs, ResolveArgs, SolveArgs};
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
 use crate::cli::{conflict, fetch, files, lock, owner, requirements};
+use crate::compatibility::{UnreadBuild, unread_build};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
@@ -66,6 +67,19 @@ fn resolve(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result
     let files = lock.map(|lock| requirements::remembered(&project.folder, &lock)).unwrap_or_default();
     let project = requirements::project(project, (&files, &[]), Some(printer))?;
     run_in(global, &project, packages, &args.solve, None, printer)
+}
+
+/// A request that only a build could meet that nobody has read.
+fn unread(build: &UnreadBuild, has_asked_index: bool) -> CliError {
+    let hint = match has_asked_index {
+        false => {
+            "without `--stack-only` the index is asked; `envlock verify` judges an installed build by its files"
+        }
+        true => {
+            "`envlock registry learn URL` reads the build's wheel; `envlock verify` judges an installed build by its files"
+        }
+    };
+    CliError::new(Failure::UnknownRow, format!("not known: {build}")).hint(hint)
 }
 
 /// Resolves a project.
@@ -225,6 +239,12 @@ pub(super) fn run_in(
     let mut solutions = match answer {
         JointAnswer::Solved(solutions) => solutions,
         JointAnswer::Conflict(mut refused) => {
+            let mut machines = machines.iter();
+            if let Some(build) = machines
+                .find_map(|machine| unread_build(&registry, &machine.host, &request, client.is_some()))
+            {
+                return Err(unread(&build, client.is_some()));
+            }
             let hint = of_conda::offer(&task, project, &mut refused, &registry, owner);
             let code = conflict::refuse(&refused, &request, level, hosts(), printer);
             if let Some(hint) = hint.filter(|_| !printer.json) {

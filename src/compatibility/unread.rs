@@ -1,0 +1,144 @@
+//! Builds of torch that may exist although no row has them: what the data does not know is no "no".
+
+use std::fmt;
+
+use pep440_rs::{Operator, Version};
+use pep508_rs::VersionOrUrl;
+
+use super::code::compiles_for;
+use super::{CPU, DriverFit, Needs, Policy, Violation, cuda_of_variant, is_cuda, required_driver};
+use crate::model::host::Host;
+use crate::model::platform::Platform;
+use crate::model::request::Request;
+use crate::registry::{Build, Registry};
+
+/// What no row says of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// Whether it exists.
+    Build,
+    /// For which GPUs it has code, or which driver its CUDA needs.
+    Needs,
+}
+
+/// A build of torch that the request may mean and of which too little is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadBuild {
+    /// What is not known.
+    pub what: Unread,
+    /// The release, if the request pins one.
+    pub version: Option<Version>,
+    /// The CUDA variant, if the request pins one.
+    pub variant: Option<String>,
+    /// For which platform.
+    pub platform: Platform,
+}
+
+/// `the registry has no row of torch 2.9.0 cu129 for linux-x86_64, which may exist`.
+impl fmt::Display for UnreadBuild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.what {
+            Unread::Build => "the registry has no row of torch",
+            Unread::Needs => "the registry does not say which GPUs and drivers these builds run on: torch",
+        })?;
+        if let Some(version) = &self.version {
+            write!(f, " {version}")?;
+        }
+        if let Some(variant) = &self.variant {
+            write!(f, " {variant}")?;
+        }
+        write!(f, " for {}", self.platform)?;
+        f.write_str(if self.what == Unread::Build { ", which may exist" } else { "" })
+    }
+}
+
+/// The build that a refused request may mean, if a row of it could change the answer.
+///
+/// PyPI's files of a release are read where they matter, so only two kinds are open: a release that no row has, and a variant
+/// of the pytorch index that no row of the release has. `has_read_index` is whether the pages of the indexes were read: then
+/// a release that they do not have does not exist.
+pub fn unread_build(
+    registry: &Registry,
+    host: &Host,
+    request: &Request,
+    has_read_index: bool,
+) -> Option<UnreadBuild> {
+    let platform = host.system.platform;
+    let torch = &request.find("torch")?.requirement;
+    let specifiers = match &torch.version_or_url {
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+        None => None,
+        Some(VersionOrUrl::Url(_)) => return None,
+    };
+    if registry.has_stack_of_channels() {
+        return None;
+    }
+    let pin = specifiers.and_then(|all| {
+        let pin = all.iter().find(|one| {
+            matches!(one.operator(), Operator::Equal | Operator::ExactEqual)
+                && all.iter().all(|other| other.contains(one.version()))
+        })?;
+        Some(pin.version().clone())
+    });
+    // `2.9.0+cu129` pins both.
+    let local = pin.as_ref().filter(|pin| pin.is_local()).map(|pin| {
+        let parts: Vec<String> = pin.local().iter().map(ToString::to_string).collect();
+        parts.join(".")
+    });
+    let pinned = pin.map(Version::without_local);
+    let variant = request.variant.as_ref().map(|limit| limit.value.clone()).or(local);
+    let admits_pytorch = request.only_index.as_ref().is_none_or(|only| only.value.admits("pytorch"));
+    let is_admitted = |version: &Version| match &pinned {
+        Some(pinned) => version == pinned,
+        None => specifiers.is_none_or(|all| all.contains(version)),
+    };
+    let policy = Policy::of(request);
+    let of_release =
+        || registry.builds().iter().filter(|b| b.platform == platform && is_admitted(&b.version));
+    let is_asked = |build: &&Build| {
+        let admits = |index| request.only_index.as_ref().is_none_or(|only| only.value.admits(index));
+        variant.as_ref().is_none_or(|variant| build.variant == *variant)
+            && (build.on_pypi && admits("pypi") || build.on_pytorch_index && admits("pytorch"))
+            && request
+                .cuda
+                .as_ref()
+                .is_none_or(|limit| build.cuda.as_ref().is_some_and(|cuda| limit.value.contains(cuda)))
+    };
+    let lacks_facts = |build: &Build| {
+        let violations = Needs::of_torch(build).violations(registry, host, policy);
+        !violations.is_empty() && violations.iter().all(Violation::is_unknown)
+    };
+    if of_release().filter(is_asked).any(lacks_facts) {
+        return Some(UnreadBuild { what: Unread::Needs, version: pinned, variant, platform });
+    }
+    let mut known = of_release().peekable();
+    let may_exist = match (known.peek(), &variant) {
+        (None, _) => !has_read_index,
+        (Some(_), Some(variant)) => admits_pytorch && !known.any(|build| build.variant == *variant),
+        // Rows of PyPI's build alone: the pytorch index may have others.
+        (Some(_), None) => {
+            admits_pytorch
+                && pinned.is_some()
+                && known.all(|build| build.index() == "pypi" && build.variant != CPU)
+        }
+    };
+    (may_exist && could_run(registry, host, variant.as_deref())).then_some(UnreadBuild {
+        what: Unread::Build,
+        version: pinned,
+        variant,
+        platform,
+    })
+}
+
+/// Whether the machine could run a build of a variant: its CUDA decides before anything is known of the build.
+fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> bool {
+    let Some(variant) = variant.filter(|variant| is_cuda(variant)) else { return true };
+    let Some((major, minor)) = cuda_of_variant(variant) else { return true };
+    let cuda = semver::Version::new(major.into(), minor.into(), 0);
+    let is_known = required_driver(registry, &cuda, host.system.platform.os, Policy::Minor).is_some();
+    if is_known && !DriverFit::of(registry, host, Some(&cuda), Policy::Minor).suffices {
+        return false;
+    }
+    let mut capabilities = host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
+    capabilities.all(|capability| compiles_for(registry, &cuda, capability) != Some(false))
+}

@@ -67,6 +67,21 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
     format!("{} [{}]", parts.join(", "), found.trim_matches(['[', ']']))
 }
 
+/// Says that the line of torch's builds for a GPU of the machine has ended; `None` if it has not, as far as is known.
+pub(super) fn last_build(host: &Host, registry: &Registry) -> Option<String> {
+    let gpus = host.gpus.iter().flatten();
+    let ended = gpus.filter_map(|gpu| Some((gpu, registry.last_build(gpu.capability?)?)));
+    let (gpu, row) = ended.min_by_key(|(gpu, _)| gpu.capability)?;
+    let source = registry.source_text(&row.source);
+    Some(format!(
+        "torch {} is the last series with builds ({}) for {}: newer ones have no code below compute capability {} [{source}]",
+        row.torch,
+        row.variant,
+        gpu.label(),
+        row.capability_below
+    ))
+}
+
 /// Prints the solved stack, one row per part with its reason.
 pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host: &Host, python: &str) {
     let mut rows: Vec<(String, String, String)> = Vec::new();

@@ -30,6 +30,8 @@ pub struct UnreadBuild {
     pub version: Option<Version>,
     /// The CUDA variant, if the request pins one.
     pub variant: Option<String>,
+    /// The limit on its CUDA, if the request has one instead.
+    pub cuda: Option<String>,
     /// For which platform.
     pub platform: Platform,
 }
@@ -46,6 +48,9 @@ impl fmt::Display for UnreadBuild {
         }
         if let Some(variant) = &self.variant {
             write!(f, " {variant}")?;
+        }
+        if let Some(cuda) = &self.cuda {
+            write!(f, " with CUDA {cuda}")?;
         }
         write!(f, " for {}", self.platform)?;
         f.write_str(if self.what == Unread::Build { ", which may exist" } else { "" })
@@ -92,6 +97,7 @@ pub fn unread_build(
         Some(pinned) => version == pinned,
         None => specifiers.is_none_or(|all| all.contains(version)),
     };
+    let cuda = request.cuda.as_ref().filter(|_| variant.is_none()).map(|limit| limit.value.to_string());
     let policy = Policy::of(request);
     let of_release =
         || registry.builds().iter().filter(|b| b.platform == platform && is_admitted(&b.version));
@@ -108,8 +114,10 @@ pub fn unread_build(
         let violations = Needs::of_torch(build).violations(registry, host, policy);
         !violations.is_empty() && violations.iter().all(Violation::is_unknown)
     };
-    if of_release().filter(is_asked).any(lacks_facts) {
-        return Some(UnreadBuild { what: Unread::Needs, version: pinned, variant, platform });
+    // Where the pages of the indexes were read, the question has to be about such a build.
+    let is_about_one = !has_read_index || pinned.is_some() || variant.is_some();
+    if is_about_one && of_release().filter(is_asked).any(lacks_facts) {
+        return Some(UnreadBuild { what: Unread::Needs, version: pinned, variant, cuda, platform });
     }
     let mut known = of_release().peekable();
     let may_exist = match (known.peek(), &variant) {
@@ -117,16 +125,39 @@ pub fn unread_build(
         (Some(_), Some(variant)) => admits_pytorch && !known.any(|build| build.variant == *variant),
         // Rows of PyPI's build alone: the pytorch index may have others.
         (Some(_), None) => {
-            admits_pytorch
+            !has_read_index
+                && admits_pytorch
                 && pinned.is_some()
-                && known.all(|build| build.index() == "pypi" && build.variant != CPU)
+                && known.filter(|build| build.variant != CPU).all(|build| !build.on_pytorch_index)
         }
     };
-    (may_exist && could_run(registry, host, variant.as_deref())).then_some(UnreadBuild {
+    // No known build is for the CUDA that is asked for, and another variant may be.
+    let for_cuda = request.cuda.is_some()
+        && variant.is_none()
+        && admits_pytorch
+        && !of_release().any(|build| is_asked(&build))
+        && could_run_newer(registry, host, request);
+    (for_cuda || may_exist && could_run(registry, host, variant.as_deref())).then_some(UnreadBuild {
         what: Unread::Build,
         version: pinned,
         variant,
+        cuda,
         platform,
+    })
+}
+
+/// Whether the limit on CUDA admits one that is newer than that of every known build, and that the machine could run: later
+/// releases may be built with it. Those between the known ones have no builds.
+fn could_run_newer(registry: &Registry, host: &Host, request: &Request) -> bool {
+    let Some(limit) = &request.cuda else { return false };
+    let platform = host.system.platform;
+    let of_builds = registry.builds().iter().filter(|build| build.platform == platform);
+    let Some(newest) = of_builds.filter_map(|build| build.cuda.as_ref()).max() else { return true };
+    let next = (1..=9).map(|step| semver::Version::new(newest.major, newest.minor + step, 0));
+    let mut next = next.chain([semver::Version::new(newest.major + 1, 0, 0)]);
+    next.any(|cuda| {
+        let variant = format!("cu{}{}", cuda.major, cuda.minor);
+        limit.value.contains(&cuda) && could_run(registry, host, Some(&variant))
     })
 }
 

@@ -17,12 +17,13 @@ use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use crate::inspect::{self, Detail, WheelError};
 use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::library::{DeviceCode, Library};
+use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
-use crate::model::platform::Platform;
+use crate::model::platform::{Os, Platform};
 use crate::model::project::ReleaseFile;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, normalized_name};
-use crate::model::wheel::WheelName;
+use crate::model::wheel::{Python, WheelName};
 use crate::registry::COMPANIONS;
 
 pub use linked::{LinkedStore, linked};
@@ -118,7 +119,7 @@ impl FileFacts {
             out.add(wheel);
             out.bytes = out.bytes.max(file.size);
         }
-        out.glibc = glibc.map(|v| v.to_string());
+        out.glibc = glibc.filter(|_| platform.os == Os::Linux).map(|v| v.to_string());
         out.sort();
         out
     }
@@ -177,6 +178,9 @@ pub fn read<R: Read + Seek>(
     if is_torch && says.version.is_none() {
         return Err(LearnError::Missing("it has no torch/version.py: it is not a torch wheel".to_owned()));
     }
+    if let Some(hip) = &says.hip {
+        return Err(LearnError::Missing(format!("it is built for ROCm {hip}, not for CUDA")));
+    }
     // `2.9.1+cu128` and `cuda = '12.8'` must agree.
     if let (Some(variant), Some(cuda)) = (says.variant(), &says.cuda)
         && variant != format!("cu{}", cuda.split('.').take(2).collect::<String>())
@@ -201,14 +205,19 @@ pub fn read<R: Read + Seek>(
     if targets.is_none() && !is_torch && !COMPANIONS.contains(&project.as_str()) {
         return Err(LearnError::NoCode(format!("{project} {plain}")));
     }
+    // The METADATA of macOS and Windows wheels has the requirements of Linux behind markers.
+    let newest = name.pythons.iter().filter_map(|tag| tag.strip_prefix("cp3")?.parse().ok()).max();
+    let environment = marker_environment(Python::new(newest.unwrap_or(12)), platform);
+    let here = || requirements(&metadata).filter(|r| r.marker.evaluate(&environment, &[]));
     let pin = |prefix: &str| -> Option<String> {
-        let found = requirements(&metadata).find(|r| (r.name.as_ref() as &str).starts_with(prefix))?;
+        let found = here().find(|r| (r.name.as_ref() as &str).starts_with(prefix))?;
         specifier(&found)?.strip_prefix("==").map(str::to_owned)
     };
-    let asks = |name: &str| specifier(&requirements(&metadata).find(|r| r.name.as_ref() as &str == name)?);
+    let asks = |name: &str| specifier(&here().find(|r| r.name.as_ref() as &str == name)?);
     let mut files = FileFacts::default();
     files.add(&name);
-    files.glibc = name.libc_need(platform, None).flatten().map(|v| v.to_string());
+    files.glibc =
+        name.libc_need(platform, None).flatten().filter(|_| platform.os == Os::Linux).map(|v| v.to_string());
     Ok(Learned {
         version: plain,
         variant,

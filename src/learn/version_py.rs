@@ -7,6 +7,8 @@ pub(super) struct VersionPy {
     pub version: Option<String>,
     /// `cuda`, `12.8`.
     pub cuda: Option<String>,
+    /// `hip`, the version of ROCm.
+    pub hip: Option<String>,
 }
 
 impl VersionPy {
@@ -31,7 +33,7 @@ pub(super) fn parse(text: &str) -> VersionPy {
             (names.contains(&name) && is_text && is_version && quoted.len() < 60).then(|| quoted.to_owned())
         })
     };
-    VersionPy { version: value(&["__version__", "version"]), cuda: value(&["cuda"]) }
+    VersionPy { version: value(&["__version__", "version"]), cuda: value(&["cuda"]), hip: value(&["hip"]) }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("advisories/protobuf.toml", include_str!("../../registry/advisories/protobuf.toml")),
     ("advisories/setuptools.toml", include_str!("../../registry/advisories/setuptools.toml")),
     ("advisories/torchvision.toml", include_str!("../../registry/advisories/torchvision.toml")),
+    ("advisories/xla.toml", include_str!("../../registry/advisories/xla.toml")),
     ("companions.toml", include_str!("../../registry/companions.toml")),
     ("conda.toml", include_str!("../../registry/conda.toml")),
     ("containers.toml", include_str!("../../registry/containers.toml")),

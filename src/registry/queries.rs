@@ -136,6 +136,7 @@ impl Registry {
                 compatibility: sorted(file.minor_version_compatibility, |r: &MinorVersionCompatibility| {
                     r.cuda_major
                 }),
+                last_builds: sorted(file.last_build, |r: &LastBuild| r.capability_below),
                 runtime_packages: sorted(file.runtime_package, |r: &RuntimePackage| r.package.clone()),
                 toolkits: sorted(file.toolkit, |r: &ToolkitDriver| r.version.clone()),
                 targets: sorted(file.targets, |r: &ToolkitTargets| r.cuda.clone()),
@@ -198,6 +199,12 @@ impl Registry {
     /// The compute capabilities that toolkits can compile for.
     pub fn toolkit_targets(&self) -> &[ToolkitTargets] {
         &self.cuda().targets
+    }
+
+    /// The last series of torch with builds for a compute capability, if newer ones have none.
+    pub fn last_build(&self, capability: ComputeCapability) -> Option<&LastBuild> {
+        let rows = self.cuda().last_builds.iter().filter(|row| capability < row.capability_below);
+        rows.min_by_key(|row| row.capability_below)
     }
 
     /// Driver branches, oldest first.

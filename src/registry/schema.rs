@@ -28,7 +28,8 @@ files! {
         minor_version_compatibility: MinorVersionCompatibility,
         runtime_package: RuntimePackage,
         toolkit: ToolkitDriver,
-        targets: ToolkitTargets
+        targets: ToolkitTargets,
+        last_build: LastBuild
     }
     /// `drivers.toml`.
     DriversFile {

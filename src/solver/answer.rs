@@ -446,13 +446,11 @@ fn notes(
     let mut say = |text: String, source: Option<String>| notes.push(Note { text, source });
     for advisory in problem.registry.advisories() {
         let applies = advisory.effect == Effect::Warn
-            && advisory.platform.is_none_or(|p| p == problem.machine.platform)
+            && advisory.applies_to(problem.machine.platform, problem.machine.gpus.iter().map(|(_, c)| *c))
             && selected
                 .get(&Node::package(&advisory.package))
                 .and_then(|i| problem.stack.get(advisory.package.as_str()).map(|t| &t.versions[*i as usize]))
-                .is_some_and(|v| advisory.versions.contains(v))
-            && (advisory.capabilities.is_empty()
-                || problem.machine.gpus.iter().any(|(_, c)| advisory.capabilities.contains(c)));
+                .is_some_and(|v| advisory.versions.contains(v));
         if applies {
             say(advisory.text.clone(), Some(problem.registry.source_text(&advisory.source)));
         }

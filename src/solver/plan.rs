@@ -155,8 +155,10 @@ impl Problem<'_> {
         let torch = build.torch?;
         let source = |ids: &[String]| self.registry.source_text(ids);
         let own = || source(&torch.source);
-        let violations =
+        let mut violations =
             Needs::of_torch(torch).violations(self.registry, self.machine.host, self.machine.policy);
+        // What is known against a build decides, not what is unknown.
+        violations.sort_by_key(Violation::is_unknown);
         for violation in violations {
             return Some(match violation {
                 // CPU builds are acceptable if the machine has no GPU.

@@ -162,8 +162,11 @@ impl<'a> Problem<'a> {
         let machine = Machine::new(registry, inputs.host, Policy::of(inputs.request), tables);
         let capabilities: Vec<ComputeCapability> = machine.gpus.iter().map(|(_, c)| *c).collect();
         let platform = machine.platform;
-        let constrains =
-            |a: &&Advisory| a.effect.requirement().is_some() && a.platform.is_none_or(|p| p == platform);
+        let constrains = |a: &&Advisory| {
+            a.effect.requirement().is_some()
+                && a.applies_to(platform, machine.gpus.iter().map(|(_, capability)| *capability))
+        };
+        let advisories = registry.advisories().iter().filter(constrains).collect();
         Problem {
             registry,
             universe: inputs.universe,
@@ -197,7 +200,7 @@ impl<'a> Problem<'a> {
                 series: pythons,
                 allowed: allowed_pythons(registry, inputs.request),
             },
-            advisories: registry.advisories().iter().filter(constrains).collect(),
+            advisories,
             memory: inputs.memory,
             tables: tables.clone(),
         }

@@ -435,7 +435,7 @@ pub fn without_lock(registry: &Registry, host: &Host, installed: &Installed, req
             None => areas.push(Area { findings: found.collect(), ..Area::of(AreaKind::Host) }),
         }
     }
-    areas.push(without_lock::check(registry, installed, platform));
+    areas.push(without_lock::check(registry, installed, platform, host));
     areas.push(files::check(installed, &|_| true));
     areas
 }

@@ -10,6 +10,7 @@ use super::{Area, AreaKind, findings};
 use crate::compatibility::cuda_of_variant;
 use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
+use crate::model::host::Host;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
@@ -17,7 +18,7 @@ use crate::model::requirement::parse_requirement;
 use crate::model::text::shell_word;
 use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
-pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform) -> Area {
+pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform, host: &Host) -> Area {
     let mut found = super::packages::duplicates(installed);
     let active = active_requirements(installed, platform);
     let versions = versions(installed);
@@ -37,7 +38,8 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
         };
         found.push(findings::broken_requirement(&broken, (name, versions.get(name).copied()), fix));
     }
-    for advisory in registry.advisories() {
+    let capabilities = || host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
+    for advisory in registry.advisories().iter().filter(|row| row.applies_to(platform, capabilities())) {
         let Some(requirement) = advisory.effect.requirement() else { continue };
         let name: &str = requirement.name.as_ref();
         let applies = versions.get(advisory.package.as_str()).is_some_and(|v| advisory.versions.contains(v));

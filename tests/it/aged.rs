@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use envlock::registry::{Build, Registry, RegistryFile};
 
 use super::context::{FROZEN_REGISTRY, IndexServer, Shape, TestContext};
-use super::learn::{libtorch_python, with_code};
+use super::learn::{libtorch_python, torch_release, with_code};
 use super::native::fatbin;
-use super::wheels::{Wheel, wheel};
+use super::wheels::{Wheel, little_pypi, wheel};
 
 /// The oldest series that the index of these tests has.
 const OLDEST: &str = "2.9";
@@ -199,4 +199,40 @@ fn an_aged_registry_gives_the_answers_of_the_whole_one() {
             assert_eq!(answer(&context, &aged, machine), *expected, "{newest:?} {machine:?}");
         }
     }
+}
+
+/// The newest wheel cannot be read: the next one is, and nothing is called the newest.
+#[test]
+fn a_wheel_that_cannot_be_read_is_named_with_its_cause() {
+    let context = TestContext::new();
+    let Some(library) = libtorch_python(&context, "sm_80 sm_90 sm_120 compute_120") else { return };
+    let tags = "cp312-cp312-manylinux_2_28_x86_64";
+    let mut wheels = little_pypi();
+    wheels.push(("pypi", torch_release("2.98.0", &library, tags)));
+    // A library without the list of architectures.
+    wheels.push(("pypi", torch_release("2.99.0", &library[..64], tags)));
+    for (name, version) in
+        [("nvidia-cudnn-cu13", "9.30.0.1"), ("nvidia-nccl-cu13", "2.31.1"), ("triton", "4.0.1")]
+    {
+        wheels.push(("pypi", wheel(name, version)));
+    }
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let asked = ["resolve", "torch", "--gpu", "NVIDIA H200", "--driver", "615.10.01", "--only-index", "pypi"];
+    let run = context.run(&asked).expect(0);
+    let told = "newest compatible release whose wheel could be read; 2.99.0 was not: could not read compatibility data from";
+    assert!(run.flat().contains("torch 2.98.0+cu134") && run.flat().contains(told), "{}", run.shown());
+    assert!(!run.flat().contains("torch 2.98.0+cu134 newest compatible version"), "{}", run.shown());
+    // The lock has the fact, not the cause, which differs from day to day.
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("newest-read:2.99.0") && !lock.contains("could not read"), "{lock}");
+    let why = context.run(&["why", "torch"]);
+    assert!(why.flat().contains("2.99.0 was not read"), "{}", why.shown());
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.run(&asked).expect(0);
+    assert_eq!(context.read("envlock.lock"), lock);
+    // Without reading, the registry's own newest is not called the newest either.
+    let fresh = TestContext::with_index(&server);
+    let run = fresh.run(&[&asked[..], &["--no-learn", "--dry-run"]].concat()).expect(0);
+    assert!(run.flat().contains("2.99.0 was not: `--no-learn` is set"), "{}", run.shown());
 }

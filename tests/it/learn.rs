@@ -34,13 +34,17 @@ fn library_with(context: &TestContext, list: &str, more: &str) -> Option<Vec<u8>
 }
 
 pub fn torch(library: &[u8], tags: &str) -> Wheel {
-    wheel("torch", "2.99.0")
+    torch_release("2.99.0", library, tags)
+}
+
+pub fn torch_release(version: &str, library: &[u8], tags: &str) -> Wheel {
+    wheel("torch", version)
         .tags(tags)
         .python(">=3.10")
         .needs("nvidia-cudnn-cu13==9.30.0.1; platform_system == \"Linux\"")
         .needs("nvidia-nccl-cu13==2.31.1; platform_system == \"Linux\"")
         .needs("triton~=4.0.0; platform_system == \"Linux\"")
-        .file("torch/version.py", "__version__ = '2.99.0+cu134'\ncuda: Optional[str] = '13.4'\n")
+        .file("torch/version.py", &format!("__version__ = '{version}+cu134'\ncuda: Optional[str] = '13.4'\n"))
         .bytes("torch/lib/libtorch_python.so", library)
         .filler(400_000)
 }

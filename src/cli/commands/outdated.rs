@@ -10,6 +10,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::fetch::Session;
 use crate::cli::printer::{GOOD, Printer, wrap};
+use crate::cli::report;
 use crate::cli::report::label;
 use crate::cli::settings::{self, Project};
 use crate::cli::{fetch, host, kept, lock, owner};
@@ -85,6 +86,10 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     for (i, (target, newer)) in targets.iter().copied().zip(&newer).enumerate() {
         lock::heading(printer, target, several, i);
         show_stacks(printer, newer, target, several);
+        let host = host::finish(target.host.clone(), &registry)?;
+        if let Some(text) = target.stack.as_ref().and_then(|_| report::last_build(&host, &registry)) {
+            printer.note(&text);
+        }
         if target.level == Level::Full {
             show_packages(printer, &newer.packages);
         }

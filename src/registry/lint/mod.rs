@@ -226,6 +226,7 @@ impl Linter {
         let mut rows = CudaRows {
             compatibility: Vec::new(),
             runtime_packages: Vec::new(),
+            last_builds: Vec::new(),
             toolkits: Vec::new(),
             targets: Vec::new(),
         };
@@ -234,6 +235,8 @@ impl Linter {
             self.ordered(&compatibility, |r: &MinorVersionCompatibility| r.cuda_major);
             let toolkits = self.rows(file, "toolkit");
             self.ordered(&toolkits, |r: &ToolkitDriver| r.version.clone());
+            let last_builds: Vec<Placed<LastBuild>> = self.rows(file, "last_build");
+            self.ordered(&last_builds, |r| r.capability_below);
             let runtimes: Vec<Placed<RuntimePackage>> = self.rows(file, "runtime_package");
             self.ordered(&runtimes, |r| r.package.clone());
             let targets = self.rows(file, "targets");

@@ -60,6 +60,16 @@ pub struct Advisory {
 }
 
 impl Advisory {
+    /// Whether it is about a machine: its platform, and one of the compute capabilities of its GPUs.
+    pub fn applies_to(
+        &self,
+        platform: Platform,
+        mut capabilities: impl Iterator<Item = ComputeCapability>,
+    ) -> bool {
+        self.platform.is_none_or(|own| own == platform)
+            && (self.capabilities.is_empty() || capabilities.any(|c| self.capabilities.contains(&c)))
+    }
+
     /// Whether the row excludes two releases beside each other.
     pub fn excludes(&self, version: &Version, other: &str, other_version: &Version) -> bool {
         let is_outside = |requirement: &Requirement<VerbatimUrl>| {

@@ -56,6 +56,23 @@ pub struct RuntimePackage {
     pub source: Vec<String>,
 }
 
+/// The last series of torch with builds for older GPUs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastBuild {
+    /// For GPUs of a lower compute capability.
+    pub capability_below: ComputeCapability,
+    /// The series, `2.14`.
+    pub torch: String,
+    /// The variant of these builds.
+    pub variant: String,
+    /// Evidence.
+    #[allow(dead_code, reason = "every row states it")]
+    pub evidence: Evidence,
+    /// Source ids.
+    pub source: Vec<String>,
+}
+
 /// The compute capabilities that a toolkit series can compile for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,4 +100,5 @@ pub(in crate::registry) struct CudaRows {
     pub runtime_packages: Vec<RuntimePackage>,
     pub toolkits: Vec<ToolkitDriver>,
     pub targets: Vec<ToolkitTargets>,
+    pub last_builds: Vec<LastBuild>,
 }

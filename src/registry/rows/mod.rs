@@ -29,7 +29,7 @@ pub use conda::{CondaBuild, CondaCxx11Abi};
 pub(super) use containers::ContainerRows;
 pub use containers::{Image, NonexistentImage};
 pub(super) use cuda::CudaRows;
-pub use cuda::{MinorVersionCompatibility, RuntimePackage, ToolkitDriver, ToolkitTargets};
+pub use cuda::{LastBuild, MinorVersionCompatibility, RuntimePackage, ToolkitDriver, ToolkitTargets};
 pub(super) use cudnn::CudnnRows;
 pub use cudnn::{CudnnFloor, CudnnRelease};
 pub(super) use drivers::DriverRows;
@@ -117,6 +117,7 @@ rows!(
     SameFile,
     SourcePackage,
     SurroundingWords,
+    LastBuild,
     RuntimePackage,
     ToolkitDriver,
     ToolkitTargets,

@@ -235,6 +235,9 @@ fn show(
             why_out(out)
         ));
     }
+    if let Some(text) = report::last_build(host, registry) {
+        printer.out(&format!("{}{}", report::label(printer, "ends"), wrap(&text, 15)));
+    }
     let tegra = registry.tegra();
     if host.gpus.iter().flatten().any(|g| g.capability.is_some_and(|c| tegra.capabilities.contains(&c))) {
         printer.out(&format!("{}{}", report::label(printer, "Jetson"), wrap(&tegra.note, 15)));

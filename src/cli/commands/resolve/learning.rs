@@ -163,6 +163,22 @@ impl<'a> Learner<'a> {
         }
     }
 
+    /// Whether a conflict of the stack may only be one because a release was not read.
+    ///
+    /// # Errors
+    /// It may: which release, and why it was not read.
+    pub fn refuse_unread(&self) -> Result<(), CliError> {
+        let mut machines = self.task.machines.iter().zip(self.task.preferences);
+        let is_of_stack =
+            machines.any(|(machine, preferences)| self.stack_of(machine, preferences).is_none());
+        let Some((name, unread)) = self.unread.iter().next().filter(|_| is_of_stack) else { return Ok(()) };
+        let Some((version, cause)) = unread.last_key_value() else { return Ok(()) };
+        let message = format!("not known: {name} {version} may meet the request, and was not read: {cause}");
+        Err(CliError::new(Failure::UnknownRow, message).hint(
+            "run it again without `--no-learn` and `--offline`, or exclude the release: `torch!=VERSION`",
+        ))
+    }
+
     /// The rows of the releases that the lock holds.
     fn read_locked(&mut self, machine: &Machine, preferences: &Preferences) -> Result<(), CliError> {
         let platform = machine.host.system.platform;
@@ -233,9 +249,6 @@ impl<'a> Learner<'a> {
     /// The releases of a package that the index has and the registry does not, newer than `above` and admitted by the
     /// request, newest first. Nothing if the index does not answer: the solve reports that.
     fn unknown(&self, name: &str, platform: Platform, above: Option<&Version>) -> Vec<Version> {
-        if self.task.global.offline {
-            return Vec::new();
-        }
         let Ok(Some(page)) = learning::page(self.client, name) else { return Vec::new() };
         let wanted = self.specifiers(name);
         let oldest = self.base.oldest_release(name, platform);
@@ -255,10 +268,12 @@ impl<'a> Learner<'a> {
     /// The row of a release, kept or read from its wheel; `None` if it cannot be had, which is remembered with the cause.
     fn row(&mut self, name: &str, version: &Version, platform: Platform) -> Option<LearnedRow> {
         let place = kept::store(self.task.global).place(name, version, platform);
-        if let Some(row) = place.row() {
+        if let Some(row) = place.row().filter(|_| !self.task.args.no_learn) {
             return Some(row);
         }
-        let cause = if self.task.args.no_learn {
+        let cause = if self.task.global.offline {
+            "`--offline` is set".to_owned()
+        } else if self.task.args.no_learn {
             if !self.unread.contains_key(name) {
                 self.task.printer.note(&format!(
                     "the index has {name} {version}, which the registry does not know; without `--no-learn` it would be read from its wheel"

@@ -240,9 +240,9 @@ pub(super) fn run_in(
         JointAnswer::Solved(solutions) => solutions,
         JointAnswer::Conflict(mut refused) => {
             let mut machines = machines.iter();
-            if let Some(build) = machines
-                .find_map(|machine| unread_build(&registry, &machine.host, &request, client.is_some()))
-            {
+            if let Some(build) = machines.find_map(|machine| {
+                unread_build(&registry, &machine.host, &request, client.is_some() && !global.offline)
+            }) {
                 return Err(unread(&build, client.is_some()));
             }
             let hint = of_conda::offer(&task, project, &mut refused, &registry, owner);

@@ -32,8 +32,13 @@ impl Task<'_> {
             read = learner.registry();
             (answer, more) = self.solve_and_learn(client, read.as_ref().unwrap_or(&registry))?;
         }
-        if let JointAnswer::Solved(solutions) = &mut answer {
-            solutions.iter_mut().for_each(|solution| learner.mark(solution));
+        match &mut answer {
+            JointAnswer::Solved(solutions) => {
+                solutions.iter_mut().for_each(|solution| learner.mark(solution));
+            }
+            // What nobody could read may be what is asked for.
+            JointAnswer::Conflict(_) => learner.refuse_unread()?,
+            JointAnswer::TooLong => {}
         }
         Ok((answer, more.or(read).unwrap_or(registry)))
     }

@@ -249,6 +249,13 @@ impl Told<'_> {
                 None => printer.warning(&note.text),
             }
         }
+        let with_torch = self
+            .machines
+            .iter()
+            .zip(self.solutions)
+            .filter(|(_, s)| s.stack.as_ref().is_some_and(|s| s.cuda.is_some()));
+        let ended = with_torch.filter_map(|(machine, _)| report::last_build(&machine.host, registry));
+        ended.collect::<BTreeSet<_>>().iter().for_each(|text| printer.note(text));
         let behind = self.solutions.iter().flat_map(|solution| &solution.behind);
         for text in behind.map(|note| &note.text).collect::<BTreeSet<_>>() {
             printer.note(text);

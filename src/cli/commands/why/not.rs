@@ -5,10 +5,11 @@ use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
 use crate::cli::conflict;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::manifest::{self, narrowed};
 use crate::cli::printer::Printer;
+use crate::compatibility::unread_build;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
@@ -112,6 +113,13 @@ impl Subject<'_> {
         }
         let nothing_kept = Preferences::default();
         let mut answer = self.solve(&request, &party, &nothing_kept)?;
+        // What no row says is not proved impossible.
+        if let (Answer::Conflict(_), Some(build)) =
+            (&answer, unread_build(self.registry, &self.host, &request, false))
+        {
+            return Err(CliError::new(Failure::UnknownRow, format!("not known: {build}"))
+                .hint("`envlock registry learn torch==VERSION` reads a release of PyPI"));
+        }
         // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
         if let Answer::Conflict(conflict) = &answer
             && self.target.level == Level::Full

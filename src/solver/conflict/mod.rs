@@ -22,7 +22,7 @@ use super::tables::{Set, is_stack_package};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::only::Only;
-use crate::model::request::Origin;
+use crate::model::request::{Origin, STACK_PACKAGES};
 
 /// The maximum number of reasons in a conflict.
 const MAX_REASONS: usize = 7;
@@ -287,7 +287,8 @@ impl Telling<'_, '_> {
             _ if name == "torch" && p.registry.has_stack_of_channels() => {
                 format!(" of {}", p.asked.request.conda.channels.join(", "))
             }
-            Some(limit) if self.involves_party(&Party::Index) => {
+            // Of other indexes nothing is said, whether their builds are known or not.
+            Some(limit) if self.involves_party(&Party::Index) || STACK_PACKAGES.contains(&name) => {
                 format!(" of {}", self.index_words(&limit.value))
             }
             _ => String::new(),

@@ -134,6 +134,8 @@ mod tests {
             ("12.8", Some("525.60.13"), Some("570.26")),
             ("13.0", Some("580.65.06"), Some("580.65.06")),
             ("11.8", Some("450.80.02"), Some("520.61.05")),
+            // Its own driver is older than the floor that came later.
+            ("11.0", Some("450.36.06"), Some("450.36.06")),
             // Before CUDA 11 each toolkit needs its own.
             ("10.1", Some("418.39"), Some("418.39")),
             ("99.0", None, None),

@@ -286,13 +286,16 @@ impl Registry {
     }
 
     /// The lowest driver that runs machine code built with a toolkit, and its sources: the minor-version compatibility
-    /// floor of the major, or the toolkit's own driver if there is none.
+    /// floor of the major, or the toolkit's own driver if there is none or it is older (CUDA 11.0 came before the floor).
     pub fn driver_floor(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
         let by_major = self.minor_version_compatibility().iter().find(|row| row.cuda_major == cuda.major);
-        match (by_major, os) {
-            (Some(row), Os::Windows) => row.windows.clone().map(|v| (v, row.source.as_slice())),
-            (Some(row), _) => Some((row.linux.clone(), &row.source)),
-            (None, _) => self.native_driver(cuda, os),
+        let by_major = by_major.and_then(|row| {
+            let driver = if os == Os::Windows { row.windows.clone() } else { Some(row.linux.clone()) };
+            Some((driver?, row.source.as_slice()))
+        });
+        match (by_major, self.native_driver(cuda, os)) {
+            (Some(floor), Some(own)) => Some(if own.0 < floor.0 { own } else { floor }),
+            (floor, own) => floor.or(own),
         }
     }
 

@@ -89,8 +89,19 @@ impl Question<'_> {
             .iter()
             .filter(|t| t.version.major == cuda.major && t.version.minor == cuda.minor)
             .collect();
-        let first = series.into_iter().min_by_key(|t| t.version.clone())?;
-        if self.host.system.platform.os == Os::Windows { first.windows.clone() } else { first.linux.clone() }
+        let windows = self.host.system.platform.os == Os::Windows;
+        let first = series.into_iter().min_by_key(|t| t.version.clone());
+        let stated = first.and_then(|t| if windows { t.windows.clone() } else { t.linux.clone() });
+        if stated.is_some() || cuda.major < 11 {
+            return stated;
+        }
+        // A driver is native for every CUDA up to that of its branch.
+        let newer = self
+            .registry
+            .branches()
+            .iter()
+            .filter(|branch| (branch.cuda.major, branch.cuda.minor) >= (cuda.major, cuda.minor));
+        newer.map(|branch| branch.branch).min()?.to_string().parse().ok()
     }
 
     /// The lowest driver that a flavour needs under this request.
@@ -98,10 +109,13 @@ impl Question<'_> {
         let by_major =
             self.registry.minor_version_compatibility().iter().find(|r| r.cuda_major == cuda.major);
         match by_major {
-            Some(row) if self.request.native_driver_only.is_none() => match self.host.system.platform.os {
-                Os::Windows => row.windows.clone(),
-                _ => Some(row.linux.clone()),
-            },
+            Some(row) if self.request.native_driver_only.is_none() => {
+                let floor = match self.host.system.platform.os {
+                    Os::Windows => row.windows.clone(),
+                    _ => Some(row.linux.clone()),
+                };
+                floor.into_iter().chain(self.own_driver(cuda)).min()
+            }
             _ => self.own_driver(cuda),
         }
     }

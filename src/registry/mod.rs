@@ -120,6 +120,16 @@ impl Registry {
         if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 
+    /// Every problem of an external registry, those too that make no answer wrong: for who edits it.
+    ///
+    /// # Errors
+    /// The problems, each with file and line.
+    pub fn linted(files: Vec<RegistryFile>) -> Result<Registry, Vec<Problem>> {
+        let registry = Registry::unchecked(files);
+        let problems = lint::check(&registry);
+        if problems.is_empty() { Ok(registry) } else { Err(problems) }
+    }
+
     /// The registry with rows that were read from wheels. Unlike in `registry lint`, a row may refer to a cuDNN or CUDA
     /// release without a row, because new releases appear together. A row of the same release and build wins over one
     /// of the files.

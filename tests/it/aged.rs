@@ -71,9 +71,10 @@ fn aged(context: &TestContext, newest: Option<usize>) -> PathBuf {
         let value = |key: &str| block.lines().find_map(|line| of_value(line, key));
         let package = value("package =").unwrap_or_default();
         let version = value("version =").unwrap_or_default();
-        !value("torch =").is_some_and(|torch| is_of_gone(&torch))
-            && !(package == "torchvision" && beside.contains(&version))
-            && !(package == "torchaudio" && is_of_gone(&version))
+        let is_gone = value("torch =").is_some_and(|torch| is_of_gone(&torch))
+            || (package == "torchvision" && beside.contains(&version))
+            || (package == "torchaudio" && is_of_gone(&version));
+        !is_gone
     };
     let out = context.dir.path().join("aged");
     for (path, text) in &files {

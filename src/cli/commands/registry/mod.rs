@@ -60,8 +60,8 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
 
 fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
     let checked = match &global.registry {
-        Some(folder) => Registry::from_files(settings::registry_files(folder)?),
-        None => Registry::from_files(Registry::embedded().files().to_vec()),
+        Some(folder) => Registry::linted(settings::registry_files(folder)?),
+        None => Registry::linted(Registry::embedded().files().to_vec()),
     };
     if printer.json {
         let problems: Vec<String> =

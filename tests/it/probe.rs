@@ -240,7 +240,8 @@ fn cuda_compat_raises_the_driver_where_it_serves() {
     std::fs::create_dir_all(&compat).unwrap();
     std::fs::write(compat.join("libcuda.so.580.65.06"), "").unwrap();
     std::os::unix::fs::symlink("libcuda.so.580.65.06", compat.join("libcuda.so.1")).unwrap();
-    let torch = ["resolve", "torch==2.15.0", "--stack-only", "--dry-run"];
+    // What the pytorch index has of it is not in the frozen registry.
+    let torch = ["resolve", "torch==2.15.0", "--stack-only", "--dry-run", "--only-index", "pypi"];
     context.run(&torch).expect(1);
     context.set("LD_LIBRARY_PATH", "/usr/local/cuda/compat");
     // An A100 is a data-centre GPU, and 535 is a branch that the package names.

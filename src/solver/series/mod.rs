@@ -282,7 +282,7 @@ mod tests {
                 "tensorflow==2.9.*",
                 "T4",
                 "450.36.06",
-                "no tensorflow==2.9.* runs on driver 450.36.06; driver >= 450.80.02 or tensorflow 2.3.*",
+                "no tensorflow==2.9.* runs on driver 450.36.06; driver >= 450.80.02 or tensorflow 2.4.*",
             ),
             (
                 "tensorflow>=2.19,<2.20",

@@ -106,7 +106,7 @@ pub(super) fn requirement_on(
     platform: Platform,
 ) -> Option<VersionSpecifiers> {
     let page = page(client, project).ok().flatten()?;
-    let (_, file) = page.newest_first(platform, None).find(|(release, _)| release.version == *version)?;
+    let (_, file) = page.newest_first(platform, |own| own == version).next()?;
     let need = Need::Metadata {
         index: "pypi".to_owned(),
         project: project.to_owned(),

@@ -173,3 +173,65 @@ fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> bool {
     let mut capabilities = host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
     capabilities.all(|capability| compiles_for(registry, &cuda, capability) != Some(false))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::host::Driver;
+    use crate::model::request::{Limit, Origin, UserRequirement};
+
+    fn machine(gpu: &str, driver: &str, platform: Platform) -> Host {
+        let mut host = Host::open(platform, "t");
+        host.driver =
+            Some(Driver { version: driver.parse().unwrap(), cuda: None, compat: None, found_by: "t".into() });
+        host.gpus = Some(vec![crate::model::host::Gpu {
+            index: 0,
+            name: None,
+            capability: Some(gpu.parse().unwrap()),
+            memory_mib: None,
+            uuid: None,
+            pci_id: None,
+            found_by: "t".into(),
+        }]);
+        host
+    }
+
+    #[test]
+    fn what_no_row_says_is_open_unless_cuda_decides() {
+        use Unread::{Build, Needs};
+        let registry = crate::registry::frozen();
+        let arm: Platform = "linux-aarch64".parse().unwrap();
+        let x86 = Platform::LINUX_X86_64;
+        for (torch, variant, gpu, driver, platform, expected) in [
+            // A variant, a release and a nightly that no row has.
+            ("torch==2.9.0", Some("cu129"), "9.0", "550.163.01", x86, Some(Build)),
+            ("torch==2.9.0+cu129", None, "9.0", "550.163.01", x86, Some(Build)),
+            ("torch==2.99.0", None, "9.0", "580.65.06", x86, Some(Build)),
+            ("torch==2.6.0.dev20241112", Some("cu124"), "9.0", "550.54.15", x86, Some(Build)),
+            // The driver is below the floor of CUDA 12, and CUDA 13 does not compile for Volta.
+            ("torch==2.9.0", Some("cu129"), "8.0", "470.57.02", x86, None),
+            ("torch==2.99.0", Some("cu130"), "7.0", "580.65.06", x86, None),
+            // A row has it.
+            ("torch==2.9.1", Some("cu128"), "9.0", "580.65.06", x86, None),
+            // Nobody read for which GPUs these builds have code; none has code for Orin.
+            ("torch==2.9.1", None, "9.0", "580.65.06", arm, Some(Needs)),
+            ("torch==2.9.1", Some("cu126"), "8.7", "580.65.06", arm, None),
+        ] {
+            let request = Request {
+                requirements: vec![UserRequirement::parse(torch, Origin::Question).unwrap()],
+                variant: variant.map(|v| Limit { value: v.to_owned(), origin: Origin::Question }),
+                ..Request::default()
+            };
+            let host = machine(gpu, driver, platform);
+            let found = unread_build(&registry, &host, &request, false);
+            let shown = format!("{torch} {variant:?} on {gpu}, {driver}, {platform}: {found:?}");
+            assert_eq!(found.map(|build| build.what), expected, "{shown}");
+        }
+        // What the indexes' pages do not have does not exist.
+        let request = Request {
+            requirements: vec![UserRequirement::parse("torch==2.99.0", Origin::Question).unwrap()],
+            ..Request::default()
+        };
+        assert_eq!(unread_build(&registry, &machine("9.0", "580.65.06", x86), &request, true), None);
+    }
+}

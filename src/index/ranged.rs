@@ -76,7 +76,8 @@ impl IndexClient {
             206 => {
                 let (start, total) = content_range(&answer).map_err(|e| failed(e.to_string()))?;
                 let fetched = answer.length;
-                if start + fetched != total {
+                // More than was asked for would be held in memory.
+                if start + fetched != total || fetched > TAIL {
                     return Err(failed("the server sent other bytes than the requested range".to_owned()));
                 }
                 let bytes = answer.body.into_bytes().map_err(|e| failed(e.to_string()))?;

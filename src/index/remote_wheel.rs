@@ -91,6 +91,10 @@ async fn by_ranges(
     if start == 0 && total == first.length {
         return whole(first, file);
     }
+    // More than was asked for would be held in memory.
+    if first.length > TAIL {
+        return Err(Failure::Content("the server sent other bytes than the requested range".to_owned()));
+    }
     let tail = first.body.into_bytes().map_err(unreadable)?;
     let directory = directory_start(&tail).filter(|at| *at < start);
     let mut sparse = SparseFile { total, position: 0, chunks: vec![(start, tail)], missing: directory };

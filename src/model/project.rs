@@ -323,21 +323,22 @@ impl ProjectPage {
         platform: Platform,
         specifiers: Option<&VersionSpecifiers>,
     ) -> Option<(&Release, &ReleaseFile)> {
-        let all = || self.newest_first(platform, specifiers);
+        let is_admitted = |version: &Version| specifiers.is_none_or(|s| s.contains(version));
+        let all = || self.newest_first(platform, &is_admitted);
         all().find(|(release, _)| !release.version.any_prerelease()).or_else(|| all().next())
     }
 
-    /// The releases that specifiers admit, newest first, each with its best wheel for a platform and the newest Python that
-    /// has one. Yanked releases and those without such a wheel are left out.
-    pub fn newest_first<'a, 's>(
+    /// The releases that are admitted, newest first, each with its best wheel for a platform and the newest Python that has
+    /// one. Yanked releases and those without such a wheel are left out.
+    pub fn newest_first<'a, F: Fn(&Version) -> bool>(
         &'a self,
         platform: Platform,
-        specifiers: Option<&'s VersionSpecifiers>,
-    ) -> impl Iterator<Item = (&'a Release, &'a ReleaseFile)> + use<'a, 's> {
+        is_admitted: F,
+    ) -> impl Iterator<Item = (&'a Release, &'a ReleaseFile)> + use<'a, F> {
         /// Beyond any Python 3 series that a wheel is tagged for.
         const NEWEST_MINOR: u32 = 63;
         self.releases().iter().rev().filter_map(move |release| {
-            let is_admitted = !release.yanked && specifiers.is_none_or(|s| s.contains(&release.version));
+            let is_admitted = !release.yanked && is_admitted(&release.version);
             let wheel = |minor| self.best_usable(release, Python::new(minor), platform, None);
             let wheel = || (0..=NEWEST_MINOR).rev().find_map(wheel);
             Some((release, is_admitted.then(wheel)??))

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Registry, RegistryFile};
+use super::{GpuLookupError, Registry, RegistryFile};
 
 /// The frozen registry.
 pub(crate) fn frozen() -> Registry {
@@ -65,4 +65,42 @@ fn what_the_standard_library_lost() {
     for name in ["importlib", "configparser.ConfigParser", "configparser", "urllib.quote_plus"] {
         assert_eq!(since(name), None, "{name}");
     }
+}
+
+#[test]
+fn names_that_drivers_and_hypervisors_print() {
+    let registry = Registry::embedded();
+    for (name, expected) in [
+        ("NVIDIA L40S-48C", "8.9"),
+        ("NVIDIA A10-24Q", "8.6"),
+        ("GRID A100X-40C", "8.0"),
+        ("GRID A100DX-4-20C", "8.0"),
+        ("GRID T4-16Q", "7.5"),
+        ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "8.0"),
+        ("GeForce GTX 1050 Ti with Max-Q Design", "6.1"),
+        ("TITAN X (Pascal)", "6.1"),
+        ("NVIDIA Thor", "11.0"),
+        ("Orin (nvgpu)", "8.7"),
+    ] {
+        let found = registry.find_gpu(name).map(|found| found.capability.to_string());
+        assert_eq!(found.as_deref(), Ok(expected), "{name}");
+    }
+    assert!(matches!(registry.find_gpu("NVIDIA A16-4B"), Err(GpuLookupError::DisplayProfile { .. })));
+    // An unknown suffix and an unknown board are asked for.
+    for name in ["NVIDIA L40S-48Z", "NVIDIA L20Y", "NVIDIA X999-8C"] {
+        assert!(matches!(registry.find_gpu(name), Err(GpuLookupError::Unknown { .. })), "{name}");
+    }
+}
+
+#[test]
+fn the_cuda_of_a_newer_branch_is_a_bound() {
+    let registry = frozen();
+    let cuda = |driver: &str| registry.cuda_of_driver(&driver.parse().unwrap()).unwrap().to_string();
+    assert_eq!(cuda("535.129.03"), "12.2");
+    let newest = registry.branches().last().unwrap();
+    let bound = format!(
+        ">= {}; branch 999 is newer than the registry",
+        crate::model::version::cuda_short(&newest.cuda)
+    );
+    assert_eq!(cuda("999.10"), bound);
 }

@@ -177,6 +177,23 @@ fn wheels_that_cannot_be_believed() {
     }
 }
 
+/// METADATA of every platform has the requirements of Linux, behind markers.
+#[test]
+fn a_wheel_of_another_platform_pins_nothing_of_linux() {
+    let wheel = wheel("torch", "2.99.0")
+        .tags("cp312-none-macosx_14_0_arm64")
+        .needs("nvidia-cudnn-cu13==9.30.0.1; platform_system == \"Linux\"")
+        .needs("triton~=4.0.0; platform_system == \"Linux\"")
+        .file("torch/version.py", "__version__ = '2.99.0'\ncuda: Optional[str] = None\n");
+    let server = served(vec![wheel], Shape::default());
+    let asked = ["registry", "learn", "torch", "--platform", "macos-arm64"];
+    let run = TestContext::with_index(&server).run(&asked).expect(0);
+    assert!(run.stdout.contains("variant = \"cpu\"\nplatform = \"macos-arm64\""), "{}", run.shown());
+    for key in ["cudnn", "triton", "glibc"] {
+        assert!(!run.stdout.contains(key), "{key}: {}", run.shown());
+    }
+}
+
 #[test]
 fn a_wheel_on_disk_and_one_at_an_address() {
     let context = TestContext::new();

@@ -38,8 +38,8 @@ pub(super) struct Learner<'a> {
     rows: Vec<LearnedRow>,
     told: usize,
     read: usize,
-    /// By package: releases without data, and why.
-    unread: BTreeMap<String, BTreeMap<Version, String>>,
+    /// By package and platform: releases without data, and why.
+    unread: BTreeMap<(String, Platform), BTreeMap<Version, String>>,
 }
 
 impl<'a> Learner<'a> {
@@ -156,7 +156,8 @@ impl<'a> Learner<'a> {
                 continue;
             }
             let own = package.version.clone().without_local();
-            let newest = self.unread.get(&package.name).and_then(|unread| unread.last_key_value());
+            let key = (package.name.clone(), solution.platform);
+            let newest = self.unread.get(&key).and_then(|unread| unread.last_key_value());
             if let Some((unread, cause)) = newest.filter(|(unread, _)| **unread > own) {
                 package.reason = Choice::NewestRead { unread: unread.clone(), cause: Some(cause.clone()) };
             }
@@ -171,12 +172,14 @@ impl<'a> Learner<'a> {
         let mut machines = self.task.machines.iter().zip(self.task.preferences);
         let is_of_stack =
             machines.any(|(machine, preferences)| self.stack_of(machine, preferences).is_none());
-        let Some((name, unread)) = self.unread.iter().next().filter(|_| is_of_stack) else { return Ok(()) };
+        let Some(((name, _), unread)) = self.unread.iter().next().filter(|_| is_of_stack) else {
+            return Ok(());
+        };
         let Some((version, cause)) = unread.last_key_value() else { return Ok(()) };
         let message = format!("not known: {name} {version} may meet the request, and was not read: {cause}");
-        Err(CliError::new(Failure::UnknownRow, message).hint(
-            "run it again without `--no-learn` and `--offline`, or exclude the release: `torch!=VERSION`",
-        ))
+        Err(CliError::new(Failure::UnknownRow, message).hint(format!(
+            "run it again without `--no-learn` and `--offline`, or exclude the release: `{name}!={version}`"
+        )))
     }
 
     /// The rows of the releases that the lock holds.
@@ -202,9 +205,7 @@ impl<'a> Learner<'a> {
             }
             // The solve reports an index that does not answer, and a release that it no longer has.
             let Ok(Some(page)) = learning::page(self.client, name) else { continue };
-            let Some(found) =
-                page.newest_first(platform, None).find(|(release, _)| release.version == locked)
-            else {
+            let Some(found) = page.newest_first(platform, |version| *version == locked).next() else {
                 continue;
             };
             let row = self.read(&page, found, platform)?;
@@ -253,16 +254,16 @@ impl<'a> Learner<'a> {
         let wanted = self.specifiers(name);
         let oldest = self.base.oldest_release(name, platform);
         let above = above.cloned().map(Version::without_local);
-        let unread = self.unread.get(name);
+        let unread = self.unread.get(&(name.to_owned(), platform));
         let is_unknown = |version: &Version| {
             !version.any_prerelease()
+                && wanted.as_ref().is_none_or(|wanted| wanted.contains(version))
                 && above.as_ref().is_none_or(|above| version > above)
                 && oldest.as_ref().is_none_or(|oldest| version > oldest)
                 && !self.has_release(name, version, platform)
                 && !unread.is_some_and(|unread| unread.contains_key(version))
         };
-        let all = page.newest_first(platform, wanted.as_ref()).map(|(release, _)| release.version.clone());
-        all.filter(is_unknown).collect()
+        page.newest_first(platform, is_unknown).map(|(release, _)| release.version.clone()).collect()
     }
 
     /// The row of a release, kept or read from its wheel; `None` if it cannot be had, which is remembered with the cause.
@@ -274,7 +275,7 @@ impl<'a> Learner<'a> {
         let cause = if self.task.global.offline {
             "`--offline` is set".to_owned()
         } else if self.task.args.no_learn {
-            if !self.unread.contains_key(name) {
+            if !self.unread.contains_key(&(name.to_owned(), platform)) {
                 self.task.printer.note(&format!(
                     "the index has {name} {version}, which the registry does not know; without `--no-learn` it would be read from its wheel"
                 ));
@@ -284,7 +285,7 @@ impl<'a> Learner<'a> {
             format!("{MAX_READ} wheels were read")
         } else {
             let page = learning::page(self.client, name).ok().flatten()?;
-            let found = page.newest_first(platform, None).find(|(release, _)| release.version == *version)?;
+            let found = page.newest_first(platform, |own| own == version).next()?;
             match self.read(&page, found, platform) {
                 Ok(row) => return Some(row),
                 Err(error) => {
@@ -293,7 +294,7 @@ impl<'a> Learner<'a> {
                 }
             }
         };
-        self.unread.entry(name.to_owned()).or_default().insert(version.clone(), cause);
+        self.unread.entry((name.to_owned(), platform)).or_default().insert(version.clone(), cause);
         None
     }
 

@@ -73,7 +73,7 @@ fn resolve(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result
 fn unread(build: &UnreadBuild, has_asked_index: bool) -> CliError {
     let hint = match has_asked_index {
         false => {
-            "without `--stack-only` the index is asked; `envlock verify` judges an installed build by its files"
+            "without `--stack-only` releases of PyPI are read; `envlock verify` judges an installed build by its files"
         }
         true => {
             "`envlock registry learn URL` reads the build's wheel; `envlock verify` judges an installed build by its files"

@@ -21,7 +21,8 @@ fn times(factor: u64) -> Registry {
             if !file.path.starts_with("torch/") {
                 return file.clone();
             }
-            let mut blocks: Vec<String> = file.text.split("[[build]]\n").skip(1).map(str::to_owned).collect();
+            let (head, rows) = file.text.split_once("[[build]]\n").unwrap();
+            let mut blocks: Vec<String> = rows.split("[[build]]\n").map(str::to_owned).collect();
             let originals = blocks.clone();
             for k in 1..factor {
                 blocks.extend(originals.iter().map(|block| {
@@ -32,8 +33,8 @@ fn times(factor: u64) -> Registry {
                     block.replacen(line, &format!("version = \"{series}.{patch}\""), 1)
                 }));
             }
-            let text: String = blocks.iter().map(|b| format!("[[build]]\n{b}")).collect();
-            RegistryFile { path: file.path.clone(), text: text.into() }
+            let rows: String = blocks.iter().map(|b| format!("[[build]]\n{b}")).collect();
+            RegistryFile { path: file.path.clone(), text: format!("{head}{rows}").into() }
         })
         .collect();
     Registry::from_files(files).unwrap_or_else(|problems| panic!("{:?}", problems.first()))

@@ -53,7 +53,11 @@ pub fn run() -> ExitCode {
             }
         };
     }
-    let version = format!("{} (registry {})", env!("CARGO_PKG_VERSION"), registry_date());
+    let version = format!(
+        "{} (registry {})",
+        env!("CARGO_PKG_VERSION"),
+        crate::registry::Registry::embedded().meta().date
+    );
     let command = help::command().version(version);
     let matches = match command.try_get_matches() {
         Ok(matches) => matches,
@@ -100,10 +104,4 @@ pub fn run() -> ExitCode {
             ExitCode::from(error.exit)
         }
     }
-}
-
-/// The embedded registry's date, without parsing the registry.
-fn registry_date() -> &'static str {
-    let text = include_str!("../../registry/registry.toml");
-    text.lines().find_map(|l| l.strip_prefix("date = \"")?.strip_suffix('"')).unwrap_or("unknown")
 }

@@ -4,7 +4,7 @@ use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::library::{DeviceCode, Served};
 use crate::model::platform::{Arch, Platform};
 use crate::model::version::DottedVersion;
-use crate::registry::{CudnnFloor, Registry};
+use crate::registry::{Cited, CudnnFloor, Registry};
 
 /// Whether nvcc of a CUDA release compiles for a compute capability; `None` if no row says it. No build has code that its
 /// toolkit cannot make.
@@ -34,7 +34,7 @@ pub fn cudnn_drops<'r>(
     registry: &'r Registry,
     cudnn: Option<&DottedVersion>,
     gpu: ComputeCapability,
-) -> Option<&'r CudnnFloor> {
+) -> Option<&'r Cited<CudnnFloor>> {
     registry.cudnn_floor(cudnn?).filter(|floor| gpu < floor.min)
 }
 

@@ -7,7 +7,7 @@ use super::runtime::{coverage_without_framework, with_runtime_of};
 use crate::model::capability::{ComputeCapability, Via};
 use crate::model::solution::{ChosenPackage, Coverage, Envelope};
 use crate::model::version::DottedVersion;
-use crate::registry::{Build, FrameworkBuild, Registry};
+use crate::registry::{Build, Cited, FrameworkBuild, Registry};
 
 /// Restricts an envelope to the GPUs that all packages with known code support, and to the drivers that the CUDA runtime
 /// among them runs on. Packages whose code was not read restrict nothing.
@@ -61,12 +61,12 @@ pub fn both(a: Envelope, b: Envelope) -> Envelope {
 
 /// What a torch build requires of any machine: for each compute capability that its code and its cuDNN
 /// support, the lowest driver and, if documented, the first branch that no longer supports it.
-pub fn envelope_of(registry: &Registry, build: &Build) -> Envelope {
+pub fn envelope_of(registry: &Registry, build: &Cited<Build>) -> Envelope {
     Needs::of_torch(build).envelope(registry)
 }
 
 /// What releases of a framework other than torch require of any machine.
-pub fn envelope_of_framework(registry: &Registry, build: &FrameworkBuild) -> Envelope {
+pub fn envelope_of_framework(registry: &Registry, build: &Cited<FrameworkBuild>) -> Envelope {
     let envelope = Needs::of_framework(build).envelope(registry);
     // Without known code there is no coverage, but the driver floor is still known.
     let floor = || required_driver(registry, &build.cuda, build.platform.os, Policy::Minor).map(|d| d.value);

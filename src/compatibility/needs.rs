@@ -8,7 +8,7 @@ use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::{Gpu, Host};
 use crate::model::platform::{Libc, Platform};
 use crate::model::version::DottedVersion;
-use crate::registry::{Build, FrameworkBuild, Registry};
+use crate::registry::{Build, Cited, FrameworkBuild, Registry};
 
 /// What a build requires of a machine.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ pub fn glibc_suffices(libc: Option<&Libc>, need: &DottedVersion) -> bool {
 
 impl<'a> Needs<'a> {
     /// What a build of torch requires.
-    pub fn of_torch(build: &'a Build) -> Needs<'a> {
+    pub fn of_torch(build: &'a Cited<Build>) -> Needs<'a> {
         Needs {
             cuda: build.cuda.as_ref(),
             cudnn: build.cudnn.as_ref(),
@@ -86,7 +86,7 @@ impl<'a> Needs<'a> {
     }
 
     /// What releases of a framework other than torch require.
-    pub fn of_framework(build: &'a FrameworkBuild) -> Needs<'a> {
+    pub fn of_framework(build: &'a Cited<FrameworkBuild>) -> Needs<'a> {
         Needs {
             cuda: Some(&build.cuda),
             cudnn: build.cudnn.as_ref(),

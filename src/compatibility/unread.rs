@@ -10,7 +10,7 @@ use super::{CPU, DriverFit, Needs, Policy, Violation, cuda_of_variant, is_cuda, 
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::request::Request;
-use crate::registry::{Build, Registry};
+use crate::registry::{Build, Cited, Registry};
 
 /// What no row says of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub fn unread_build(
     let policy = Policy::of(request);
     let of_release =
         || registry.builds().iter().filter(|b| b.platform == platform && is_admitted(&b.version));
-    let is_asked = |build: &&Build| {
+    let is_asked = |build: &&Cited<Build>| {
         let admits = |index| request.only_index.as_ref().is_none_or(|only| only.value.admits(index));
         variant.as_ref().is_none_or(|variant| build.variant == *variant)
             && (build.on_pypi && admits("pypi") || build.on_pytorch_index && admits("pytorch"))
@@ -110,7 +110,7 @@ pub fn unread_build(
                 .as_ref()
                 .is_none_or(|limit| build.cuda.as_ref().is_some_and(|cuda| limit.value.contains(cuda)))
     };
-    let lacks_facts = |build: &Build| {
+    let lacks_facts = |build: &Cited<Build>| {
         let violations = Needs::of_torch(build).violations(registry, host, policy);
         !violations.is_empty() && violations.iter().all(Violation::is_unknown)
     };

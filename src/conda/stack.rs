@@ -13,7 +13,7 @@ use crate::model::source::CondaPackage;
 use crate::model::timestamp::Timestamp;
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH, companion_of_conda, python_of, variant_of_build};
 use crate::registry::conda_names::framework_of;
-use crate::registry::{Build, COMPANIONS, Companion, Registry};
+use crate::registry::{Build, COMPANIONS, Cited, Companion, Registry};
 
 /// A build of torch for one Python: what a solve chooses, and what is left out where the channel cannot install it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,9 +30,9 @@ pub struct StackChoice {
 #[derive(Debug, Default)]
 pub struct Stack {
     /// Builds of torch.
-    pub builds: Vec<Build>,
+    pub builds: Vec<Cited<Build>>,
     /// Builds of torchvision and torchaudio.
-    pub companions: Vec<Companion>,
+    pub companions: Vec<Cited<Companion>>,
     /// The versions of builds for CUDA whose GPU code is not known.
     pub unknown: BTreeSet<Version>,
     /// By PyPI's name of the package: the version, the series of Python, the package.
@@ -76,7 +76,7 @@ impl Stack {
                 && admitted.iter().all(|(name, files)| *name != package.name || files.contains(&key))
         };
         // By version and variant: builds of several recipes are one candidate, as good as the worst of them.
-        let mut found: BTreeMap<(Version, String), Build> = BTreeMap::new();
+        let mut found: BTreeMap<(Version, String), Cited<Build>> = BTreeMap::new();
         for package in records.of(PYTORCH).into_iter().filter(|package| is_asked(package)) {
             let build = match registry.build_of_conda(&package, platform) {
                 CondaBuildOf::Known(build) => *build,
@@ -95,7 +95,7 @@ impl Stack {
             }
             out.packages.push(("torch", build.version.clone(), Some(python), package));
             match found.get_mut(&(choice.version.clone(), choice.variant.clone())) {
-                Some(known) => join(known, build),
+                Some(known) => join(known, &build),
                 None => {
                     found.insert((choice.version, choice.variant), build);
                 }
@@ -103,7 +103,7 @@ impl Stack {
         }
         out.builds = found.into_values().collect();
         for name in COMPANIONS {
-            let mut rows: BTreeMap<(Version, String), Companion> = BTreeMap::new();
+            let mut rows: BTreeMap<(Version, String), Cited<Companion>> = BTreeMap::new();
             for package in records.of(name).into_iter().filter(|package| is_asked(package)) {
                 let Some(row) = companion_of_conda(&package, platform) else { continue };
                 let variant = row.variant.clone().unwrap_or_default();
@@ -148,9 +148,9 @@ impl Stack {
     }
 
     /// The part that is left of one choice.
-    pub fn only(&self, choice: &StackChoice) -> (Vec<Build>, Vec<Companion>) {
-        let of = |build: &&Build| build.version == choice.version && build.variant == choice.variant;
-        let mut builds: Vec<Build> = self.builds.iter().filter(of).cloned().collect();
+    pub fn only(&self, choice: &StackChoice) -> (Vec<Cited<Build>>, Vec<Cited<Companion>>) {
+        let of = |build: &&Cited<Build>| build.version == choice.version && build.variant == choice.variant;
+        let mut builds: Vec<Cited<Build>> = self.builds.iter().filter(of).cloned().collect();
         builds.iter_mut().for_each(|build| build.pythons = Some(vec![choice.python]));
         let companions = self.companions.iter().filter(|row| row.variant.as_ref() == Some(&choice.variant));
         (builds, companions.cloned().collect())
@@ -171,8 +171,8 @@ pub fn is_of_variant(build: &str, variant: &str) -> bool {
 }
 
 /// Joins two builds of one version and variant.
-fn join(known: &mut Build, other: Build) {
-    if let (Some(all), Some(more)) = (&mut known.pythons, other.pythons) {
+fn join(known: &mut Build, other: &Build) {
+    if let (Some(all), Some(more)) = (&mut known.pythons, &other.pythons) {
         all.extend(more);
         all.sort_unstable();
         all.dedup();
@@ -182,5 +182,5 @@ fn join(known: &mut Build, other: Build) {
         targets.sass.retain(|target| others.sass.contains(target));
         targets.ptx.retain(|target| others.ptx.contains(target));
     }
-    known.glibc = known.glibc.take().max(other.glibc);
+    known.glibc = known.glibc.take().max(other.glibc.clone());
 }

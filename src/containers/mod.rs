@@ -12,7 +12,7 @@ use crate::model::host::{Gpu, Host};
 use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
 use crate::model::version::{DottedVersion, cuda_version};
-use crate::registry::{Image, Registry};
+use crate::registry::{Cited, Image, Registry};
 
 pub use name::{NameError, find};
 pub use require::{Demand, demands};
@@ -39,7 +39,7 @@ pub struct Judgement {
 }
 
 /// Checks whether a machine can run an image.
-pub fn judge(registry: &Registry, image: &Image, host: &Host) -> Judgement {
+pub fn judge(registry: &Registry, image: &Cited<Image>, host: &Host) -> Judgement {
     let mut judge = Judge { registry, image, host, no: Vec::new(), yes: Vec::new(), open: Vec::new() };
     if host.system.platform != Platform::LINUX_X86_64 {
         let platform = host.system.platform;
@@ -60,7 +60,7 @@ pub fn judge(registry: &Registry, image: &Image, host: &Host) -> Judgement {
 
 struct Judge<'a> {
     registry: &'a Registry,
-    image: &'a Image,
+    image: &'a Cited<Image>,
     host: &'a Host,
     no: Vec<String>,
     yes: Vec<String>,

@@ -1,7 +1,7 @@
 //! Finds an image by name: `pytorch/pytorch:2.5.0-cuda12.4-cudnn9-runtime`, with or without a registry host.
 
 use crate::model::text::clean;
-use crate::registry::{Image, Registry};
+use crate::registry::{Cited, Image, Registry};
 
 /// Maximum number of similar tags that are listed.
 const MAX_SIMILAR_TAGS: usize = 3;
@@ -40,9 +40,9 @@ pub enum NameError {
 ///
 /// # Errors
 /// See [`NameError`].
-pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Image, NameError> {
+pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Cited<Image>, NameError> {
     let (repository, tag) = parts(text).ok_or_else(|| NameError::NotAName(clean(text, 120)))?;
-    let of_repository: Vec<&Image> =
+    let of_repository: Vec<&Cited<Image>> =
         registry.images().iter().filter(|image| image.repository == repository).collect();
     if of_repository.is_empty() {
         let mut known: Vec<&str> = registry.images().iter().map(|image| image.repository.as_str()).collect();
@@ -50,7 +50,7 @@ pub fn find<'r>(registry: &'r Registry, text: &str) -> Result<&'r Image, NameErr
         return Err(NameError::UnknownRepository { repository, known: known.join(", ") });
     }
     // NVIDIA's release `24.05` is the tag `24.05-py3`.
-    let same = |image: &&Image| image.tag == tag || image.tag.strip_suffix("-py3") == Some(&tag);
+    let same = |image: &&Cited<Image>| image.tag == tag || image.tag.strip_suffix("-py3") == Some(&tag);
     if let Some(image) = of_repository.iter().copied().find(same) {
         return Ok(image);
     }
@@ -91,9 +91,9 @@ fn parts(text: &str) -> Option<(String, String)> {
 }
 
 /// The most similar tags: the framework's version weighs most, then the other parts.
-fn nearest(images: &[&Image], tag: &str) -> Vec<String> {
+fn nearest(images: &[&Cited<Image>], tag: &str) -> Vec<String> {
     let wanted: Vec<&str> = tag.split('-').collect();
-    let score = |image: &Image| -> usize {
+    let score = |image: &Cited<Image>| -> usize {
         let words: Vec<&str> = image.tag.split('-').collect();
         let alike = |place: usize| match (wanted.get(place), words.get(place)) {
             (Some(a), Some(b)) => {
@@ -103,7 +103,7 @@ fn nearest(images: &[&Image], tag: &str) -> Vec<String> {
         };
         (0..wanted.len().max(words.len())).map(|place| alike(place) * if place == 0 { 4 } else { 1 }).sum()
     };
-    let mut ranked: Vec<(usize, &Image)> = images.iter().map(|image| (score(image), *image)).collect();
+    let mut ranked: Vec<(usize, &Cited<Image>)> = images.iter().map(|image| (score(image), *image)).collect();
     // Ties: the newest first, compared as numbers.
     let numbers = |tag: &str| -> Vec<u64> {
         tag.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()

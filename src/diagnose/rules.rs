@@ -12,7 +12,7 @@ use crate::compatibility::CPU;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 use crate::model::version::public;
-use crate::registry::{Build, Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
+use crate::registry::{Build, Cited, Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 
 /// The causes of all rules that match a line, and what lines say after which the program goes on.
 pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
@@ -103,7 +103,7 @@ fn is_other_module(line: &str) -> bool {
 }
 
 /// The rule's answer, with the changes of the first case whose conditions hold.
-fn meaning(situation: &Situation<'_>, rule: &ErrorRule, events: &[&Event]) -> ErrorAnswer {
+fn meaning(situation: &Situation<'_>, rule: &Cited<ErrorRule>, events: &[&Event]) -> ErrorAnswer {
     let mut answer = rule.answer.clone();
     let fits = |case: &&crate::registry::ErrorCase| {
         case.conditions.iter().all(|condition| holds(situation, condition, events))
@@ -203,7 +203,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         // What an installer did not find, if such a build exists.
         "asked-torch" | "asked-variant" => {
             let (version, variant) = events.iter().find_map(|event| installer::asked_build(&event.text))?;
-            let is_it = |build: &&Build| build.version == version && build.variant == variant;
+            let is_it = |build: &&Cited<Build>| build.version == version && build.variant == variant;
             situation.registry.builds().iter().find(is_it)?;
             Some(if name == "asked-torch" { version.to_string() } else { variant })
         }

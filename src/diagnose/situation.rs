@@ -10,7 +10,7 @@ use crate::model::host::{Driver, Gpu, Host};
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_version};
-use crate::registry::{Build, Registry, ToolkitTargets};
+use crate::registry::{Build, Cited, Registry, ToolkitTargets};
 
 /// The maximum number of words of a product name, and of attempts to find it with fewer words.
 const MAX_NAME_WORDS: usize = 8;
@@ -105,12 +105,12 @@ impl<'a> Situation<'a> {
     }
 
     /// The registry row of torch's build, on the platform of the facts.
-    pub fn build(&self) -> Option<&'a Build> {
+    pub fn build(&self) -> Option<&'a Cited<Build>> {
         let version = self.facts.plain_torch()?.parse().ok()?;
         self.registry.build(&version, &self.facts.variant()?, self.platform())
     }
 
-    fn has_code_for_all(&self, build: &Build) -> Option<bool> {
+    fn has_code_for_all(&self, build: &Cited<Build>) -> Option<bool> {
         let targets = build.targets.as_ref()?;
         let gpus = self.gpus();
         let covered = |capability| served(self.registry, targets, capability).is_some();
@@ -129,15 +129,16 @@ impl<'a> Situation<'a> {
     /// For a build that the registry does not have: what its CUDA compiles code for, and a GPU beyond that.
     pub fn beyond_toolkit(&self) -> Option<(&'a ToolkitTargets, &(Option<String>, ComputeCapability))> {
         let cuda = cuda_version(&self.facts.build_cuda()?).ok()?;
-        let same = |row: &&ToolkitTargets| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor);
+        let same =
+            |row: &&Cited<ToolkitTargets>| (row.cuda.major, row.cuda.minor) == (cuda.major, cuda.minor);
         let row = self.registry.toolkit_targets().iter().find(same)?;
         let is_beyond = |gpu: &&(Option<String>, ComputeCapability)| gpu.1 < row.min || gpu.1 > row.max;
         Some((row, self.gpus().iter().find(is_beyond)?))
     }
 
     /// The builds of other variants of torch's series, `2.9`, for the same platform.
-    fn other_variants(&self, build: &Build) -> impl Iterator<Item = &'a Build> {
-        let series = |b: &Build| b.version.release().iter().take(2).copied().collect::<Vec<u64>>();
+    fn other_variants(&self, build: &Cited<Build>) -> impl Iterator<Item = &'a Cited<Build>> {
+        let series = |b: &Cited<Build>| b.version.release().iter().take(2).copied().collect::<Vec<u64>>();
         let (own, platform, variant) = (series(build), build.platform, build.variant.clone());
         self.registry
             .builds()
@@ -180,7 +181,7 @@ impl<'a> Situation<'a> {
     }
 }
 
-fn newest_target(build: &Build) -> Option<ComputeCapability> {
+fn newest_target(build: &Cited<Build>) -> Option<ComputeCapability> {
     build.targets.iter().flat_map(|t| &t.sass).map(|t| t.capability).max()
 }
 

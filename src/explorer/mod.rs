@@ -16,7 +16,7 @@ use crate::model::platform::Platform;
 use crate::model::request::{Preferences, Request};
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
-use crate::registry::{Build, Registry};
+use crate::registry::{Build, Cited, Registry};
 use crate::solver::{Catalogue, Inputs, Memory, Universe, plan};
 
 /// The page, with a place for the data.
@@ -106,8 +106,8 @@ pub fn page(registry: &Registry, platform: Platform) -> String {
 
 fn data(registry: &Registry, platform: Platform) -> Data {
     let mut texts = Texts::default();
-    let is_shown = |build: &&Build| build.platform == platform && build.yanked.is_none();
-    let mut builds: Vec<&Build> = registry.builds().iter().filter(is_shown).collect();
+    let is_shown = |build: &&Cited<Build>| build.platform == platform && build.yanked.is_none();
+    let mut builds: Vec<&Cited<Build>> = registry.builds().iter().filter(is_shown).collect();
     builds.sort_by(|a, b| (&b.version, &b.cuda).cmp(&(&a.version, &a.cuda)));
     let capabilities: BTreeSet<ComputeCapability> = registry
         .architectures()
@@ -126,7 +126,7 @@ fn data(registry: &Registry, platform: Platform) -> Data {
             Machine { capability, below: span.and_then(|span| span.below), builds }
         })
         .collect();
-    let row = |build: &&Build| row(registry, platform, build, &mut texts);
+    let row = |build: &&Cited<Build>| row(registry, platform, build, &mut texts);
     let builds = builds.iter().map(row).collect();
     let mut gpus: Vec<Product> = registry
         .gpus()
@@ -156,7 +156,7 @@ fn data(registry: &Registry, platform: Platform) -> Data {
     }
 }
 
-fn row(registry: &Registry, platform: Platform, build: &Build, texts: &mut Texts) -> BuildRow {
+fn row(registry: &Registry, platform: Platform, build: &Cited<Build>, texts: &mut Texts) -> BuildRow {
     let native = build.cuda.as_ref();
     let native = native.and_then(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
     BuildRow {
@@ -192,7 +192,7 @@ fn host(platform: Platform, capability: Option<ComputeCapability>) -> Host {
 fn answers(
     catalogue: &Catalogue<'_>,
     host: &Host,
-    builds: &[&Build],
+    builds: &[&Cited<Build>],
     first: Option<&DottedVersion>,
     texts: &mut Texts,
 ) -> Vec<Answer> {
@@ -222,7 +222,7 @@ fn answers(
         answers.insert((&row.torch, &row.variant), Answer::Runs { driver });
     }
     let unknown = texts.number("is not in the compatibility data for this machine");
-    let answer = |build: &&Build| {
+    let answer = |build: &&Cited<Build>| {
         let torch = build.version.to_string();
         let known = answers.get(&(torch.as_str(), build.variant.as_str()));
         known.cloned().unwrap_or(Answer::Out { reason: unknown })

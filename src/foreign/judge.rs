@@ -22,7 +22,7 @@ use crate::model::source::Source;
 use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::WheelName;
 use crate::registry::conda_names::{OfFramework, framework_packages};
-use crate::registry::{Build, COMPANIONS, CudaFrom, Registry};
+use crate::registry::{Build, COMPANIONS, Cited, CudaFrom, Registry};
 
 /// An environment of another tool's lock, as a target that can be judged.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,8 +158,9 @@ pub(super) fn variant(package: &Package, registry: &Registry, platform: Platform
     if !is_pypi(address) {
         return None;
     }
-    let of_pypi =
-        |build: &&Build| build.version == package.version && build.platform == platform && build.on_pypi;
+    let of_pypi = |build: &&Cited<Build>| {
+        build.version == package.version && build.platform == platform && build.on_pypi
+    };
     registry.builds().iter().find(of_pypi).map(|build| build.variant.clone())
 }
 

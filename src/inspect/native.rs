@@ -13,6 +13,7 @@ use super::loader::{self, Loader};
 use super::process::{Loads, open_other_modules, process};
 use super::symbols;
 use super::tree::FileTree;
+use crate::model::cited::Cited;
 use crate::model::installed::Installed;
 use crate::model::library::Library;
 use crate::model::native::{
@@ -162,7 +163,7 @@ fn unimportable(
 fn unusable_providers(
     loader: &mut Loader<'_>,
     own: &[OwnLibrary],
-    providers: &[Provider],
+    providers: &[Cited<Provider>],
 ) -> Vec<UnusableProvider> {
     let names = |library: &OwnLibrary| {
         let file = library.library.path.rsplit('/').next().unwrap_or_default().to_owned();

@@ -7,6 +7,7 @@ use super::copies::version_of;
 use super::found::interpreter_of;
 use super::loader::{self, Loader};
 use super::tree::FileTree;
+use crate::model::cited::Cited;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::native::{FrameworkLoads, Opened, OwnLibrary, Provider};
 use crate::model::wheel::is_for_python;
@@ -14,11 +15,11 @@ use crate::model::wheel::is_for_python;
 /// Which libraries are loaded at import and at run time, from the registry.
 pub struct Loads<'r> {
     /// The libraries that importing a framework loads.
-    pub frameworks: &'r [FrameworkLoads],
+    pub frameworks: &'r [Cited<FrameworkLoads>],
     /// The libraries that other libraries open by name.
-    pub opened: &'r [Opened],
+    pub opened: &'r [Cited<Opened>],
     /// The libraries that packages open at run time to use the GPU.
-    pub providers: &'r [Provider],
+    pub providers: &'r [Cited<Provider>],
 }
 
 /// The name of musl's C library, which is `libc.so.6` in glibc.
@@ -149,7 +150,7 @@ fn import(loader: &mut Loader<'_>, installed: &Installed, own: &[OwnLibrary], ro
 }
 
 /// Loads the libraries that the objects of a process open by name, and those that these open in turn.
-fn open_by_name(tree: &dyn FileTree, loader: &mut Loader<'_>, opened: &[Opened]) {
+fn open_by_name(tree: &dyn FileTree, loader: &mut Loader<'_>, opened: &[Cited<Opened>]) {
     let mut at = 0;
     while let Some(object) = loader.process().objects.get(at).cloned() {
         let soname = object.soname.as_deref().unwrap_or(&object.name);

@@ -16,7 +16,7 @@ use crate::model::source::CondaPackage;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::WheelName;
 use crate::registry::conda_builds::CondaBuildOf;
-use crate::registry::{Build, Registry};
+use crate::registry::{Build, Cited, Registry};
 
 /// The parts that a lock can require something of: the subjects of `why` that are not packages.
 pub const MACHINE_PARTS: [&str; 7] = ["driver", "gpu", "cuda", "cudnn", "nccl", "glibc", "python"];
@@ -460,7 +460,7 @@ impl Asked<'_> {
     }
 
     /// The build of torch: of a channel or of an index, whichever it is locked from.
-    fn torch_build(&self) -> Option<Cow<'_, Build>> {
+    fn torch_build(&self) -> Option<Cow<'_, Cited<Build>>> {
         let (stack, platform) = (self.target.stack.as_ref()?, self.target.platform);
         let Some(record) = self.target.pytorch_of_conda() else {
             return self.registry.build(&stack.version, &stack.variant, platform).map(Cow::Borrowed);

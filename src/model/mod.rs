@@ -6,6 +6,7 @@
 pub mod built_for;
 pub mod capability;
 pub mod choice;
+pub mod cited;
 pub mod component;
 pub mod conda;
 pub mod conflict;

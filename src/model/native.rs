@@ -1,6 +1,5 @@
 //! Native code of an environment: its libraries, the process that would load them, and other copies on the machine.
 
-use super::evidence::Evidence;
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
@@ -128,10 +127,6 @@ pub struct Provider {
     pub library: String,
     /// What happens without it.
     pub effect: String,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A [`Provider`] that needs a CUDA library of another number than the environment has.
@@ -199,10 +194,6 @@ pub struct Opened {
     /// Whether the opener tries the name with its full version first.
     #[serde(default)]
     pub versioned: bool,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The libraries that importing a framework loads.
@@ -225,10 +216,6 @@ pub struct FrameworkLoads {
     /// Name prefixes of its libraries that open CUDA libraries by name.
     #[serde(default)]
     pub from: Vec<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// `name` or `path`.

@@ -4,8 +4,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
 
 use super::rows::CondaCxx11Abi;
-use super::schema;
-use super::{Build, COMPANIONS, Companion, CondaBuild, Registry};
+use super::{Build, COMPANIONS, Cited, Companion, CondaBuild, Registry};
 use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, lowest, name_of_spec, recipe_build};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
@@ -20,7 +19,7 @@ pub const OF_CHANNEL: &str = "the records of the channel";
 #[derive(Debug, Clone)]
 pub enum CondaBuildOf {
     /// A build.
-    Known(Box<Build>),
+    Known(Box<Cited<Build>>),
     /// A build for CUDA of which it is not known which GPUs its code runs on.
     UnknownCode,
     /// The build string or the version is of another form than those of conda-forge.
@@ -29,18 +28,14 @@ pub enum CondaBuildOf {
 
 impl Registry {
     /// What is known of the GPU code of conda packages.
-    pub fn conda_builds(&self) -> &[CondaBuild] {
-        &self.conda_file().build
+    pub fn conda_builds(&self) -> &[Cited<CondaBuild>] {
+        self.rows(&self.parts.tables.conda_builds)
     }
 
     /// Whether conda-forge's build of a package uses the C++11 ABI of libstdc++; `None` if unknown.
     pub fn cxx11_abi_of_conda(&self, package: &str, version: &Version) -> Option<bool> {
-        let is_meant = |row: &&CondaCxx11Abi| row.package == package && row.versions.contains(version);
-        self.conda_file().cxx11_abi.iter().find(is_meant).map(|row| row.cxx11_abi)
-    }
-
-    fn conda_file(&self) -> &schema::CondaFile {
-        self.parts.conda.get_or_init(|| self.file("conda.toml").unwrap_or_default())
+        let is_meant = |row: &&Cited<CondaCxx11Abi>| row.package == package && row.versions.contains(version);
+        self.rows(&self.parts.tables.conda_abis).iter().find(is_meant).map(|row| row.cxx11_abi)
     }
 
     /// What is known of the GPU code of a conda package, by its version, the CUDA that it is for and the recipe's build number.
@@ -50,7 +45,7 @@ impl Registry {
         version: &str,
         cuda: &Semver,
         (number, platform): (u32, Platform),
-    ) -> Option<&CondaBuild> {
+    ) -> Option<&Cited<CondaBuild>> {
         self.conda_builds().iter().find(|row| {
             row.package == package
                 && row.version == version
@@ -61,7 +56,7 @@ impl Registry {
     }
 
     /// What is known of a conda package of torch for CUDA.
-    fn row_of_conda(&self, package: &CondaPackage, platform: Platform) -> Option<&CondaBuild> {
+    fn row_of_conda(&self, package: &CondaPackage, platform: Platform) -> Option<&Cited<CondaBuild>> {
         let (major, minor) = cuda_of_build(&package.build)?;
         // Other channels build by other recipes.
         let number = recipe_build(&package.build).filter(|_| package.channel == CONDA_FORGE)?;
@@ -84,7 +79,7 @@ impl Registry {
         }
         let mut source = vec![OF_CHANNEL.to_owned()];
         source.extend(row.iter().flat_map(|row| row.source.clone()));
-        CondaBuildOf::Known(Box::new(Build {
+        let build = Build {
             version,
             variant,
             platform,
@@ -107,21 +102,20 @@ impl Registry {
             wheel_bytes: None,
             torchvision: None,
             torchaudio: None,
-            evidence: Evidence::Measured,
-            source,
             yanked: None,
-        }))
+        };
+        CondaBuildOf::Known(Box::new(Cited::new(build, Evidence::Measured, source)))
     }
 }
 
 /// A conda package of torchvision or torchaudio, with the torch that it requires; `None` for others.
-pub fn companion_of_conda(package: &CondaPackage, platform: Platform) -> Option<Companion> {
+pub fn companion_of_conda(package: &CondaPackage, platform: Platform) -> Option<Cited<Companion>> {
     let name = COMPANIONS.into_iter().find(|name| *name == package.name)?;
     let torch = package.depends.iter().find_map(|spec| {
         let bounds = spec.strip_prefix(PYTORCH)?.strip_prefix(' ')?;
         specifiers(bounds.split(' ').next()?)
     });
-    Some(Companion {
+    let companion = Companion {
         package: name.to_owned(),
         version: package.version.parse().ok()?,
         torch: Some(torch?),
@@ -130,9 +124,8 @@ pub fn companion_of_conda(package: &CondaPackage, platform: Platform) -> Option<
         links_cuda: Vec::new(),
         platform,
         yanked: None,
-        evidence: Evidence::Documented,
-        source: vec![OF_CHANNEL.to_owned()],
-    })
+    };
+    Some(Cited::new(companion, Evidence::Documented, vec![OF_CHANNEL.to_owned()]))
 }
 
 /// The name that such a variant of PyPI's builds has: `cu129`, `cpu`.
@@ -193,12 +186,12 @@ mod tests {
         };
         let depends = ["__cuda", "__glibc >=2.17,<3.0.a0", "python >=3.13,<3.14.0a0"];
         let CondaBuildOf::Known(own) = of("cuda129_mkl_py313_ha91d441_301", &depends) else { panic!() };
-        assert_eq!((own.variant.as_str(), own.pythons), ("cu129", Some(vec![13])));
-        assert_eq!(own.glibc.unwrap().as_str(), "2.17");
-        assert!(own.targets.unwrap().sass.iter().any(|target| target.to_string() == "7.0"));
+        assert_eq!((own.variant.as_str(), own.pythons.clone()), ("cu129", Some(vec![13])));
+        assert_eq!(own.glibc.clone().unwrap().as_str(), "2.17");
+        assert!(own.targets.as_ref().unwrap().sass.iter().any(|target| target.to_string() == "7.0"));
         // What the record does not say.
         let CondaBuildOf::Known(own) = of("cuda129_mkl_py313_ha91d441_301", &depends[2..]) else { panic!() };
-        assert_eq!(own.glibc.unwrap().as_str(), "2.17");
+        assert_eq!(own.glibc.clone().unwrap().as_str(), "2.17");
         let cudnn = |build| registry.cudnn_of_conda(&package(PYTORCH, build, &[]), Platform::LINUX_X86_64);
         assert_eq!(cudnn("cuda129_mkl_py313_ha91d441_301"), Some(9));
         assert_eq!(
@@ -207,7 +200,10 @@ mod tests {
         );
         let of_abi = ["python_abi 3.14.* *_cp314", "python"];
         let CondaBuildOf::Known(cpu) = of("cpu_mkl_py314_hf472749_104", &of_abi) else { panic!() };
-        assert_eq!((cpu.variant.as_str(), cpu.pythons, cpu.targets), ("cpu", Some(vec![14]), None));
+        assert_eq!(
+            (cpu.variant.as_str(), cpu.pythons.clone(), cpu.targets.clone()),
+            ("cpu", Some(vec![14]), None)
+        );
         // A recipe's build that the registry does not have, and one of another channel.
         assert!(matches!(of("cuda129_mkl_py313_ha91d441_377", &depends), CondaBuildOf::UnknownCode));
         assert!(matches!(of("py3.12_cuda12.4_cudnn9.1.0_0", &depends), CondaBuildOf::UnknownCode));
@@ -245,7 +241,7 @@ mod tests {
         let of = |name: &str, depends: &[&str]| {
             let row =
                 companion_of_conda(&package(name, "cuda129_py313_h1_0", depends), Platform::LINUX_X86_64)?;
-            Some((row.variant?, row.torch?.to_string()))
+            Some((row.variant.clone()?, row.torch.clone()?.to_string()))
         };
         let expected = Some(("cu129".to_owned(), ">=2.9.1, <2.10.0a0".to_owned()));
         assert_eq!(of("torchvision", &depends), expected);

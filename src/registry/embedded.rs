@@ -1,58 +1,42 @@
-//! The files of `registry/`, embedded in the program. A test compares this list with the directory.
+//! The registry that is in the program: made by `build.rs` from the files of `registry/`.
 
-pub(super) const FILES: &[(&str, &str)] = &[
-    ("advisories/diffusers.toml", include_str!("../../registry/advisories/diffusers.toml")),
-    ("advisories/huggingface-hub.toml", include_str!("../../registry/advisories/huggingface-hub.toml")),
-    ("advisories/imports.toml", include_str!("../../registry/advisories/imports.toml")),
-    ("advisories/magma.toml", include_str!("../../registry/advisories/magma.toml")),
-    ("advisories/numpy2.toml", include_str!("../../registry/advisories/numpy2.toml")),
-    ("advisories/protobuf.toml", include_str!("../../registry/advisories/protobuf.toml")),
-    ("advisories/setuptools.toml", include_str!("../../registry/advisories/setuptools.toml")),
-    ("advisories/torchvision.toml", include_str!("../../registry/advisories/torchvision.toml")),
-    ("advisories/xla.toml", include_str!("../../registry/advisories/xla.toml")),
-    ("companions.toml", include_str!("../../registry/companions.toml")),
-    ("conda.toml", include_str!("../../registry/conda.toml")),
-    ("containers.toml", include_str!("../../registry/containers.toml")),
-    ("cuda.toml", include_str!("../../registry/cuda.toml")),
-    ("cudnn.toml", include_str!("../../registry/cudnn.toml")),
-    ("drivers.toml", include_str!("../../registry/drivers.toml")),
-    ("errors.toml", include_str!("../../registry/errors.toml")),
-    ("errors/codes.toml", include_str!("../../registry/errors/codes.toml")),
-    ("errors/containers.toml", include_str!("../../registry/errors/containers.toml")),
-    ("errors/frameworks.toml", include_str!("../../registry/errors/frameworks.toml")),
-    ("errors/general.toml", include_str!("../../registry/errors/general.toml")),
-    ("errors/libraries.toml", include_str!("../../registry/errors/libraries.toml")),
-    ("errors/python.toml", include_str!("../../registry/errors/python.toml")),
-    ("errors/system.toml", include_str!("../../registry/errors/system.toml")),
-    ("errors/xid.toml", include_str!("../../registry/errors/xid.toml")),
-    ("frameworks/jax.toml", include_str!("../../registry/frameworks/jax.toml")),
-    ("frameworks/tensorflow.toml", include_str!("../../registry/frameworks/tensorflow.toml")),
-    ("gpus.toml", include_str!("../../registry/gpus.toml")),
-    ("loading.toml", include_str!("../../registry/loading.toml")),
-    ("packages.toml", include_str!("../../registry/packages.toml")),
-    ("python.toml", include_str!("../../registry/python.toml")),
-    ("registry.toml", include_str!("../../registry/registry.toml")),
-    ("sources.toml", include_str!("../../registry/sources.toml")),
-    ("torch/1.10.toml", include_str!("../../registry/torch/1.10.toml")),
-    ("torch/1.11.toml", include_str!("../../registry/torch/1.11.toml")),
-    ("torch/1.12.toml", include_str!("../../registry/torch/1.12.toml")),
-    ("torch/1.13.toml", include_str!("../../registry/torch/1.13.toml")),
-    ("torch/1.8.toml", include_str!("../../registry/torch/1.8.toml")),
-    ("torch/1.9.toml", include_str!("../../registry/torch/1.9.toml")),
-    ("torch/2.0.toml", include_str!("../../registry/torch/2.0.toml")),
-    ("torch/2.1.toml", include_str!("../../registry/torch/2.1.toml")),
-    ("torch/2.10.toml", include_str!("../../registry/torch/2.10.toml")),
-    ("torch/2.11.toml", include_str!("../../registry/torch/2.11.toml")),
-    ("torch/2.12.toml", include_str!("../../registry/torch/2.12.toml")),
-    ("torch/2.13.toml", include_str!("../../registry/torch/2.13.toml")),
-    ("torch/2.14.toml", include_str!("../../registry/torch/2.14.toml")),
-    ("torch/2.15.toml", include_str!("../../registry/torch/2.15.toml")),
-    ("torch/2.2.toml", include_str!("../../registry/torch/2.2.toml")),
-    ("torch/2.3.toml", include_str!("../../registry/torch/2.3.toml")),
-    ("torch/2.4.toml", include_str!("../../registry/torch/2.4.toml")),
-    ("torch/2.5.toml", include_str!("../../registry/torch/2.5.toml")),
-    ("torch/2.6.toml", include_str!("../../registry/torch/2.6.toml")),
-    ("torch/2.7.toml", include_str!("../../registry/torch/2.7.toml")),
-    ("torch/2.8.toml", include_str!("../../registry/torch/2.8.toml")),
-    ("torch/2.9.toml", include_str!("../../registry/torch/2.9.toml")),
-];
+use serde::de::DeserializeOwned;
+
+use super::Cited;
+use super::table::{Row, is_in};
+
+include!(concat!(env!("OUT_DIR"), "/registry.rs"));
+
+/// The files, by path, with their texts.
+pub(super) fn files() -> &'static [(&'static str, &'static str)] {
+    FILES
+}
+
+/// SHA-256 over the files.
+pub(super) fn digest() -> &'static str {
+    DIGEST
+}
+
+/// The rows of a table, in the order of the files. A test reads every table.
+pub(super) fn rows<R: Row>() -> Vec<Cited<R>> {
+    let mut rows = Vec::new();
+    for (path, _, json) in TABLES.iter().filter(|(path, table, _)| *table == R::TABLE && is_in(path, R::STEM))
+    {
+        // `[tegra]` is a table of one row.
+        match json.starts_with('[') {
+            true => rows.extend(read::<Vec<Cited<R>>>(path, json)),
+            false => rows.push(read(path, json)),
+        }
+    }
+    rows
+}
+
+/// The value of a key at the top of a file.
+pub(super) fn value<T: DeserializeOwned>(file: &str, key: &str) -> Option<T> {
+    let (path, _, json) = TABLES.iter().find(|(path, table, _)| *path == file && *table == key)?;
+    Some(read(path, json))
+}
+
+fn read<T: DeserializeOwned>(path: &str, json: &str) -> T {
+    serde_json::from_str(json).unwrap_or_else(|e| panic!("the registry was checked: {path}: {e}"))
+}

@@ -1,7 +1,7 @@
 //! Finds GPUs by product name and PCI device id.
 
-use super::Registry;
 use super::rows::GpuRow;
+use super::{Cited, Registry};
 use crate::model::capability::ComputeCapability;
 use crate::model::text;
 
@@ -110,8 +110,8 @@ impl Registry {
 
     fn known_product(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
         let wanted = normalize_gpu(name);
-        let found = |rows: Vec<&GpuRow>| -> Result<GpuMatch, GpuLookupError> {
-            let mut readings: Vec<(ComputeCapability, &GpuRow)> =
+        let found = |rows: Vec<&Cited<GpuRow>>| -> Result<GpuMatch, GpuLookupError> {
+            let mut readings: Vec<(ComputeCapability, &Cited<GpuRow>)> =
                 rows.iter().map(|r| (r.capability, *r)).collect();
             // Of products of one capability the plain one is meant: not `Engineering Sample`, not `SUPER`.
             readings.sort_by_key(|r| (r.0, normalize_gpu(&r.1.name).split(' ').count()));
@@ -126,7 +126,7 @@ impl Registry {
                 }),
             }
         };
-        let exact: Vec<&GpuRow> =
+        let exact: Vec<&Cited<GpuRow>> =
             self.gpus().iter().filter(|row| normalize_gpu(&row.name) == wanted).collect();
         if !exact.is_empty() {
             return Some(found(exact));
@@ -134,7 +134,7 @@ impl Registry {
         let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
         // A word such as `RTX` would match half of the table; require a word with a digit.
         let specific = words.iter().any(|w| w.bytes().any(|b| b.is_ascii_digit()));
-        let partial: Vec<&GpuRow> = self
+        let partial: Vec<&Cited<GpuRow>> = self
             .gpus()
             .iter()
             .filter(|g| {
@@ -196,7 +196,7 @@ impl Registry {
     }
 
     /// Finds a GPU by PCI device id (`2335`, vendor 10de).
-    pub fn find_gpu_by_pci(&self, device: &str) -> Option<&GpuRow> {
+    pub fn find_gpu_by_pci(&self, device: &str) -> Option<&Cited<GpuRow>> {
         let device = device.to_ascii_lowercase();
         self.gpus().iter().find(|g| g.pci.contains(&device))
     }

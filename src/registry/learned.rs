@@ -1,11 +1,13 @@
 //! A row that was read from a wheel: its value, and its text as it would stand in the registry.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use pep440_rs::Version;
 
+use super::Cited;
 use super::rows::{Build, Companion};
-use super::schema;
+use super::table::Row;
 use crate::model::platform::Platform;
 
 /// A row of torch or a companion that was read from a wheel.
@@ -17,8 +19,8 @@ pub struct LearnedRow {
 
 #[derive(Debug, Clone)]
 pub(super) enum LearnedValue {
-    Build(Box<Build>),
-    Companion(Box<Companion>),
+    Build(Box<Cited<Build>>),
+    Companion(Box<Cited<Companion>>),
 }
 
 impl LearnedRow {
@@ -27,23 +29,13 @@ impl LearnedRow {
     /// # Errors
     /// What is wrong with it, one phrase.
     pub fn parse(package: &str, text: String) -> Result<LearnedRow, String> {
-        let invalid = |e: toml::de::Error| e.message().to_owned();
-        let one = || format!("it is not one row of {package}");
         let value = match package {
-            "torch" => {
-                let file: schema::TorchFile = toml::from_str(&text).map_err(invalid)?;
-                let [build] = <[Build; 1]>::try_from(file.build).map_err(|_builds| one())?;
-                LearnedValue::Build(Box::new(build))
-            }
-            _ => {
-                let file: schema::CompanionsFile = toml::from_str(&text).map_err(invalid)?;
-                let [row] = <[Companion; 1]>::try_from(file.companion).map_err(|_rows| one())?;
-                if row.package != package {
-                    return Err(one());
-                }
-                LearnedValue::Companion(Box::new(row))
-            }
+            "torch" => LearnedValue::Build(Box::new(only(&text)?)),
+            _ => LearnedValue::Companion(Box::new(only(&text)?)),
         };
+        if matches!(&value, LearnedValue::Companion(row) if row.package != package) {
+            return Err(format!("it is not a row of {package}"));
+        }
         Ok(LearnedRow { text, value })
     }
 
@@ -87,6 +79,16 @@ impl LearnedRow {
 
     pub(super) fn value(&self) -> &LearnedValue {
         &self.value
+    }
+}
+
+/// The one row that a text has.
+fn only<R: Row>(text: &str) -> Result<Cited<R>, String> {
+    let mut tables: BTreeMap<String, Vec<Cited<R>>> =
+        toml::from_str(text).map_err(|e| e.message().to_owned())?;
+    match (tables.remove(R::TABLE).as_mut().map(|rows| (rows.pop(), rows.is_empty())), tables.is_empty()) {
+        (Some((Some(row), true)), true) => Ok(row),
+        _ => Err(format!("it is not one row of the table `{}`", R::TABLE)),
     }
 }
 

@@ -1,41 +1,46 @@
 //! Compatibility data: builds with their CUDA, GPUs, drivers and Pythons.
 //!
-//! The rows are in `registry/*.toml`, embedded in the binary; `--registry DIR` replaces them. Each row has its source
-//! and evidence. This module does no I/O: the caller passes the texts.
+//! The rows are in `registry/*.toml`, embedded in the binary; `--registry DIR` replaces them. Each row is [`Cited`]: it has
+//! its sources and its evidence. `tables` lists the tables. This module does no I/O: the caller passes the texts.
 //!
-//! Each part is parsed on first use, because a command that only compares versions should not parse a thousand GPUs.
 //! External data is checked completely before use ([`Registry::from_files`]).
 
 pub mod conda_builds;
 pub mod conda_names;
+mod document;
 mod driver_cuda;
 mod embedded;
 mod gpus;
 mod learned;
 pub mod lint;
 mod loading;
+mod packages;
 mod queries;
 mod rows;
-mod schema;
 pub mod show;
+mod table;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 
 pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
 use learned::LearnedValue;
+use tables::Tables;
 
+pub use crate::model::cited::Cited;
 pub use driver_cuda::DriverCuda;
 pub use learned::LearnedRow;
 pub use lint::Problem;
 pub use rows::{
     AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion,
     CondaBuild, CondaName, Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer,
-    ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics,
+    ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, Meta,
     MinorVersionCompatibility, NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed,
     STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourcePackage, StdlibImport, SurroundingWords, Tegra,
     ToolkitDriver, ToolkitTargets,
@@ -59,34 +64,23 @@ pub struct Registry {
 struct Stack {
     /// Where they are from, if not from the files and from wheels; see [`Registry::stack_source`].
     of: Option<&'static str>,
-    builds: Vec<Build>,
-    companions: Vec<Companion>,
+    builds: Vec<Cited<Build>>,
+    companions: Vec<Cited<Companion>>,
     digest: String,
 }
 
-/// The texts, and the parts that were parsed so far.
+/// What is in the files. Of the registry in the program, each part is read on first use: a command that only compares
+/// versions needs no thousand GPUs.
 #[derive(Debug, Default)]
 struct Parts {
     files: Vec<RegistryFile>,
     digest: OnceLock<String>,
-    meta: OnceLock<rows::Meta>,
-    builds: OnceLock<Vec<Build>>,
-    companions: OnceLock<Vec<Companion>>,
-    frameworks: OnceLock<Vec<FrameworkBuild>>,
-    containers: OnceLock<rows::ContainerRows>,
-    cuda: OnceLock<rows::CudaRows>,
-    drivers: OnceLock<rows::DriverRows>,
-    cudnn: OnceLock<rows::CudnnRows>,
-    gpus: OnceLock<Vec<GpuRow>>,
-    gpus_head: OnceLock<schema::GpusFile>,
-    loading: OnceLock<rows::LoadingRows>,
-    packages: OnceLock<rows::PackageRows>,
-    conda: OnceLock<schema::CondaFile>,
-    errors: OnceLock<rows::ErrorRows>,
-    pythons: OnceLock<Vec<u32>>,
-    advisories: OnceLock<Vec<Advisory>>,
-    abi_breaks: OnceLock<Vec<AbiBreak>>,
-    sources: OnceLock<std::collections::BTreeMap<String, String>>,
+    meta: OnceLock<Meta>,
+    sources: OnceLock<BTreeMap<String, String>>,
+    tables: Tables,
+    /// Rows of several tables together.
+    rules: OnceLock<Vec<Cited<ErrorRule>>>,
+    minors: OnceLock<Vec<u32>>,
 }
 
 /// One file of the registry.
@@ -101,12 +95,13 @@ pub struct RegistryFile {
 impl Registry {
     /// The registry that is embedded in this program.
     pub fn embedded() -> Registry {
-        Registry::unchecked(
-            embedded::FILES
-                .iter()
-                .map(|(path, text)| RegistryFile { path: Cow::Borrowed(path), text: Cow::Borrowed(text) })
-                .collect(),
-        )
+        let file = |(path, text): &(&'static str, &'static str)| RegistryFile {
+            path: Cow::Borrowed(path),
+            text: Cow::Borrowed(text),
+        };
+        let files = embedded::files().iter().map(file).collect();
+        let parts = Parts { files, digest: embedded::digest().to_owned().into(), ..Parts::default() };
+        Registry { parts: Arc::new(parts), stack: None }
     }
 
     /// An external registry, checked completely. The order of its rows does not matter.
@@ -114,10 +109,7 @@ impl Registry {
     /// # Errors
     /// All problems, each with file and line.
     pub fn from_files(files: Vec<RegistryFile>) -> Result<Registry, Vec<Problem>> {
-        let registry = Registry::unchecked(files);
-        let mut problems = lint::check(&registry);
-        problems.retain(|problem| !problem.harmless);
-        if problems.is_empty() { Ok(registry) } else { Err(problems) }
+        Registry::checked(files, |problem| !problem.harmless)
     }
 
     /// Every problem of an external registry, those too that make no answer wrong: for who edits it.
@@ -125,9 +117,24 @@ impl Registry {
     /// # Errors
     /// The problems, each with file and line.
     pub fn linted(files: Vec<RegistryFile>) -> Result<Registry, Vec<Problem>> {
-        let registry = Registry::unchecked(files);
-        let problems = lint::check(&registry);
-        if problems.is_empty() { Ok(registry) } else { Err(problems) }
+        Registry::checked(files, |_| true)
+    }
+
+    fn checked(
+        mut files: Vec<RegistryFile>,
+        counts: impl Fn(&Problem) -> bool,
+    ) -> Result<Registry, Vec<Problem>> {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let (read, mut problems) = lint::read(&files);
+        problems.retain(counts);
+        match (read, problems.as_slice()) {
+            (Some(lint::Read { meta, sources, tables }), []) => {
+                let (meta, sources) = (meta.into(), sources.into());
+                let parts = Parts { files, meta, sources, tables, ..Parts::default() };
+                Ok(Registry { parts: Arc::new(parts), stack: None })
+            }
+            _ => Err(problems),
+        }
     }
 
     /// The registry with rows that were read from wheels. Unlike in `registry lint`, a row may refer to a cuDNN or CUDA
@@ -167,9 +174,9 @@ impl Registry {
 
     /// The registry with other builds of torch and its companions: those of a conda channel.
     #[must_use]
-    pub fn with_stack(&self, builds: Vec<Build>, companions: Vec<Companion>) -> Registry {
+    pub fn with_stack(&self, builds: Vec<Cited<Build>>, companions: Vec<Cited<Companion>>) -> Registry {
         // What else links torch or CUDA is known as before.
-        let is_other = |row: &&Companion| !COMPANIONS.contains(&row.package.as_str());
+        let is_other = |row: &&Cited<Companion>| !COMPANIONS.contains(&row.package.as_str());
         let others = self.companions().iter().filter(is_other).cloned();
         let companions = companions.into_iter().chain(others).collect();
         let digest = self.digest().to_owned();
@@ -190,11 +197,6 @@ impl Registry {
     /// Whether the builds of torch are those of conda channels.
     pub fn has_stack_of_channels(&self) -> bool {
         self.stack_of().is_some()
-    }
-
-    fn unchecked(mut files: Vec<RegistryFile>) -> Registry {
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        Registry { parts: Arc::new(Parts { files, ..Parts::default() }), stack: None }
     }
 
     fn stack_of(&self) -> Option<&'static str> {

@@ -1,23 +1,18 @@
 //! Queries on the registry's rows.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use pep440_rs::Version;
 use semver::Version as Semver;
-use serde::de::DeserializeOwned;
 
-use super::conda_builds::{OF_CHANNEL, PYTORCH};
+use super::conda_builds::OF_CHANNEL;
 use super::rows::*;
-use super::schema;
-use super::{DriverCuda, Registry};
+use super::table::Row;
+use super::{Cited, DriverCuda, Registry, embedded};
 use crate::model::capability::{CodeTargets, ComputeCapability};
-use crate::model::metadata::CoreMetadata;
 use crate::model::platform::{Os, Platform};
-use crate::model::text::requirement_name;
 use crate::model::version::DottedVersion;
-
-/// Names of projects, the most downloaded first.
-const POPULAR: &str = include_str!("../../registry/popular.txt");
 
 impl Registry {
     /// Whether it has a row of a release of torch, torchvision or torchaudio on a platform.
@@ -46,143 +41,73 @@ impl Registry {
         builds.chain(rows.map(|row| &row.version))
     }
 
-    /// The files whose path starts with `prefix`.
-    pub(super) fn texts<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a super::RegistryFile> {
-        self.parts.files.iter().filter(move |f| f.path.starts_with(prefix))
-    }
-
-    /// The rows of checked files. Embedded data is checked by a test, external data by `from_files`.
-    fn rows<F: DeserializeOwned, T>(&self, prefix: &str, rows: impl Fn(F) -> Vec<T>) -> Vec<T> {
-        let parse = |text: &str| toml::from_str::<F>(text).expect("the registry was checked");
-        self.texts(prefix).flat_map(|file| rows(parse(&file.text))).collect()
-    }
-
-    pub(super) fn file<F: DeserializeOwned>(&self, path: &str) -> Option<F> {
-        self.texts(path).next().map(|f| toml::from_str(&f.text).expect("the registry was checked"))
+    /// The rows of a table; those of the program are read on first use.
+    pub(super) fn rows<'r, R: Row>(&self, table: &'r OnceLock<Vec<Cited<R>>>) -> &'r [Cited<R>] {
+        table.get_or_init(|| {
+            let mut rows = embedded::rows();
+            R::arrange(&mut rows);
+            rows
+        })
     }
 
     /// Format version and date.
     pub fn meta(&self) -> &Meta {
-        self.parts.meta.get_or_init(|| self.file("registry.toml").expect("the registry was checked"))
+        self.parts.meta.get_or_init(|| {
+            let schema: String = embedded::value("registry.toml", "schema").unwrap_or_default();
+            let date: Option<String> = embedded::value("registry.toml", "date");
+            Meta::new(&schema, date.as_deref(), self.sources()).expect("the registry was checked")
+        })
     }
 
     /// Every torch build, oldest version first.
-    pub fn builds(&self) -> &[Build] {
-        if let Some(stack) = &self.stack {
-            return &stack.builds;
+    pub fn builds(&self) -> &[Cited<Build>] {
+        match &self.stack {
+            Some(stack) => &stack.builds,
+            None => self.rows(&self.parts.tables.builds),
         }
-        self.parts.builds.get_or_init(|| {
-            let mut builds: Vec<Build> = self.rows("torch/", |f: schema::TorchFile| f.build);
-            sort_builds(&mut builds);
-            builds
-        })
     }
 
     /// Packages that are released with torch.
-    pub fn companions(&self) -> &[Companion] {
-        if let Some(stack) = &self.stack {
-            return &stack.companions;
+    pub fn companions(&self) -> &[Cited<Companion>] {
+        match &self.stack {
+            Some(stack) => &stack.companions,
+            None => self.rows(&self.parts.tables.companions),
         }
-        self.parts.companions.get_or_init(|| {
-            let mut rows: Vec<Companion> =
-                self.rows("companions.toml", |f: schema::CompanionsFile| f.companion);
-            sort_companions(&mut rows);
-            rows
-        })
     }
 
     /// The builds of TensorFlow, JAX and similar frameworks, sorted by package and CUDA.
-    pub fn frameworks(&self) -> &[FrameworkBuild] {
-        self.parts.frameworks.get_or_init(|| {
-            let mut rows: Vec<FrameworkBuild> = self.rows("frameworks/", |f: schema::FrameworkFile| f.build);
-            rows.sort_by_key(|r| {
-                (
-                    r.package.clone(),
-                    r.cuda.clone(),
-                    r.cudnn.clone(),
-                    r.versions.to_string(),
-                    r.platform.to_string(),
-                )
-            });
-            rows
-        })
-    }
-
-    fn container_rows(&self) -> &ContainerRows {
-        self.parts.containers.get_or_init(|| {
-            let file: Option<schema::ContainersFile> = self.file("containers.toml");
-            let (images, never) = file.map_or_else(Default::default, |file| (file.image, file.never));
-            ContainerRows {
-                images: sorted(images, |r: &Image| (r.repository.clone(), r.tag.clone())),
-                never: sorted(never, |r: &NonexistentImage| (r.repository.clone(), r.tag.clone())),
-            }
-        })
+    pub fn frameworks(&self) -> &[Cited<FrameworkBuild>] {
+        self.rows(&self.parts.tables.frameworks)
     }
 
     /// Container images, by repository and tag.
-    pub fn images(&self) -> &[Image] {
-        &self.container_rows().images
+    pub fn images(&self) -> &[Cited<Image>] {
+        self.rows(&self.parts.tables.images)
     }
 
     /// Tags that are mentioned in articles but never existed.
-    pub fn nonexistent_images(&self) -> &[NonexistentImage] {
-        &self.container_rows().never
-    }
-
-    fn cuda(&self) -> &CudaRows {
-        self.parts.cuda.get_or_init(|| {
-            let file: schema::CudaFile = self.file("cuda.toml").expect("the registry was checked");
-            CudaRows {
-                compatibility: sorted(file.minor_version_compatibility, |r: &MinorVersionCompatibility| {
-                    r.cuda_major
-                }),
-                last_builds: sorted(file.last_build, |r: &LastBuild| r.capability_below),
-                runtime_packages: sorted(file.runtime_package, |r: &RuntimePackage| r.package.clone()),
-                toolkits: sorted(file.toolkit, |r: &ToolkitDriver| r.version.clone()),
-                targets: sorted(file.targets, |r: &ToolkitTargets| r.cuda.clone()),
-            }
-        })
-    }
-
-    fn drivers(&self) -> &DriverRows {
-        self.parts.drivers.get_or_init(|| {
-            let file: schema::DriversFile = self.file("drivers.toml").expect("the registry was checked");
-            DriverRows {
-                branches: sorted(file.branch, |r: &Branch| r.branch),
-                architectures: sorted(file.architecture, |r: &Architecture| r.capabilities.clone()),
-                forward: sorted(file.forward_compatibility, |r: &ForwardCompatibility| r.cuda.clone()),
-            }
-        })
-    }
-
-    fn cudnn(&self) -> &CudnnRows {
-        self.parts.cudnn.get_or_init(|| {
-            let file: schema::CudnnFile = self.file("cudnn.toml").expect("the registry was checked");
-            CudnnRows {
-                floors: sorted(file.floor, |r: &CudnnFloor| r.from.clone()),
-                releases: sorted(file.release, |r: &CudnnRelease| r.version.clone()),
-            }
-        })
+    pub fn nonexistent_images(&self) -> &[Cited<NonexistentImage>] {
+        self.rows(&self.parts.tables.never)
     }
 
     /// GPUs by name.
-    pub fn gpus(&self) -> &[GpuRow] {
-        self.parts.gpus.get_or_init(|| self.rows("gpus.toml", |f: schema::GpusFile| f.gpu))
+    pub fn gpus(&self) -> &[Cited<GpuRow>] {
+        self.rows(&self.parts.tables.gpus)
     }
 
     /// Minor-version compatibility by CUDA major.
-    pub fn minor_version_compatibility(&self) -> &[MinorVersionCompatibility] {
-        &self.cuda().compatibility
+    pub fn minor_version_compatibility(&self) -> &[Cited<MinorVersionCompatibility>] {
+        self.rows(&self.parts.tables.minor_versions)
     }
 
     /// Toolkits with their drivers, oldest first.
-    pub fn toolkits(&self) -> &[ToolkitDriver] {
-        &self.cuda().toolkits
+    pub fn toolkits(&self) -> &[Cited<ToolkitDriver>] {
+        self.rows(&self.parts.tables.toolkits)
     }
 
     /// The row of a package on PyPI that is the CUDA runtime.
-    pub fn runtime_package(&self, package: &str) -> Option<&RuntimePackage> {
-        self.cuda().runtime_packages.iter().find(|row| row.package == package)
+    pub fn runtime_package(&self, package: &str) -> Option<&Cited<RuntimePackage>> {
+        self.rows(&self.parts.tables.runtime_packages).iter().find(|row| row.package == package)
     }
 
     /// The CUDA version of a package on PyPI that is the CUDA runtime; `None` of others.
@@ -197,59 +122,51 @@ impl Registry {
     }
 
     /// The compute capabilities that toolkits can compile for.
-    pub fn toolkit_targets(&self) -> &[ToolkitTargets] {
-        &self.cuda().targets
+    pub fn toolkit_targets(&self) -> &[Cited<ToolkitTargets>] {
+        self.rows(&self.parts.tables.toolkit_targets)
     }
 
     /// The last series of torch with builds for a compute capability, if newer ones have none.
-    pub fn last_build(&self, capability: ComputeCapability) -> Option<&LastBuild> {
-        let rows = self.cuda().last_builds.iter().filter(|row| capability < row.capability_below);
+    pub fn last_build(&self, capability: ComputeCapability) -> Option<&Cited<LastBuild>> {
+        let rows =
+            self.rows(&self.parts.tables.last_builds).iter().filter(|row| capability < row.capability_below);
         rows.min_by_key(|row| row.capability_below)
     }
 
     /// Driver branches, oldest first.
-    pub fn branches(&self) -> &[Branch] {
-        &self.drivers().branches
+    pub fn branches(&self) -> &[Cited<Branch>] {
+        self.rows(&self.parts.tables.branches)
     }
 
     /// GPU architectures.
-    pub fn architectures(&self) -> &[Architecture] {
-        &self.drivers().architectures
+    pub fn architectures(&self) -> &[Cited<Architecture>] {
+        self.rows(&self.parts.tables.architectures)
     }
 
     /// cuDNN releases.
-    pub fn cudnn_releases(&self) -> &[CudnnRelease] {
-        &self.cudnn().releases
+    pub fn cudnn_releases(&self) -> &[Cited<CudnnRelease>] {
+        self.rows(&self.parts.tables.cudnn_releases)
     }
 
     /// Python series (minor numbers) that a solve can choose, oldest first.
     pub fn pythons(&self) -> &[u32] {
-        self.parts.pythons.get_or_init(|| {
-            let rows = self.rows("python.toml", |f: schema::PythonsFile| f.python);
-            let mut minors: Vec<u32> = rows.iter().map(|row| row.version.minor).collect();
-            minors.sort_unstable();
-            minors
-        })
+        let rows = || self.rows(&self.parts.tables.pythons);
+        self.parts.minors.get_or_init(|| rows().iter().map(|row| row.version.minor).collect())
     }
 
     /// Advisories.
-    pub fn advisories(&self) -> &[Advisory] {
-        self.parts.advisories.get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.advisory))
+    pub fn advisories(&self) -> &[Cited<Advisory>] {
+        self.rows(&self.parts.tables.advisories)
     }
 
     /// Changes of C interfaces.
-    pub fn abi_breaks(&self) -> &[AbiBreak] {
-        self.parts
-            .abi_breaks
-            .get_or_init(|| self.rows("advisories/", |f: schema::AdvisoriesFile| f.abi_break))
+    pub fn abi_breaks(&self) -> &[Cited<AbiBreak>] {
+        self.rows(&self.parts.tables.abi_breaks)
     }
 
     /// Source texts by id.
     pub fn sources(&self) -> &BTreeMap<String, String> {
-        self.parts.sources.get_or_init(|| {
-            let file: schema::SourcesFile = self.file("sources.toml").expect("the registry was checked");
-            file.sources
-        })
+        self.parts.sources.get_or_init(|| embedded::value("sources.toml", "sources").unwrap_or_default())
     }
 
     /// The first source of a row, as text.
@@ -262,22 +179,13 @@ impl Registry {
     }
 
     /// The data on Tegra (Jetson).
-    pub fn tegra(&self) -> &Tegra {
-        &self.gpus_head().tegra
+    pub fn tegra(&self) -> &Cited<Tegra> {
+        &self.rows(&self.parts.tables.tegra)[0]
     }
 
     /// How names that machines print differ from those of products.
-    pub fn gpu_names(&self) -> Option<&GpuNames> {
-        self.gpus_head().names.as_ref()
-    }
-
-    fn gpus_head(&self) -> &schema::GpusFile {
-        self.parts.gpus_head.get_or_init(|| {
-            // These tables are at the top of gpus.toml, before the rows: do not parse the rest of the file.
-            let text = self.texts("gpus.toml").next().map_or("", |f| &f.text);
-            let head = text.find("[[gpu]]").map_or(text, |end| &text[..end]);
-            toml::from_str(head).expect("the registry was checked")
-        })
+    pub fn gpu_names(&self) -> Option<&Cited<GpuNames>> {
+        self.rows(&self.parts.tables.gpu_names).first()
     }
 
     /// Whether a capability is that of a Tegra (Jetson).
@@ -329,151 +237,33 @@ impl Registry {
     }
 
     /// cuda-compat packages, oldest CUDA first.
-    pub fn forward_compatibility(&self) -> &[ForwardCompatibility] {
-        &self.drivers().forward
+    pub fn forward_compatibility(&self) -> &[Cited<ForwardCompatibility>] {
+        self.rows(&self.parts.tables.forward)
     }
 
-    fn packages(&self) -> &PackageRows {
-        self.parts.packages.get_or_init(|| {
-            let Some(file) = self.file::<schema::PackagesFile>("packages.toml") else {
-                return PackageRows::default();
-            };
-            PackageRows {
-                sources: sorted(file.source_package, |r: &SourcePackage| r.package.clone()),
-                modules: sorted(file.build_module, |r: &BuildModule| r.module.clone()),
-                backports: sorted(file.backport, |r: &Backport| r.package.clone()),
-                removed: sorted(file.removed, |r: &Removed| r.name.clone()),
-                python_limits: sorted(file.python_limit, |r: &PythonLimit| r.package.clone()),
-                undeclared: sorted(file.undeclared, |r: &Undeclared| r.package.clone()),
-                conda: sorted(file.conda, |r: &CondaName| r.name.clone()),
-                prebuilt: file.prebuilt,
-                cxx11_abi: file.cxx11_abi,
-            }
-        })
-    }
-
-    /// What is known of building a release, beyond its archive.
-    pub fn source_package(&self, package: &str, version: &Version) -> Option<&SourcePackage> {
-        self.packages().sources.iter().find(|row| row.is_about(package, version))
-    }
-
-    /// What a package of conda-forge is on PyPI, if that is not what [`super::conda_names`] says.
-    pub fn conda_name(&self, name: &str) -> Option<&CondaName> {
-        self.packages().conda.iter().find(|row| row.name == name)
-    }
-
-    /// What a build requires that imports a module.
-    pub fn build_module(&self, module: &str) -> Option<&BuildModule> {
-        self.packages().modules.iter().find(|row| row.module == module)
-    }
-
-    /// Whether a project of PyPI is one of those that are downloaded most (`registry/popular.txt`).
-    pub fn is_popular(&self, name: &str) -> bool {
-        POPULAR.lines().any(|line| line == name)
-    }
-
-    /// The package whose name is nearest to one that no index has, if it differs by a slip of the fingers: of the registry, or of
-    /// the projects that are downloaded most (`registry/popular.txt`).
-    pub fn nearest_package(&self, name: &str) -> Option<String> {
-        let sources = self.packages().sources.iter().map(|row| row.package.as_str());
-        let stack = super::STACK_PACKAGES.into_iter();
-        let companions = self.companions().iter().map(|row| row.package.as_str());
-        let frameworks = self.frameworks().iter().map(|row| row.package.as_str());
-        let names = stack.chain(companions).chain(frameworks).chain(sources);
-        let popular = POPULAR.lines().filter(|line| !line.starts_with('#'));
-        // Short names differ by one or two letters from many.
-        let most = if name.len() < 8 { 1 } else { 2 };
-        let is_near_in_length = |known: &&str| known.len().abs_diff(name.len()) <= most;
-        let near = names.chain(popular).filter(is_near_in_length);
-        let near = near.map(|known| (strsim::damerau_levenshtein(known, name), known));
-        // Of equals the first: what is downloaded most.
-        let (distance, nearest) = near.min_by_key(|(distance, _)| *distance)?;
-        (distance > 0 && distance <= most && name.len() >= 5).then(|| nearest.to_owned())
-    }
-
-    /// The limit on Python that a release should have stated.
-    pub fn python_limit(&self, package: &str, version: &Version) -> Option<&PythonLimit> {
-        let mut rows = self.packages().python_limits.iter().filter(|row| row.package == package);
-        rows.find(|row| row.versions.contains(version))
-    }
-
-    /// What a release needs and its metadata does not require.
-    pub fn undeclared(&self, package: &str, version: &Version) -> Vec<String> {
-        let rows = self.packages().undeclared.iter().filter(|row| row.package == package);
-        let of_release = rows
-            .filter(|row| row.versions.contains(version))
-            .map(|row| row.requires.replace("{version}", &version.to_string()));
-        let advisories = self.advisories().iter().filter(|row| row.needed && row.package == package);
-        let of_advisories = advisories
-            .filter(|row| row.versions.contains(version))
-            .filter_map(|row| row.effect.requirement())
-            .map(ToString::to_string);
-        of_advisories.chain(of_release).collect()
-    }
-
-    /// The frameworks without which a source distribution cannot be built, and which it does not require.
-    pub fn undeclared_frameworks(&self, metadata: &CoreMetadata) -> Vec<String> {
-        let Some(facts) = &metadata.source else { return Vec::new() };
-        let row = self.source_package(metadata.name.as_ref(), &metadata.version);
-        let needs = row.and_then(|row| row.build_needs.as_ref()).unwrap_or(&facts.needs);
-        let is_declared = |name: &str| metadata.lines().any(|line| requirement_name(line) == name);
-        needs.iter().filter(|name| facts.certainly_imports(name) && !is_declared(name)).cloned().collect()
-    }
-
-    /// The backport that a package is, if it is one.
-    pub fn backport(&self, package: &str) -> Option<&Backport> {
-        self.packages().backports.iter().find(|row| row.package == package)
-    }
-
-    /// The wheels that a project publishes for a release, outside the index.
-    pub fn prebuilt(&self, package: &str, version: &Version) -> Option<&Prebuilt> {
-        self.packages().prebuilt.iter().find(|row| row.package == package && row.versions.contains(version))
-    }
-
-    /// Whether a build of torch uses the C++11 ABI; `None` if unknown. With the builds of channels, one of conda-forge.
-    pub fn cxx11_abi(&self, torch: &Version, variant: &str, platform: Platform) -> Option<bool> {
-        if self.has_stack_of_channels() {
-            return self.cxx11_abi_of_conda(PYTORCH, torch);
-        }
-        let is_meant = |row: &&Cxx11Abi| {
-            row.torch.contains(torch)
-                && row.platform.is_none_or(|of| of == platform)
-                && (row.variants.is_empty() || row.variants.iter().any(|name| name == variant))
-        };
-        self.packages().cxx11_abi.iter().find(is_meant).map(|row| row.cxx11_abi)
-    }
-
-    /// What the standard library lost that a dotted name needs.
-    pub fn removed(&self, name: &str) -> Option<&Removed> {
-        self.packages().removed.iter().find(|row| row.has(name))
-    }
-
-    fn error_rows(&self) -> &ErrorRows {
-        self.parts.errors.get_or_init(|| {
-            let file: schema::ErrorsFile = self.file("errors.toml").expect("the registry was checked");
-            let more = self.rows("errors/", |file: schema::ErrorRulesFile| {
-                let of_codes = file.codes.into_iter().flat_map(|family| family.rules);
-                file.error.into_iter().chain(of_codes).collect()
+    /// The rules for log lines, those of codes among them, sorted by id.
+    pub fn errors(&self) -> &[Cited<ErrorRule>] {
+        self.parts.rules.get_or_init(|| {
+            let families = self.rows(&self.parts.tables.codes).iter();
+            let of_codes = families.flat_map(|family| {
+                let rule =
+                    |rule: &ErrorRule| Cited::new(rule.clone(), family.evidence, family.source.clone());
+                family.rules.iter().map(rule).collect::<Vec<_>>()
             });
-            let mut rules = file.error;
-            rules.extend(more);
+            let mut rules: Vec<Cited<ErrorRule>> =
+                self.rows(&self.parts.tables.errors).iter().cloned().chain(of_codes).collect();
             rules.sort_by(|a, b| a.id.cmp(&b.id));
-            ErrorRows { rules, surroundings: sorted(file.surroundings, |r: &SurroundingWords| r.surrounding) }
+            rules
         })
-    }
-
-    /// The rules for log lines, sorted by id.
-    pub fn errors(&self) -> &[ErrorRule] {
-        &self.error_rows().rules
     }
 
     /// The words that indicate surroundings.
-    pub fn surroundings(&self) -> &[SurroundingWords] {
-        &self.error_rows().surroundings
+    pub fn surroundings(&self) -> &[Cited<SurroundingWords>] {
+        self.rows(&self.parts.tables.surroundings)
     }
 
     /// The architecture of a compute capability.
-    pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
+    pub fn architecture(&self, capability: ComputeCapability) -> Option<&Cited<Architecture>> {
         self.architectures().iter().find(|a| a.capabilities.contains(&capability))
     }
 
@@ -549,22 +339,30 @@ impl Registry {
     }
 
     /// The lowest compute capability that a cuDNN release supports, with its sources.
-    pub fn cudnn_floor(&self, version: &DottedVersion) -> Option<&CudnnFloor> {
-        self.cudnn().floors.iter().filter(|f| &f.from <= version).max_by(|a, b| a.from.cmp(&b.from))
+    pub fn cudnn_floor(&self, version: &DottedVersion) -> Option<&Cited<CudnnFloor>> {
+        self.rows(&self.parts.tables.cudnn_floors)
+            .iter()
+            .filter(|f| &f.from <= version)
+            .max_by(|a, b| a.from.cmp(&b.from))
     }
 
     /// The variant and device code of a companion's PyPI wheel.
-    pub fn companion(&self, package: &str, version: &Version) -> Option<&Companion> {
+    pub fn companion(&self, package: &str, version: &Version) -> Option<&Cited<Companion>> {
         self.companions().iter().find(|c| c.package == package && &c.version == version)
     }
 
     /// The build with an exact version, variant and platform.
-    pub fn build(&self, version: &Version, variant: &str, platform: Platform) -> Option<&Build> {
+    pub fn build(&self, version: &Version, variant: &str, platform: Platform) -> Option<&Cited<Build>> {
         self.builds().iter().find(|b| &b.version == version && b.variant == variant && b.platform == platform)
     }
 
     /// The build of a release of a framework other than torch.
-    pub fn framework(&self, package: &str, version: &Version, platform: Platform) -> Option<&FrameworkBuild> {
+    pub fn framework(
+        &self,
+        package: &str,
+        version: &Version,
+        platform: Platform,
+    ) -> Option<&Cited<FrameworkBuild>> {
         self.frameworks().iter().find(|row| row.platform == platform && row.is_of(package, version))
     }
 
@@ -588,10 +386,4 @@ impl Registry {
                 .flatten()
         }
     }
-}
-
-/// The rows sorted by a key.
-pub(super) fn sorted<T, K: Ord>(mut rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
-    rows.sort_by_key(key);
-    rows
 }

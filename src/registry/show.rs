@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::Registry;
 use super::rows::Build;
+use super::{Cited, Registry};
 
 /// The rows of a torch version, or of all versions of a series such as `2.9`; one paragraph for each row.
 /// Empty if there are none.
@@ -19,7 +19,7 @@ pub fn torch(registry: &Registry, version: Option<&str>) -> String {
     out
 }
 
-fn describe(registry: &Registry, b: &Build, out: &mut String) {
+fn describe(registry: &Registry, b: &Cited<Build>, out: &mut String) {
     let _ = writeln!(out, "torch {} {} {}  [{}]", b.version, b.variant, b.platform, b.evidence);
     let mut line = |key: &str, value: Option<String>| {
         let _ = writeln!(out, "  {key:<12} {}", value.unwrap_or_else(|| "unknown".to_owned()));
@@ -82,7 +82,7 @@ pub fn gpu(registry: &Registry, found: &super::GpuMatch) -> String {
             architecture.last_branch.map_or("today".to_owned(), |b| b.to_string()),
         );
     }
-    let runs: Vec<&Build> = registry
+    let runs: Vec<&Cited<Build>> = registry
         .builds()
         .iter()
         .filter(|b| b.platform == crate::model::platform::Platform::LINUX_X86_64)

@@ -14,7 +14,7 @@ use crate::model::request::UserRequirement;
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::{minor_line, public};
-use crate::registry::{AbiBreak, Advisory, COMPANIONS};
+use crate::registry::{AbiBreak, Advisory, COMPANIONS, Cited};
 
 /// A step back of so many minor lines (x.y) is told. One of a major version always is.
 const MANY_LINES: usize = 10;
@@ -132,7 +132,7 @@ fn cause(
 ) -> String {
     // Of what metadata and advisories exclude, the tightest bound is named: without it, the next one may be hardly above.
     let by_metadata = tightest(packages, name, newest, newer);
-    let of_row = |row: &&Advisory| {
+    let of_row = |row: &&Cited<Advisory>| {
         let rows = packages.iter().filter(|package| package.name == row.package);
         let count = |package: &ChosenPackage| {
             newer.iter().filter(|newer| row.excludes(&package.version, name, newer)).count()
@@ -147,7 +147,7 @@ fn cause(
         (Some((_, text)), _) | (None, Some((_, text))) => return text,
         (None, None) => {}
     }
-    let is_new = |row: &&AbiBreak| row.package == name && *newest >= row.from;
+    let is_new = |row: &&Cited<AbiBreak>| row.package == name && *newest >= row.from;
     if let Some(row) = problem.registry.abi_breaks().iter().find(is_new)
         && let Some(older) = problem.older_than(packages, row).first()
     {

@@ -14,7 +14,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::FileName;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::public;
-use crate::registry::{AbiBreak, Effect};
+use crate::registry::{AbiBreak, Cited, Effect};
 
 impl Problem<'_> {
     /// The versions of other packages beside which a release is known to fail are left out, by advisories and by C
@@ -175,7 +175,12 @@ impl Problem<'_> {
     }
 
     /// Whether a release has extensions for a package's C interface, all from the time before it changed.
-    fn is_older(&self, candidate: &Candidate<'_>, metadata: &Arc<CoreMetadata>, row: &AbiBreak) -> bool {
+    fn is_older(
+        &self,
+        candidate: &Candidate<'_>,
+        metadata: &Arc<CoreMetadata>,
+        row: &Cited<AbiBreak>,
+    ) -> bool {
         let (page, release) = (candidate.page, candidate.release);
         let is_old = |file| page.uploaded(release, file).is_some_and(|at| at < row.built_before);
         let (platform, libc) = (self.machine.platform, self.machine.libc.as_ref());
@@ -194,7 +199,7 @@ impl Problem<'_> {
     pub(super) fn older_than<'p>(
         &self,
         packages: &'p [ChosenPackage],
-        row: &AbiBreak,
+        row: &Cited<AbiBreak>,
     ) -> Vec<&'p ChosenPackage> {
         let is_older = |package: &&ChosenPackage| {
             let Ok(candidates) = self.candidates(&package.name) else { return false };
@@ -210,7 +215,7 @@ impl Problem<'_> {
 
     /// One note for each locked package whose C interface is newer than extensions that are locked beside it.
     fn old_interfaces(&self, packages: &[ChosenPackage]) -> Vec<Note> {
-        let of_row = |row: &AbiBreak| {
+        let of_row = |row: &Cited<AbiBreak>| {
             let new = packages.iter().find(|p| p.name == row.package && p.version >= row.from)?;
             let older = self.older_than(packages, row);
             let first = older.first()?;

@@ -22,7 +22,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::wheel::Python;
-use crate::registry::{Advisory, Registry};
+use crate::registry::{Advisory, Cited, Registry};
 
 /// For which Pythons a release has wheels for the platform, whatever their libc.
 #[derive(Debug, Clone, Copy)]
@@ -135,7 +135,7 @@ pub(super) struct Problem<'a> {
     /// The registry rows of frameworks other than torch.
     pub runtimes: Vec<RuntimeRow<'a>>,
     /// Advisories that constrain.
-    pub advisories: Vec<&'a Advisory>,
+    pub advisories: Vec<&'a Cited<Advisory>>,
     pub memo: Memo<'a>,
     /// The searches that already ended.
     pub memory: &'a Memory,
@@ -162,7 +162,7 @@ impl<'a> Problem<'a> {
         let machine = Machine::new(registry, inputs.host, Policy::of(inputs.request), tables);
         let capabilities: Vec<ComputeCapability> = machine.gpus.iter().map(|(_, c)| *c).collect();
         let platform = machine.platform;
-        let constrains = |a: &&Advisory| {
+        let constrains = |a: &&Cited<Advisory>| {
             a.effect.requirement().is_some()
                 && a.applies_to(platform, machine.gpus.iter().map(|(_, capability)| *capability))
         };

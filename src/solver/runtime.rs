@@ -15,7 +15,7 @@ use crate::model::built_for::BuiltFor;
 use crate::model::capability::Via;
 use crate::model::solution::{ChosenPackage, Note};
 use crate::model::version::{DottedVersion, public};
-use crate::registry::{Companion, CudaFrom, CudnnFloor, Registry, SameFile};
+use crate::registry::{Cited, Companion, CudaFrom, CudnnFloor, Registry, SameFile};
 
 /// The name of NVIDIA's cuDNN packages, without the CUDA major.
 const CUDNN_PACKAGES: &str = "nvidia-cudnn-cu";
@@ -86,7 +86,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The lowest compute capability that a cuDNN package supports.
-    pub fn cudnn_package_floor(&self, package: &str, version: &Version) -> Option<&'a CudnnFloor> {
+    pub fn cudnn_package_floor(&self, package: &str, version: &Version) -> Option<&'a Cited<CudnnFloor>> {
         if !package.starts_with(CUDNN_PACKAGES) {
             return None;
         }
@@ -125,7 +125,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn companion_here(&self, package: &str, version: &Version) -> Option<&'a Companion> {
+    fn companion_here(&self, package: &str, version: &Version) -> Option<&'a Cited<Companion>> {
         self.registry.companion(package, version).filter(|row| row.platform == self.machine.platform)
     }
 
@@ -184,7 +184,7 @@ impl<'a> Problem<'a> {
 
 /// One note for each file that several of the locked packages install.
 pub(super) fn notes_of_files(registry: &Registry, packages: &[ChosenPackage]) -> Vec<Note> {
-    let of_row = |row: &SameFile| {
+    let of_row = |row: &Cited<SameFile>| {
         let owners: Vec<&ChosenPackage> = packages
             .iter()
             .filter(|package| place_in(row, &package.name, &package.version).is_some())
@@ -204,7 +204,7 @@ pub(super) fn notes_of_files(registry: &Registry, packages: &[ChosenPackage]) ->
 }
 
 /// The index of a package among those that install a file.
-fn place_in(row: &SameFile, package: &str, version: &Version) -> Option<usize> {
+fn place_in(row: &Cited<SameFile>, package: &str, version: &Version) -> Option<usize> {
     row.packages.iter().position(|requirement| {
         requirement.name.as_ref() as &str == package
             && match &requirement.version_or_url {

@@ -16,7 +16,7 @@ use crate::model::project::{Release, ReleaseFile};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::text::requirement_name;
 use crate::model::wheel::Python;
-use crate::registry::Removed;
+use crate::registry::{Cited, Removed};
 
 impl Problem<'_> {
     /// The source distribution that a release would be built from: only where no allowed Python has a wheel for the
@@ -207,15 +207,15 @@ impl Problem<'_> {
     }
 
     /// The first Python series on which `setup.py` fails, for what the standard library had until then.
-    pub fn fails_from(&self, metadata: &CoreMetadata) -> Option<&Removed> {
+    pub fn fails_from(&self, metadata: &CoreMetadata) -> Option<&Cited<Removed>> {
         let facts = metadata.source.as_ref()?;
-        let brings = |row: &Removed| {
+        let brings = |row: &Cited<Removed>| {
             let mut required = facts.requires.iter().map(|line| requirement_name(line));
             required.any(|name| row.backports.contains(&name))
         };
         // A name that may be one of several fails when all of them are gone.
         let last = |names: &Vec<String>| {
-            let rows: Option<Vec<&Removed>> =
+            let rows: Option<Vec<&Cited<Removed>>> =
                 names.iter().map(|name| self.registry.removed(name).filter(|row| !brings(row))).collect();
             rows?.into_iter().max_by_key(|row| row.python)
         };

@@ -19,7 +19,7 @@ use crate::model::platform::Platform;
 use crate::model::request::Request;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::registry::{Build, COMPANIONS, FrameworkBuild, Registry, STACK_PACKAGES};
+use crate::registry::{Build, COMPANIONS, Cited, FrameworkBuild, Registry, STACK_PACKAGES};
 
 /// A set of candidate ordinals.
 pub(super) type Set = Ranges<u32>;
@@ -50,7 +50,7 @@ pub(super) struct BuildRow<'a> {
     /// The ordinal of its cuDNN; 0 for none.
     pub cudnn: u32,
     /// The registry row; torch only.
-    pub torch: Option<&'a Build>,
+    pub torch: Option<&'a Cited<Build>>,
     /// A companion's requirement on torch, as ordinals of torch versions.
     pub torch_set: Option<Set>,
     pub torch_requirement: Option<String>,
@@ -118,7 +118,7 @@ pub(super) struct Tables<'a> {
 impl<'a> Tables<'a> {
     /// Numbers the registry's candidates for a platform.
     pub fn new(registry: &'a Registry, platform: Platform) -> Rc<Tables<'a>> {
-        let rows: Vec<&Build> =
+        let rows: Vec<&Cited<Build>> =
             registry.builds().iter().filter(|b| b.platform == platform && b.yanked.is_none()).collect();
         let mut tables = Tables::default();
         let mut cudnn: BTreeSet<Option<DottedVersion>> = BTreeSet::from([None]);
@@ -142,7 +142,7 @@ impl<'a> Tables<'a> {
         Rc::new(tables)
     }
 
-    fn number_torch(&mut self, rows: &[&'a Build]) {
+    fn number_torch(&mut self, rows: &[&'a Cited<Build>]) {
         let mut table = StackTable::default();
         let mut pythons = PythonBits::default();
         for row in rows {
@@ -179,7 +179,7 @@ impl<'a> Tables<'a> {
         registry: &'a Registry,
         platform: Platform,
         name: &'static str,
-        rows: &[&'a Build],
+        rows: &[&'a Cited<Build>],
     ) {
         // (version, variant, index) -> (requirement on torch, targets, sources)
         type Key = (Version, u32, u32);
@@ -257,7 +257,7 @@ struct PythonBits {
 }
 
 impl PythonBits {
-    fn of(&mut self, row: &Build, all: &[&Build]) -> u64 {
+    fn of(&mut self, row: &Cited<Build>, all: &[&Cited<Build>]) -> u64 {
         // Builds of one version share their Requires-Python; a row without it takes it from another build.
         let sibling = || all.iter().find(|b| b.version == row.version && b.requires_python.is_some());
         let requires = row.requires_python.as_ref().or_else(|| sibling()?.requires_python.as_ref());
@@ -305,7 +305,7 @@ fn position<T: PartialEq>(list: &[T], item: &T) -> u32 {
 /// A framework's registry row with its compatibility with the machine.
 #[derive(Debug)]
 pub(super) struct RuntimeRow<'a> {
-    pub build: &'a FrameworkBuild,
+    pub build: &'a Cited<FrameworkBuild>,
     pub flavour: DriverFit,
     /// How its code supports each GPU; `None` without code.
     pub coverage: Vec<Option<Via>>,

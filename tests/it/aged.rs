@@ -98,7 +98,7 @@ fn aged(context: &TestContext, newest: Option<usize>) -> PathBuf {
 /// PyPI as the rows describe it: torch with the libraries that they were read from, and what it requires.
 fn index(context: &TestContext) -> Option<Vec<(&'static str, Wheel)>> {
     let registry = registry_of(files_below(Path::new(FROZEN_REGISTRY), ""));
-    let is_here = |build: &&Build| {
+    let is_here = |build: &&envlock::registry::Cited<Build>| {
         build.index() == "pypi"
             && series(&build.version.to_string()) >= series(OLDEST)
             && build.cuda.is_some()

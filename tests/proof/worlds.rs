@@ -82,10 +82,10 @@ pub fn common_files() -> Vec<RegistryFile> {
     let mut files: Vec<RegistryFile> =
         embedded.files().iter().filter(|f| real.contains(&f.path.as_ref())).cloned().collect();
     let gpus = embedded.files().iter().find(|f| f.path == "gpus.toml").unwrap();
-    let head = gpus.text.split("[[gpu]]").next().unwrap().to_owned();
-    let rest =
-        "[[gpu]]\nname = \"A\"\ncapability = \"8.0\"\nevidence = \"documented\"\nsource = [\"pci-ids\"]\n";
-    files.push(RegistryFile { path: "gpus.toml".into(), text: format!("{head}{rest}").into() });
+    let (_, tables) = gpus.text.split_once("\n[tegra]").unwrap();
+    let head = "default = { evidence = \"documented\", source = [\"pci-ids\"] }\n\
+                gpu = [{ name = \"A\", capability = \"8.0\" }]\n";
+    files.push(RegistryFile { path: "gpus.toml".into(), text: format!("{head}\n[tegra]{tables}").into() });
     // What no solve asks for is not worth reading ten thousand times.
     for path in ["errors.toml", "loading.toml"] {
         files.push(RegistryFile { path: path.into(), text: "".into() });

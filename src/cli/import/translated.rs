@@ -10,7 +10,7 @@ use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, last_part_of
 use crate::model::request::UserRequirement;
 use crate::model::text::{channel_without_secrets, clean, normalized_name};
 use crate::registry::conda_names::{OnPypi, framework_of, is_channel_of_torch, on_pypi};
-use crate::registry::{CondaName, FrameworkBuild, Registry};
+use crate::registry::{Cited, FrameworkBuild, Registry};
 
 /// What names of conda mean: the registry's rows, then the list of the package's channel, else of the file's channels.
 pub(super) struct Names {
@@ -97,7 +97,7 @@ impl Names {
     fn tensorflow_for_gpus(&self, specifier: &str) -> String {
         let admitted: Option<VersionSpecifiers> = specifier.parse().ok();
         let rows = self.registry.frameworks().iter().filter(|row| row.package == "tensorflow");
-        let is_admitted = |row: &&FrameworkBuild| {
+        let is_admitted = |row: &&Cited<FrameworkBuild>| {
             let series = row.versions.iter().next().map(|bound| bound.version());
             admitted.as_ref().is_none_or(|all| series.is_some_and(|series| all.contains(series)))
         };
@@ -112,7 +112,7 @@ impl Names {
 
     fn on_pypi<'a>(&'a self, channel: Option<&str>, package: &'a str) -> Option<&'a str> {
         match self.registry.conda_name(package) {
-            Some(CondaName { pypi, .. }) => pypi.as_deref(),
+            Some(row) => row.pypi.as_deref(),
             None => {
                 let said = match channel {
                     Some(channel) => on_pypi(channel, package),

@@ -10,7 +10,7 @@ use crate::diagnose::situation::Situation;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::version::cuda_short;
-use crate::registry::Advisory;
+use crate::registry::{Advisory, Cited};
 
 /// torchvision installed with a torch that it was not built for.
 pub(super) fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
@@ -132,7 +132,7 @@ pub(super) fn known_pair(s: &Situation<'_>) -> Option<Cause> {
         };
         text.parse().ok()
     };
-    let applies = |row: &&Advisory| {
+    let applies = |row: &&Cited<Advisory>| {
         let Some(other) = row.effect.requirement().map(|requirement| requirement.name.as_ref()) else {
             return false;
         };

@@ -158,7 +158,7 @@ impl Checked<'_> {
         if build.cuda.is_none() {
             return;
         }
-        let known = envelope_of(self.registry, &Build { cudnn: stack.cudnn.clone(), ..*build });
+        let known = envelope_of(self.registry, &build.map(|row| Build { cudnn: stack.cudnn.clone(), ..row }));
         for row in &self.target.envelope.coverage {
             let of_build =
                 known.coverage.iter().find(|other| other.compute_capability == row.compute_capability);

@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::RowError;
 use crate::model::capability::ComputeCapability;
-use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::timestamp::Timestamp;
 
@@ -53,10 +52,6 @@ pub struct Advisory {
     pub capabilities: Vec<ComputeCapability>,
     /// The message.
     pub text: String,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 impl Advisory {
@@ -92,8 +87,6 @@ pub struct AbiBreak {
     /// The time before which nothing was compiled for them, that of the first pre-release: `2024-03-10T00:00:00Z`.
     #[serde(deserialize_with = "timestamp")]
     pub built_before: Timestamp,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
@@ -115,8 +108,6 @@ struct RawAdvisory {
     #[serde(default)]
     needed: bool,
     text: String,
-    evidence: Evidence,
-    source: Vec<String>,
 }
 
 impl TryFrom<RawAdvisory> for Advisory {
@@ -141,8 +132,6 @@ impl TryFrom<RawAdvisory> for Advisory {
             platform: raw.platform,
             capabilities: raw.capabilities,
             text: raw.text,
-            evidence: raw.evidence,
-            source: raw.source,
         })
     }
 }

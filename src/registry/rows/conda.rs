@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use super::cuda;
 use crate::model::capability::{CodeTarget, CodeTargets};
-use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 
@@ -30,10 +29,13 @@ pub struct CondaBuild {
     pub glibc: Option<DottedVersion>,
     /// Its code.
     pub targets: CodeTargets,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
+}
+
+impl CondaBuild {
+    /// The numbers of the version, for the order of rows.
+    pub(in crate::registry) fn release(&self) -> Vec<u64> {
+        self.version.split('.').filter_map(|part| part.parse().ok()).collect()
+    }
 }
 
 /// Whether conda-forge's builds of a package use the C++11 ABI of libstdc++.
@@ -46,11 +48,6 @@ pub struct CondaCxx11Abi {
     pub versions: VersionSpecifiers,
     /// Whether they use it.
     pub cxx11_abi: bool,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The keys of a row.
@@ -68,8 +65,6 @@ struct RawCondaBuild {
     targets: Vec<CodeTarget>,
     #[serde(default)]
     ptx: Vec<CodeTarget>,
-    evidence: Evidence,
-    source: Vec<String>,
 }
 
 impl TryFrom<RawCondaBuild> for CondaBuild {
@@ -88,8 +83,6 @@ impl TryFrom<RawCondaBuild> for CondaBuild {
             cudnn: raw.cudnn,
             glibc: raw.glibc,
             targets: CodeTargets { sass: raw.targets, ptx: raw.ptx },
-            evidence: raw.evidence,
-            source: raw.source,
         })
     }
 }

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use crate::model::capability::ComputeCapability;
-use crate::model::evidence::Evidence;
 use crate::model::version::DottedVersion;
 
 /// A container image and its contents.
@@ -33,10 +32,6 @@ pub struct Image {
     pub data_centre_drivers: Vec<DottedVersion>,
     /// The lowest compute capability in the release notes.
     pub capability_min: Option<ComputeCapability>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A tag that is mentioned in articles but never existed.
@@ -49,14 +44,4 @@ pub struct NonexistentImage {
     pub tag: String,
     /// Why it does not exist.
     pub reason: String,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
-}
-
-#[derive(Debug)]
-pub(in crate::registry) struct ContainerRows {
-    pub images: Vec<Image>,
-    pub never: Vec<NonexistentImage>,
 }

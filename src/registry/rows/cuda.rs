@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use super::cuda;
 use crate::model::capability::{CodeTarget, ComputeCapability};
-use crate::model::evidence::Evidence;
 use crate::model::version::DottedVersion;
 
 /// The lowest driver that runs machine code of a CUDA major (minor-version compatibility).
@@ -18,10 +17,6 @@ pub struct MinorVersionCompatibility {
     pub linux: DottedVersion,
     /// Lowest Windows driver.
     pub windows: Option<DottedVersion>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A toolkit release with its own driver.
@@ -37,10 +32,6 @@ pub struct ToolkitDriver {
     pub linux: Option<DottedVersion>,
     /// Windows driver.
     pub windows: Option<DottedVersion>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A package on PyPI that is the CUDA runtime: major and minor of its version are those of CUDA.
@@ -49,11 +40,6 @@ pub struct ToolkitDriver {
 pub struct RuntimePackage {
     /// Normalized name.
     pub package: String,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The last series of torch with builds for older GPUs.
@@ -66,11 +52,6 @@ pub struct LastBuild {
     pub torch: String,
     /// The variant of these builds.
     pub variant: String,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The compute capabilities that a toolkit series can compile for.
@@ -88,17 +69,4 @@ pub struct ToolkitTargets {
     pub max: ComputeCapability,
     /// The full list, if measured.
     pub targets: Option<Vec<CodeTarget>>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
-}
-
-#[derive(Debug)]
-pub(in crate::registry) struct CudaRows {
-    pub compatibility: Vec<MinorVersionCompatibility>,
-    pub runtime_packages: Vec<RuntimePackage>,
-    pub toolkits: Vec<ToolkitDriver>,
-    pub targets: Vec<ToolkitTargets>,
-    pub last_builds: Vec<LastBuild>,
 }

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use crate::model::capability::ComputeCapability;
-use crate::model::evidence::Evidence;
 use crate::model::version::DottedVersion;
 
 /// The lowest compute capability from a cuDNN release on.
@@ -15,10 +14,6 @@ pub struct CudnnFloor {
     /// Lowest capability.
     #[serde(rename = "capability_min")]
     pub min: ComputeCapability,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A cuDNN release.
@@ -30,14 +25,4 @@ pub struct CudnnRelease {
     /// CUDA majors that it is built for; empty: unknown.
     #[serde(default)]
     pub cuda_majors: Vec<u64>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
-}
-
-#[derive(Debug)]
-pub(in crate::registry) struct CudnnRows {
-    pub floors: Vec<CudnnFloor>,
-    pub releases: Vec<CudnnRelease>,
 }

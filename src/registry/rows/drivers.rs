@@ -18,10 +18,6 @@ pub struct ForwardCompatibility {
     pub cuda: Semver,
     /// The kernel driver branches that it supports.
     pub bases: Vec<u32>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A driver branch.
@@ -37,10 +33,6 @@ pub struct Branch {
     pub kind: Option<String>,
     /// Month of its end of life, or `ended`.
     pub end_of_life: Option<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A GPU architecture and the driver branches that support it.
@@ -57,15 +49,11 @@ pub struct Architecture {
     pub first_branch_evidence: Option<Evidence>,
     /// Last branch, documented; `None`: unknown or not ended.
     pub last_branch: Option<u32>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
-#[derive(Debug)]
-pub(in crate::registry) struct DriverRows {
-    pub branches: Vec<Branch>,
-    pub forward: Vec<ForwardCompatibility>,
-    pub architectures: Vec<Architecture>,
+impl Architecture {
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        (self.first_branch.is_some() != self.first_branch_evidence.is_some())
+            .then(|| "`first_branch` and `first_branch_evidence` must be set together".to_owned())
+    }
 }

@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use super::RowError;
 use crate::model::component::Component;
-use crate::model::evidence::Evidence;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 
@@ -49,8 +48,6 @@ pub struct ErrorRule {
     pub is_notice: bool,
     /// The ids of the rules that do not count on a line of this notice: they match what it quotes.
     pub hides: Vec<String>,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A possible cause of a line.
@@ -159,10 +156,10 @@ pub enum Mechanics {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RawCodes")]
 pub struct CodeFamily {
+    /// The library: `cudnn`.
+    pub family: String,
     /// A rule for each code.
     pub rules: Vec<ErrorRule>,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The words that indicate surroundings.
@@ -175,14 +172,6 @@ pub struct SurroundingWords {
     pub words: Vec<String>,
     /// Words that must not be in the same line: `ROCM used to build PyTorch: N/A`.
     pub unless: Vec<String>,
-    /// Source ids.
-    pub source: Vec<String>,
-}
-
-#[derive(Debug)]
-pub(in crate::registry) struct ErrorRows {
-    pub rules: Vec<ErrorRule>,
-    pub surroundings: Vec<SurroundingWords>,
 }
 
 /// The keys of a rule.
@@ -204,9 +193,6 @@ struct RawErrorRule {
     notice: bool,
     #[serde(default)]
     hides: Vec<String>,
-    #[allow(dead_code, reason = "every row states it")]
-    evidence: Evidence,
-    source: Vec<String>,
     /// The threads that the rule was learned from; empty if it is derived from a definition.
     #[serde(default)]
     #[allow(dead_code, reason = "read by tests/diagnose-score.py")]
@@ -221,14 +207,10 @@ struct RawErrorRule {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawCodes {
-    /// The library: `cudnn`.
-    #[allow(dead_code, reason = "for people")]
     family: String,
     /// How programs print a code's text: `CUDA error: {}`.
     #[serde(default)]
     prints: Vec<String>,
-    evidence: Evidence,
-    source: Vec<String>,
     rows: Vec<RawCode>,
 }
 
@@ -244,7 +226,8 @@ struct RawErrorAnswer {
     #[serde(default, rename = "if")]
     conditions: Vec<String>,
     component: String,
-    cause: String,
+    /// That of the rule if absent.
+    cause: Option<String>,
     #[serde(default)]
     fix: Vec<String>,
     #[serde(default)]
@@ -273,9 +256,13 @@ struct RawSurroundings {
     words: Vec<String>,
     #[serde(default)]
     unless: Vec<String>,
-    #[allow(dead_code, reason = "every row states it")]
-    evidence: Evidence,
-    source: Vec<String>,
+}
+
+impl ErrorRule {
+    /// What is wrong with a rule by itself.
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        (!self.is_notice && !self.hides.is_empty()).then(|| "`hides` without `notice`".to_owned())
+    }
 }
 
 impl Offer {
@@ -369,20 +356,6 @@ fn fixes(texts: &[String]) -> Result<Vec<Fix>, RowError> {
     texts.iter().map(|text| template(text).map(|text| Fix::parse(&text))).collect()
 }
 
-impl TryFrom<&RawErrorAnswer> for ErrorAnswer {
-    type Error = RowError;
-
-    fn try_from(raw: &RawErrorAnswer) -> Result<Self, RowError> {
-        Ok(ErrorAnswer {
-            component: component(&raw.component)?,
-            cause: template(&raw.cause)?,
-            fix: fixes(&raw.fix)?,
-            offer: Offer::list(&raw.offer)?,
-            weight: weight(raw.weight)?,
-        })
-    }
-}
-
 impl TryFrom<&RawErrorCase> for ErrorCase {
     type Error = RowError;
 
@@ -402,9 +375,16 @@ impl TryFrom<&RawErrorCase> for ErrorCase {
 }
 
 /// Another meaning with its conditions.
-fn other(raw: &RawErrorAnswer) -> Result<(Vec<Condition>, ErrorAnswer), RowError> {
+fn other(raw: &RawErrorAnswer, cause_of_rule: &str) -> Result<(Vec<Condition>, ErrorAnswer), RowError> {
     let conditions = raw.conditions.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-    Ok((conditions, ErrorAnswer::try_from(raw)?))
+    let answer = ErrorAnswer {
+        component: component(&raw.component)?,
+        cause: template(raw.cause.as_deref().unwrap_or(cause_of_rule))?,
+        fix: fixes(&raw.fix)?,
+        offer: Offer::list(&raw.offer)?,
+        weight: weight(raw.weight)?,
+    };
+    Ok((conditions, answer))
 }
 
 impl TryFrom<RawErrorRule> for ErrorRule {
@@ -430,11 +410,10 @@ impl TryFrom<RawErrorRule> for ErrorRule {
                 weight: weight(raw.weight)?,
             },
             cases: raw.when.iter().map(ErrorCase::try_from).collect::<Result<_, _>>()?,
-            others: raw.or.iter().map(other).collect::<Result<_, _>>()?,
+            others: raw.or.iter().map(|raw_or| other(raw_or, &raw.cause)).collect::<Result<_, _>>()?,
             check: raw.check,
             is_notice: raw.notice,
             hides: raw.hides,
-            source: raw.source,
         })
     }
 }
@@ -457,16 +436,14 @@ impl TryFrom<RawCodes> for CodeFamily {
                 check: None,
                 notice: false,
                 hides: Vec::new(),
-                evidence: raw.evidence,
-                source: raw.source.clone(),
                 when: Vec::new(),
                 or: Vec::new(),
                 from: Vec::new(),
             })
         };
         Ok(CodeFamily {
+            family: raw.family,
             rules: raw.rows.into_iter().map(rule).collect::<Result<_, _>>()?,
-            source: raw.source,
         })
     }
 }
@@ -481,11 +458,6 @@ impl TryFrom<RawSurroundings> for SurroundingWords {
             return Err("`words` is empty or has an empty word".to_owned());
         }
         let lower = |words: &[String]| words.iter().map(|word| word.to_lowercase()).collect();
-        Ok(SurroundingWords {
-            surrounding,
-            words: lower(&raw.words),
-            unless: lower(&raw.unless),
-            source: raw.source,
-        })
+        Ok(SurroundingWords { surrounding, words: lower(&raw.words), unless: lower(&raw.unless) })
     }
 }

@@ -37,10 +37,6 @@ pub struct FrameworkBuild {
     pub targets: Option<CodeTargets>,
     /// Evidence of the targets.
     pub targets_evidence: Option<Evidence>,
-    /// Evidence of the row.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The origin of a framework's CUDA.
@@ -73,10 +69,12 @@ pub struct SameFile {
     /// each other.
     #[serde(default, rename = "tolerated")]
     pub is_tolerated: bool,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
+}
+
+impl SameFile {
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        (self.packages.len() < 2).then(|| "`packages` must have at least two packages".to_owned())
+    }
 }
 
 /// The keys of a row.
@@ -99,8 +97,6 @@ struct RawFrameworkBuild {
     #[serde(default)]
     ptx: Vec<CodeTarget>,
     targets_evidence: Option<Evidence>,
-    evidence: Evidence,
-    source: Vec<String>,
 }
 
 impl TryFrom<RawFrameworkBuild> for FrameworkBuild {
@@ -133,8 +129,6 @@ impl TryFrom<RawFrameworkBuild> for FrameworkBuild {
             ask: raw.ask,
             targets,
             targets_evidence: raw.targets_evidence,
-            evidence: raw.evidence,
-            source: raw.source,
         })
     }
 }

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use crate::model::capability::ComputeCapability;
-use crate::model::evidence::Evidence;
 
 /// Data on Tegra (Jetson).
 #[derive(Debug, Clone, Deserialize)]
@@ -18,10 +17,6 @@ pub struct Tegra {
     pub note: String,
     /// Source ids of the note.
     pub note_source: Vec<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids of the capabilities.
-    pub source: Vec<String>,
 }
 
 /// What drivers and hypervisors print in the place of a product's name.
@@ -36,10 +31,6 @@ pub struct GpuNames {
     pub vgpu_board: Vec<String>,
     /// Words that are added to a name: `with Max-Q Design`.
     pub added: Vec<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A GPU product.
@@ -55,8 +46,12 @@ pub struct GpuRow {
     /// PCI device ids of vendor 10de.
     #[serde(default)]
     pub pci: Vec<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
+}
+
+impl GpuRow {
+    pub(in crate::registry) fn problems(&self) -> Vec<String> {
+        let is_id = |pci: &&String| pci.len() == 4 && pci.bytes().all(|b| b.is_ascii_hexdigit());
+        let invalid = self.pci.iter().filter(|pci| !is_id(pci));
+        invalid.map(|pci| format!("`{pci}` is not a valid PCI device id")).collect()
+    }
 }

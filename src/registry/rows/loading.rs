@@ -4,9 +4,8 @@ use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
 use serde::{Deserialize, Deserializer};
 
-use super::{SameFile, cuda};
-use crate::model::evidence::Evidence;
-use crate::model::native::{FrameworkLoads, Opened, Provider};
+use super::cuda;
+use crate::model::native::FrameworkLoads;
 
 /// A PTX ISA version, and the first CUDA release whose driver compiles it.
 #[derive(Debug, Clone, Deserialize)]
@@ -18,25 +17,6 @@ pub struct PtxIsa {
     /// `12.8.0`.
     #[serde(deserialize_with = "cuda")]
     pub cuda: Semver,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
-}
-
-/// The rows of loading.toml.
-#[derive(Debug, Clone, Default)]
-pub(in crate::registry) struct LoadingRows {
-    pub opens: Vec<Opened>,
-    pub frameworks: Vec<FrameworkLoads>,
-    pub ptx_isa: Vec<PtxIsa>,
-    pub same_file: Vec<SameFile>,
-    pub same_cuda: Vec<SameCuda>,
-    pub same_release: Vec<SameRelease>,
-    pub stdlib_imports: Vec<StdlibImport>,
-    pub providers: Vec<Provider>,
-    pub cuda_libraries: Vec<CudaLibraries>,
-    pub torch_shims: Vec<TorchShim>,
 }
 
 /// Functions of torch's stable C interface.
@@ -47,11 +27,6 @@ pub struct TorchShim {
     pub torch: Version,
     /// Their names.
     pub names: Vec<String>,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The libraries of a package of NVIDIA.
@@ -66,11 +41,6 @@ pub struct CudaLibraries {
     pub cuda: u64,
     /// `DT_SONAME` of each.
     pub names: Vec<String>,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A package that works only with the same release of another one, which it does not require.
@@ -83,10 +53,6 @@ pub struct SameRelease {
     pub r#as: String,
     /// What happens otherwise.
     pub effect: String,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// The modules of Python itself that importing a package loads.
@@ -97,10 +63,6 @@ pub struct StdlibImport {
     pub package: String,
     /// The modules, by their first name.
     pub modules: Vec<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A package whose import raises if torch was built for another CUDA version.
@@ -111,10 +73,6 @@ pub struct SameCuda {
     pub package: String,
     /// The part of the version that it compares.
     pub part: CudaPart,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A part of a CUDA version.
@@ -133,4 +91,34 @@ fn isa<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(u16, u16), D::Erro
     let parts =
         text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     parts.ok_or_else(|| serde::de::Error::custom("`isa` must have the form `8.7`"))
+}
+
+impl TorchShim {
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        unsorted(&self.names)
+    }
+}
+
+impl CudaLibraries {
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        unsorted(&self.names)
+    }
+}
+
+/// The complaint about names that are not sorted, or not each of them once.
+fn unsorted(names: &[String]) -> Option<String> {
+    let is_sorted = names.is_sorted_by(|one, next| one < next);
+    (!is_sorted).then(|| "`names` must be sorted, each of them once".to_owned())
+}
+
+/// What is wrong with what a framework loads.
+pub(in crate::registry) fn problems_of_loads(row: &FrameworkLoads) -> Vec<String> {
+    let mut problems = Vec::new();
+    if row.starts.is_empty() {
+        problems.push("`starts` is empty".to_owned());
+    }
+    if row.starts.iter().any(|pattern| pattern.matches('*').count() > 1) {
+        problems.push("a pattern in `starts` can have at most one `*`".to_owned());
+    }
+    problems
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pep440_rs::{Version, VersionSpecifiers};
 use serde::Deserialize;
 
-use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
+use crate::model::requirement::parse_requirement;
 use crate::model::source::BuildKind;
 use crate::model::wheel::Python;
 
@@ -33,10 +33,6 @@ pub struct SourcePackage {
     /// Build requirements that the project does not list, or whose version it does not bound.
     #[serde(default)]
     pub build_requires: Vec<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 impl SourcePackage {
@@ -59,11 +55,6 @@ pub struct BuildModule {
     pub module: String,
     /// The requirement that brings it, PEP 508.
     pub requires: String,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// A package that provides a module of the standard library to older Pythons. Beside that module it breaks imports.
@@ -79,11 +70,6 @@ pub struct Backport {
     /// Whether it does nothing beside that module: Python finds its own first, and nothing puts this one before it.
     #[serde(default, rename = "harmless")]
     pub is_harmless: bool,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// Releases of a package that cannot be imported with newer Pythons, although their metadata admits these.
@@ -98,11 +84,6 @@ pub struct PythonLimit {
     pub below: Python,
     /// Why, as a sentence: `Python 3.11 refuses the defaults of a dataclass`.
     pub why: String,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// What releases of a package need and their metadata does not require: they fail when they are imported.
@@ -115,11 +96,6 @@ pub struct Undeclared {
     pub versions: VersionSpecifiers,
     /// The requirement, PEP 508; `{version}` is the release's own version.
     pub requires: String,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// What Python's standard library had once: a `setup.py` that uses it fails with newer Pythons.
@@ -133,11 +109,6 @@ pub struct Removed {
     /// Packages that bring it back: a build that requires one of them does not fail.
     #[serde(default)]
     pub backports: Vec<String>,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 impl Removed {
@@ -155,11 +126,6 @@ pub struct CondaName {
     pub name: String,
     /// Its name on PyPI; none if it is no Python package.
     pub pypi: Option<String>,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// Wheels that a project publishes beside its source distributions, outside the index, one for each torch.
@@ -175,11 +141,6 @@ pub struct Prebuilt {
     /// What stands for `{cuda}`, by CUDA major; the major itself if empty.
     #[serde(default)]
     pub cuda: BTreeMap<String, String>,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// What a wheel outside the index is for.
@@ -199,7 +160,21 @@ pub struct PrebuiltFor<'v> {
     pub platform: Platform,
 }
 
+impl Undeclared {
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        let example = self.requires.replace("{version}", "1.0");
+        parse_requirement(&example).is_err().then(|| format!("`{}` is not a requirement", self.requires))
+    }
+}
+
 impl Prebuilt {
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        let places = ["{version}", "{cuda}", "{torch}", "{abi}", "{python}", "{machine}"];
+        let bare = places.iter().fold(self.url.clone(), |url, place| url.replace(place, ""));
+        (bare.contains(['{', '}']) || !self.url.starts_with("http"))
+            .then(|| format!("`{}` is not a URL with known places", self.url))
+    }
+
     /// The URL of the wheel; `None` if the project makes none for this CUDA.
     pub fn url(&self, of: &PrebuiltFor<'_>) -> Option<String> {
         let major = of.cuda_major.to_string();
@@ -233,23 +208,4 @@ pub struct Cxx11Abi {
     pub variants: Vec<String>,
     /// Whether they use it.
     pub cxx11_abi: bool,
-    /// Evidence.
-    #[allow(dead_code, reason = "every row states it")]
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
-}
-
-/// The rows of packages.toml.
-#[derive(Debug, Clone, Default)]
-pub(in crate::registry) struct PackageRows {
-    pub sources: Vec<SourcePackage>,
-    pub modules: Vec<BuildModule>,
-    pub backports: Vec<Backport>,
-    pub removed: Vec<Removed>,
-    pub undeclared: Vec<Undeclared>,
-    pub python_limits: Vec<PythonLimit>,
-    pub conda: Vec<CondaName>,
-    pub prebuilt: Vec<Prebuilt>,
-    pub cxx11_abi: Vec<Cxx11Abi>,
 }

@@ -11,6 +11,7 @@ use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
+use crate::registry::Cited;
 
 /// One build of torch: a version for a platform and a CUDA variant.
 #[derive(Debug, Clone, Deserialize)]
@@ -52,10 +53,6 @@ pub struct Build {
     pub torchvision: Option<Version>,
     /// The torchaudio built for it.
     pub torchaudio: Option<Version>,
-    /// Evidence of the build's existence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
     /// Source ids of the targets, where they have others.
     pub targets_source: Vec<String>,
     /// Why the row was withdrawn.
@@ -68,9 +65,9 @@ impl Build {
         (&self.version, &self.variant, self.platform) == (&other.version, &other.variant, other.platform)
     }
 
-    /// The sources of what is said of its GPU code.
-    pub fn code_source(&self) -> &[String] {
-        if self.targets_source.is_empty() { &self.source } else { &self.targets_source }
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        (self.targets.is_some() != self.targets_evidence.is_some())
+            .then(|| "`targets` and `targets_evidence` must be set together".to_owned())
     }
 
     /// Where its Pythons and its glibc are stated.
@@ -93,6 +90,13 @@ impl Build {
             "torchvision" => self.torchvision.as_ref(),
             _ => None,
         }
+    }
+}
+
+impl Cited<Build> {
+    /// The sources of what is said of its GPU code.
+    pub fn code_source(&self) -> &[String] {
+        if self.targets_source.is_empty() { &self.source } else { &self.targets_source }
     }
 
     /// The weaker evidence of existence and, if `gpus_matter`, targets.
@@ -130,14 +134,10 @@ pub struct Companion {
     pub platform: Platform,
     /// Why the row was withdrawn.
     pub yanked: Option<String>,
-    /// Evidence.
-    pub evidence: Evidence,
-    /// Source ids.
-    pub source: Vec<String>,
 }
 
 /// Sorts builds, the oldest version first, and infers the wheels of those that state none.
-pub fn sort_builds(builds: &mut [Build]) {
+pub fn sort_builds(builds: &mut [Cited<Build>]) {
     builds.sort_by(|a, b| {
         let by_version = a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda));
         by_version.then_with(|| a.platform.to_string().cmp(&b.platform.to_string()))
@@ -146,14 +146,14 @@ pub fn sort_builds(builds: &mut [Build]) {
 }
 
 /// Sorts companions by package, the oldest version first.
-pub fn sort_companions(rows: &mut [Companion]) {
+pub fn sort_companions(rows: &mut [Cited<Companion>]) {
     rows.sort_by(|a, b| (&a.package, &a.version).cmp(&(&b.package, &b.version)));
 }
 
 /// Gives rows that do not state their wheels the Pythons and the lowest glibc of the release's other builds for the platform,
 /// or the Pythons of those for any: a release's builds come from one matrix of Pythons, for which PyTorch's RELEASE.md
 /// (`release-md`) states one range.
-fn infer_wheels(builds: &mut [Build]) {
+fn infer_wheels(builds: &mut [Cited<Build>]) {
     type Key = (Version, Option<Platform>);
     let mut pythons: BTreeMap<Key, BTreeSet<u32>> = BTreeMap::new();
     let mut glibc: BTreeMap<Key, DottedVersion> = BTreeMap::new();
@@ -206,8 +206,6 @@ struct RawBuild {
     wheel_bytes: Option<u64>,
     torchvision: Option<Version>,
     torchaudio: Option<Version>,
-    evidence: Evidence,
-    source: Vec<String>,
     yanked: Option<String>,
 }
 
@@ -226,8 +224,6 @@ struct RawCompanion {
     links_cuda: Vec<u64>,
     yanked: Option<String>,
     platform: Platform,
-    evidence: Evidence,
-    source: Vec<String>,
 }
 
 fn code_targets(sass: Option<Vec<CodeTarget>>, ptx: Vec<CodeTarget>) -> Option<CodeTargets> {
@@ -275,8 +271,6 @@ impl TryFrom<RawBuild> for Build {
             wheel_bytes: raw.wheel_bytes,
             torchvision: raw.torchvision,
             torchaudio: raw.torchaudio,
-            evidence: raw.evidence,
-            source: raw.source,
             yanked: raw.yanked,
         })
     }
@@ -295,8 +289,6 @@ impl TryFrom<RawCompanion> for Companion {
             links_cuda: raw.links_cuda,
             platform: raw.platform,
             yanked: raw.yanked,
-            evidence: raw.evidence,
-            source: raw.source,
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::model::only::Only;
 use crate::model::version::{cuda_short, public};
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::OF_CHANNEL;
-use crate::registry::{Architecture, STACK_PACKAGES};
+use crate::registry::{Architecture, Cited, STACK_PACKAGES};
 use crate::solver::explain::{phrase, python_series, span};
 use crate::solver::node::Node;
 use crate::solver::problem::Problem;
@@ -511,7 +511,9 @@ impl Telling<'_, '_> {
 }
 
 /// The GPUs of the machine whose first driver branch is newer than its driver.
-pub(super) fn of_newer_drivers<'p>(p: &'p Problem<'_>) -> impl Iterator<Item = (&'p Gpu, &'p Architecture)> {
+pub(super) fn of_newer_drivers<'p>(
+    p: &'p Problem<'_>,
+) -> impl Iterator<Item = (&'p Gpu, &'p Cited<Architecture>)> {
     let driver = p.machine.host.driver.as_ref().map(|driver| &driver.version);
     p.machine.gpus.iter().filter_map(move |(gpu, capability)| {
         let from = DriverSpan::of(p.registry, *capability).from?;

@@ -10,7 +10,7 @@ use super::{Order, Telling};
 use crate::model::conflict::Party;
 use crate::model::request::UserRequirement;
 use crate::model::version::{DottedVersion, cuda_short};
-use crate::registry::Build;
+use crate::registry::{Build, Cited};
 use crate::solver::explain::span;
 use crate::solver::node::Node;
 use crate::solver::tables::is_stack_package;
@@ -134,7 +134,7 @@ impl Telling<'_, '_> {
         &mut self,
         library: &str,
         party: Party,
-        version: impl Fn(&Build) -> Option<DottedVersion>,
+        version: impl Fn(&Cited<Build>) -> Option<DottedVersion>,
         is_within: &dyn Fn(&DottedVersion) -> bool,
     ) {
         let p = self.problem;

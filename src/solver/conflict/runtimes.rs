@@ -6,7 +6,7 @@ use super::{Order, Telling};
 use crate::compatibility::served;
 use crate::model::conflict::Party;
 use crate::model::version::cuda_short;
-use crate::registry::FrameworkBuild;
+use crate::registry::{Cited, FrameworkBuild};
 use crate::solver::explain::span;
 use crate::solver::node::Node;
 use crate::solver::problem::Problem;
@@ -49,7 +49,7 @@ impl Telling<'_, '_> {
     }
 
     /// The registry rows in a set.
-    fn rows(&self, node: &Node, set: &Set) -> Vec<&FrameworkBuild> {
+    fn rows(&self, node: &Node, set: &Set) -> Vec<&Cited<FrameworkBuild>> {
         self.problem.members(node, set).iter().map(|i| self.problem.runtimes[*i as usize].build).collect()
     }
 
@@ -57,7 +57,7 @@ impl Telling<'_, '_> {
         let p = self.problem;
         let versions = p.versions(parent, set);
         let of_version = |version| p.registry.frameworks().iter().find(|b| b.is_of(name, version));
-        let rows: Vec<&FrameworkBuild> = versions.iter().filter_map(of_version).collect();
+        let rows: Vec<&Cited<FrameworkBuild>> = versions.iter().filter_map(of_version).collect();
         let mut cuda: Vec<&semver::Version> = rows.iter().map(|row| &row.cuda).collect();
         cuda.sort();
         cuda.dedup();

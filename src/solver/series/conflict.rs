@@ -9,15 +9,15 @@ use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut
 use crate::model::level::Level;
 use crate::model::text::clean;
 use crate::model::version::{DottedVersion, cuda_short};
-use crate::registry::FrameworkBuild;
+use crate::registry::{Cited, FrameworkBuild};
 
 impl<'a> Asked<'a> {
     /// Why none of `asked` runs on the machine, explained for `newest`. Alternatives are chosen from `rows`.
     pub(super) fn conflict(
         &self,
-        newest: &FrameworkBuild,
-        asked: &[&FrameworkBuild],
-        rows: &[&'a FrameworkBuild],
+        newest: &Cited<FrameworkBuild>,
+        asked: &[&Cited<FrameworkBuild>],
+        rows: &[&'a Cited<FrameworkBuild>],
     ) -> Conflict {
         let name = self.name();
         let series = series_name(&newest.versions);
@@ -77,7 +77,7 @@ impl<'a> Asked<'a> {
     /// A violation as reasons (text, parties, source), and the party at fault.
     fn told(
         &self,
-        row: &FrameworkBuild,
+        row: &Cited<FrameworkBuild>,
         violation: &Violation<'_>,
     ) -> (Vec<(String, Vec<Party>, String)>, Party) {
         let package = Party::package(&row.package);
@@ -149,9 +149,9 @@ impl<'a> Asked<'a> {
 
     /// The changes that help: the lowest driver that runs a requested series, the newest series that runs on this
     /// machine, each constraint whose removal helps, and the compute capabilities that a series supports.
-    fn ways_out(&self, asked: &[&FrameworkBuild], rows: &[&'a FrameworkBuild]) -> Vec<WayOut> {
+    fn ways_out(&self, asked: &[&Cited<FrameworkBuild>], rows: &[&'a Cited<FrameworkBuild>]) -> Vec<WayOut> {
         let mut out = Vec::new();
-        let mut offer = |change: Change, party: Party, row: &FrameworkBuild| {
+        let mut offer = |change: Change, party: Party, row: &Cited<FrameworkBuild>| {
             let (releases, cuda) = (series_name(&row.versions), cuda_short(&row.cuda));
             let gives = format!("{} {releases} with CUDA {cuda}", row.package);
             let stack = [(row.package.clone(), releases), ("cuda".to_owned(), cuda)].into();
@@ -170,8 +170,8 @@ impl<'a> Asked<'a> {
         if let Some((driver, row)) = self.driver_that_helps(asked) {
             offer(Change::Driver(driver), Party::Driver, row);
         }
-        let runs = |row: &&&FrameworkBuild| self.runs_on(row, self.host);
-        let within_bounds = |row: &&&FrameworkBuild| self.allowed(row, &self.bounds(row));
+        let runs = |row: &&&Cited<FrameworkBuild>| self.runs_on(row, self.host);
+        let within_bounds = |row: &&&Cited<FrameworkBuild>| self.allowed(row, &self.bounds(row));
         if let Some(row) = rows.iter().filter(within_bounds).find(runs) {
             // A request without extras gets a suggestion without extras.
             let extras = !self.extras().is_empty();
@@ -202,8 +202,8 @@ impl<'a> Asked<'a> {
     /// The compute capabilities that a requested series supports. `None` if the machine has GPUs of different capabilities.
     fn gpus_that_help<'r>(
         &self,
-        asked: &[&'r FrameworkBuild],
-    ) -> Option<(Vec<ComputeCapability>, &'r FrameworkBuild)> {
+        asked: &[&'r Cited<FrameworkBuild>],
+    ) -> Option<(Vec<ComputeCapability>, &'r Cited<FrameworkBuild>)> {
         let gpus = self.host.gpus.as_ref()?;
         if gpus.windows(2).any(|pair| pair[0].capability != pair[1].capability) {
             return None;
@@ -229,8 +229,8 @@ impl<'a> Asked<'a> {
 
     fn driver_that_helps<'r>(
         &self,
-        asked: &[&'r FrameworkBuild],
-    ) -> Option<(DottedVersion, &'r FrameworkBuild)> {
+        asked: &[&'r Cited<FrameworkBuild>],
+    ) -> Option<(DottedVersion, &'r Cited<FrameworkBuild>)> {
         let driver = self.host.driver.as_ref()?;
         let (os, policy) = (self.host.system.platform.os, Policy::of(self.request));
         let floors = asked.iter().flat_map(|row| [policy, Policy::Native].map(|policy| (policy, &row.cuda)));

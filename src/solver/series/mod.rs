@@ -19,7 +19,7 @@ use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::{DriverMode, Series};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
-use crate::registry::{CudaFrom, FrameworkBuild, Registry};
+use crate::registry::{Cited, CudaFrom, FrameworkBuild, Registry};
 
 /// Why no series was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ pub fn newest_series(registry: &Registry, host: &Host, request: &Request) -> Res
 }
 
 /// Whether a row is about the package or framework of this name.
-fn is_of(row: &FrameworkBuild, name: &str) -> bool {
+fn is_of(row: &Cited<FrameworkBuild>, name: &str) -> bool {
     row.package == name || ask(row).is_some_and(|ask| ask.name.as_ref() as &str == name)
 }
 
@@ -71,7 +71,7 @@ fn applies(user: &UserRequirement, environments: &[MarkerEnvironment]) -> bool {
 }
 
 /// The requirement that installs a row's releases with CUDA, if it is not the bare name.
-fn ask(row: &FrameworkBuild) -> Option<Requirement<VerbatimUrl>> {
+fn ask(row: &Cited<FrameworkBuild>) -> Option<Requirement<VerbatimUrl>> {
     row.ask.as_ref()?.parse().ok()
 }
 
@@ -106,28 +106,29 @@ impl<'a> Asked<'a> {
     }
 
     /// The rows of the platform, newest series first.
-    fn rows(&self) -> Vec<&'a FrameworkBuild> {
+    fn rows(&self) -> Vec<&'a Cited<FrameworkBuild>> {
         let platform = self.host.system.platform;
-        let of_platform = |row: &&FrameworkBuild| row.platform == platform && is_of(row, self.name());
-        let mut rows: Vec<&FrameworkBuild> = self.registry.frameworks().iter().filter(of_platform).collect();
+        let of_platform = |row: &&Cited<FrameworkBuild>| row.platform == platform && is_of(row, self.name());
+        let mut rows: Vec<&Cited<FrameworkBuild>> =
+            self.registry.frameworks().iter().filter(of_platform).collect();
         rows.sort_by_key(|row| std::cmp::Reverse((lowest(&row.versions), row.cuda.clone())));
         rows
     }
 
     /// Whether the extras of the requirements select this row.
-    fn has_extras_of(&self, row: &FrameworkBuild) -> bool {
+    fn has_extras_of(&self, row: &Cited<FrameworkBuild>) -> bool {
         let extras = self.extras();
         ask(row).is_some_and(|ask| !ask.extras.is_empty() && ask.extras.iter().all(|e| extras.contains(&e)))
     }
 
     /// The requirement that selects a row's releases with CUDA, if the user's requirement does not.
-    fn cuda_requirement(&self, row: &FrameworkBuild) -> Option<String> {
+    fn cuda_requirement(&self, row: &Cited<FrameworkBuild>) -> Option<String> {
         let ask = ask(row)?;
         (ask.name == self.users[0].requirement.name && !self.has_extras_of(row)).then(|| row.ask.clone())?
     }
 
     /// The constraints on the package, and on the package with the row's GPU code.
-    fn bounds(&self, row: &FrameworkBuild) -> Vec<&'a UserRequirement> {
+    fn bounds(&self, row: &Cited<FrameworkBuild>) -> Vec<&'a UserRequirement> {
         let of = |user: &&UserRequirement| {
             let name: &str = user.requirement.name.as_ref();
             (name == self.name() || name == row.package) && applies(user, self.environments)
@@ -137,7 +138,7 @@ impl<'a> Asked<'a> {
 
     /// Whether a row has releases that all of these requirements allow. Uses version ranges, which treat local versions
     /// differently from PEP 440; TensorFlow and JAX releases have no local versions.
-    fn allowed(&self, row: &FrameworkBuild, users: &[&UserRequirement]) -> bool {
+    fn allowed(&self, row: &Cited<FrameworkBuild>, users: &[&UserRequirement]) -> bool {
         let specifiers = users.iter().filter_map(|user| match &user.requirement.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(Ranges::from(specifiers.clone())),
             _ => None,
@@ -147,15 +148,16 @@ impl<'a> Asked<'a> {
     }
 
     /// The rows that match the request: its extras, specifiers and constraints.
-    fn asked(&self, rows: &[&'a FrameworkBuild]) -> Vec<&'a FrameworkBuild> {
-        let of_extras: Vec<&FrameworkBuild> = match self.extras().len() {
+    fn asked(&self, rows: &[&'a Cited<FrameworkBuild>]) -> Vec<&'a Cited<FrameworkBuild>> {
+        let of_extras: Vec<&Cited<FrameworkBuild>> = match self.extras().len() {
             0 => rows.to_vec(),
             1 => rows.iter().filter(|row| self.has_extras_of(row)).copied().collect(),
             // The registry has no data for combinations of extras.
             _ => Vec::new(),
         };
-        let fits =
-            |row: &&FrameworkBuild| self.allowed(row, &[self.users.clone(), self.bounds(row)].concat());
+        let fits = |row: &&Cited<FrameworkBuild>| {
+            self.allowed(row, &[self.users.clone(), self.bounds(row)].concat())
+        };
         of_extras.into_iter().filter(fits).collect()
     }
 
@@ -181,7 +183,7 @@ impl<'a> Asked<'a> {
     }
 
     /// A row as the user would write it: `jax[cuda12] >=0.6, <0.7.1`, `2.9.*`.
-    fn series_of(&self, row: &FrameworkBuild) -> String {
+    fn series_of(&self, row: &Cited<FrameworkBuild>) -> String {
         let series = series_name(&row.versions);
         match self.name() == row.package {
             true => series,
@@ -194,12 +196,12 @@ impl<'a> Asked<'a> {
         self.host.has_no_gpu() || self.request.variant.as_ref().is_some_and(|v| v.value == CPU)
     }
 
-    fn runs_on(&self, row: &FrameworkBuild, host: &Host) -> bool {
+    fn runs_on(&self, row: &Cited<FrameworkBuild>, host: &Host) -> bool {
         let policy = Policy::of(self.request);
         self.for_cpu() || Needs::of_framework(row).violations(self.registry, host, policy).is_empty()
     }
 
-    fn series(&self, row: &FrameworkBuild) -> Series {
+    fn series(&self, row: &Cited<FrameworkBuild>) -> Series {
         let fit = DriverFit::of(self.registry, self.host, Some(&row.cuda), Policy::of(self.request));
         let mode = if fit.native { DriverMode::Native } else { DriverMode::Compatibility };
         let os = self.host.system.platform.os;

@@ -20,7 +20,7 @@ use crate::model::request::{Limit, Origin, Request};
 use crate::model::solution::Solution;
 use crate::model::version::cuda_short;
 use crate::registry::conda_builds::PYTORCH;
-use crate::registry::{CondaBuild, Registry};
+use crate::registry::{Cited, CondaBuild, Registry};
 use crate::solver::{Joint, JointAnswer};
 
 /// How long the channel may take altogether. A conflict is told without it after that.
@@ -72,12 +72,12 @@ pub(super) fn offer(
 }
 
 /// The newest build of the channel that runs on a machine and fits the request, as far as the registry knows.
-fn newest_build<'r>(request: &Request, host: &Host, registry: &'r Registry) -> Option<&'r CondaBuild> {
+fn newest_build<'r>(request: &Request, host: &Host, registry: &'r Registry) -> Option<&'r Cited<CondaBuild>> {
     let torch = request.find("torch").filter(|_| !request.has_stack_of_conda())?;
     let policy = Policy::of(request);
-    let version = |row: &CondaBuild| row.version.parse::<Version>().ok();
+    let version = |row: &Cited<CondaBuild>| row.version.parse::<Version>().ok();
     let is_asked = |version: Version| torch.specifiers().is_none_or(|all| all.contains(&version));
-    let fits = |row: &&CondaBuild| {
+    let fits = |row: &&Cited<CondaBuild>| {
         let needs = Needs {
             cuda: Some(&row.cuda),
             cudnn: None,

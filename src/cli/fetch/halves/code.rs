@@ -16,7 +16,7 @@ use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
 use crate::model::text::clean;
-use crate::registry::Companion;
+use crate::registry::{Cited, Companion};
 
 /// Maximum size of a wheel that is read, in bytes, if its metadata or the registry says that it uses torch or CUDA.
 const MAX_CUDA_WHEEL: u64 = 1 << 30;
@@ -140,9 +140,10 @@ impl Session<'_> {
     /// Whether a package is known to use torch or CUDA, before its code is read.
     pub(super) fn uses_torch_or_cuda(&self, package: &ChosenPackage) -> bool {
         // What one release links, others do as well.
-        let is_one = |row: &&Companion| row.package == package.name;
-        let uses =
-            |row: &Companion| row.torch.is_some() || row.targets.is_some() || !row.links_cuda.is_empty();
+        let is_one = |row: &&Cited<Companion>| row.package == package.name;
+        let uses = |row: &Cited<Companion>| {
+            row.torch.is_some() || row.targets.is_some() || !row.links_cuda.is_empty()
+        };
         package.requires.iter().any(|edge| edge.to == "torch" || self.registry.is_of_nvidia(&edge.to))
             || BuiltFor::of(&package.version).is_some()
             || is_built_for_cuda(self.registry, package)

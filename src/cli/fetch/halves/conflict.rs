@@ -258,7 +258,7 @@ fn comes_from_conda(package: &CondaPackage, requested: Option<&str>) -> Reason {
 
 /// The CUDA versions that drivers support, each with the first driver branch.
 fn drivers(registry: &crate::registry::Registry) -> Vec<(String, DottedVersion)> {
-    let of = |branch: &crate::registry::Branch| {
+    let of = |branch: &crate::registry::Cited<crate::registry::Branch>| {
         let cuda = format!("{}.{}", branch.cuda.major, branch.cuda.minor);
         Some((cuda, branch.branch.to_string().parse().ok()?))
     };

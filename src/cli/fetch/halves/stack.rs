@@ -404,7 +404,7 @@ impl Session<'_> {
         if let Some(CondaBuildOf::Known(build)) = built
             && build.cuda.is_some()
         {
-            let build = Build { cudnn: own.cudnn.clone(), ..*build };
+            let build = build.map(|row| Build { cudnn: own.cudnn.clone(), ..row });
             solution.envelope = both(solution.envelope.clone(), envelope_of(self.registry, &build));
         }
     }

@@ -1,0 +1,40 @@
+//! A file of the registry as TOML, with the file's defaults in its rows. Used by the build script, too.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+/// What a file may state once for all its rows, in the table `default`.
+pub const DEFAULTS: [&str; 2] = ["evidence", "source"];
+
+/// Parses a file. Each row that does not state its evidence or its source has those of the file's table `default`. What
+/// else `default` has remains in it.
+pub fn parse(text: &str) -> Result<DeTable<'_>, Error> {
+    let mut document = DeTable::parse(text)?.into_inner();
+    let Some(DeValue::Table(default)) = document.get_mut("default").map(Spanned::get_mut) else {
+        return Ok(document);
+    };
+    let shared: Vec<_> = DEFAULTS.iter().filter_map(|key| default.remove_entry(*key)).collect();
+    if default.is_empty() {
+        document.remove("default");
+    }
+    for (_, value) in document.iter_mut().filter(|(name, _)| name.get_ref() != "default") {
+        let rows = match value.get_mut() {
+            DeValue::Array(rows) => rows.iter_mut().collect(),
+            _ => vec![value],
+        };
+        for row in rows {
+            let DeValue::Table(row) = row.get_mut() else { continue };
+            for (key, value) in &shared {
+                if !row.contains_key(key.get_ref().as_ref()) {
+                    row.insert(key.clone(), value.clone());
+                }
+            }
+        }
+    }
+    Ok(document)
+}
+
+/// The line of a byte offset, from 1.
+pub fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
+}

@@ -1,0 +1,100 @@
+//! The tables of the registry: rows of one kind, each with what it rests on.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use crate::model::cited::Cited;
+
+/// The order of a table's rows in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Ascending, each key once. Rows are sorted when they are loaded, too.
+    Sorted,
+    /// Any, each key once.
+    Unique,
+    /// Any: the first row that matches counts.
+    First,
+}
+
+/// A kind of rows.
+pub(super) trait Row: DeserializeOwned + fmt::Debug + Sized {
+    /// The file `STEM.toml`, or every file of the folder `STEM/`.
+    const STEM: &'static str;
+    /// The name of the table in the file.
+    const TABLE: &'static str;
+    /// The order of the rows.
+    const ORDER: Order;
+
+    /// Compares rows by their keys.
+    fn compare(&self, other: &Self) -> Ordering;
+
+    /// What is wrong with a row that can be parsed.
+    fn problems(&self) -> Vec<String>;
+
+    /// Puts the rows of all files in the order of the table.
+    fn arrange(rows: &mut [Cited<Self>]);
+}
+
+/// Whether a file holds rows of a kind.
+pub(super) fn is_in(path: &str, stem: &str) -> bool {
+    path.strip_prefix(stem).is_some_and(|rest| rest == ".toml" || rest.starts_with('/'))
+}
+
+/// Lists the tables of the registry. Each has rows of its own type, stands in a file or in all files of a folder, and is
+/// read on first use.
+macro_rules! tables {
+    ($($field:ident: $row:ty = $stem:literal / $table:literal,
+        $order:ident by |$r:ident| $key:expr
+        $(, checked by $check:path)? $(, then $then:path)?;)+) => {
+        /// The rows of each table, read on first use.
+        #[derive(Debug, Default)]
+        pub(super) struct Tables {
+            $(pub $field: std::sync::OnceLock<Vec<$crate::registry::Cited<$row>>>,)+
+        }
+
+        /// The rows of each table with their places.
+        pub(super) struct PlacedTables {
+            $(pub $field: Vec<$crate::registry::lint::Placed<$row>>,)+
+        }
+
+        impl PlacedTables {
+            /// Reads every table.
+            pub fn read(linter: &mut $crate::registry::lint::Linter<'_>) -> PlacedTables {
+                PlacedTables { $($field: linter.table(),)+ }
+            }
+
+            /// The rows without their places.
+            pub fn into_tables(self) -> Tables {
+                Tables { $($field: $crate::registry::lint::rows(self.$field).into(),)+ }
+            }
+        }
+
+        $(impl $crate::registry::table::Row for $row {
+            const STEM: &'static str = $stem;
+            const TABLE: &'static str = $table;
+            const ORDER: $crate::registry::table::Order = $crate::registry::table::Order::$order;
+
+            fn compare(&self, other: &Self) -> std::cmp::Ordering {
+                let key = |$r: &Self| $key;
+                key(self).cmp(&key(other))
+            }
+
+            fn problems(&self) -> Vec<String> {
+                #[allow(unused_mut, reason = "not every table has checks of its own")]
+                let mut problems = Vec::new();
+                $(problems.extend($check(self));)?
+                problems
+            }
+
+            fn arrange(rows: &mut [$crate::registry::Cited<Self>]) {
+                if Self::ORDER == $crate::registry::table::Order::Sorted {
+                    rows.sort_by(|one, other| one.compare(other));
+                }
+                $($then(rows);)?
+            }
+        })+
+    };
+}
+pub(super) use tables;

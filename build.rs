@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use serde::Deserialize as _;
 use sha2::{Digest as _, Sha256};
-use toml::de::ValueDeserializer;
 
 #[path = "src/registry/document.rs"]
 mod document;
@@ -27,15 +25,12 @@ fn main() {
             hasher.update(part.as_bytes());
         }
         let _ = writeln!(files, "({path:?}, include_str!({:?})),", file.display().to_string());
-        let at =
-            |error: &toml::de::Error| document::line_of(&text, error.span().map_or(0, |span| span.start));
-        let document = document::parse(&text)
-            .unwrap_or_else(|e| fail(&format!("registry/{path}:{}: {}", at(&e), e.message())));
-        for (name, value) in document {
-            let value = toml::Value::deserialize(ValueDeserializer::from(value))
-                .unwrap_or_else(|e| fail(&format!("registry/{path}:{}: {}", at(&e), e.message())));
-            let json = serde_json::to_string(&value).expect("TOML is JSON");
-            let _ = writeln!(tables, "({path:?}, {:?}, {json:?}),", name.get_ref());
+        let of_file = document::tables(&text).unwrap_or_else(|e| {
+            let line = document::line_of(&text, e.span().map_or(0, |span| span.start));
+            fail(&format!("registry/{path}:{line}: {}", e.message()))
+        });
+        for (name, json) in of_file {
+            let _ = writeln!(tables, "({path:?}, {name:?}, {json:?}),");
         }
     }
     let digest = hex::encode(hasher.finalize());

@@ -48,7 +48,7 @@ pub(super) fn none(global: &mut GlobalArgs) -> Result<(), CliError> {
 
 /// Whether a folder can be trusted, or does not exist yet. The error is a phrase that follows the folder's name.
 #[cfg(unix)]
-fn check(folder: &Path) -> Result<(), &'static str> {
+pub(super) fn check(folder: &Path) -> Result<(), &'static str> {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(metadata) = fs_err::metadata(folder) else { return Ok(()) };
     let (owner, mode) = (metadata.uid(), metadata.mode());
@@ -64,7 +64,7 @@ fn check(folder: &Path) -> Result<(), &'static str> {
 }
 
 #[cfg(not(unix))]
-fn check(_folder: &Path) -> Result<(), &'static str> {
+pub(super) fn check(_folder: &Path) -> Result<(), &'static str> {
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod cache_folder;
 mod clock;
 mod commands;
 mod conflict;
+mod data_folder;
 mod direct;
 mod error;
 pub mod exit;
@@ -53,11 +54,8 @@ pub fn run() -> ExitCode {
             }
         };
     }
-    let version = format!(
-        "{} (registry {})",
-        env!("CARGO_PKG_VERSION"),
-        crate::registry::Registry::embedded().meta().date
-    );
+    let asks_version = arguments.iter().any(|word| word == "--version" || word == "-V");
+    let version = if asks_version { version() } else { env!("CARGO_PKG_VERSION").to_owned() };
     let command = help::command().version(version);
     let matches = match command.try_get_matches() {
         Ok(matches) => matches,
@@ -103,5 +101,14 @@ pub fn run() -> ExitCode {
             error.print(&printer);
             ExitCode::from(error.exit)
         }
+    }
+}
+
+/// The version of the program and the date of the compatibility data that it answers from.
+fn version() -> String {
+    let own = env!("CARGO_PKG_VERSION");
+    match data_folder::registry() {
+        Ok(registry) => format!("{own} (registry {})", data_folder::named(&registry)),
+        Err(error) => format!("{own} (registry: {})", error.message),
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{GlobalArgs, SolveArgs};
 use super::clock;
+use super::data_folder;
 use super::error::CliError;
 use super::files;
 use super::manifest::{self, Manifest};
@@ -294,11 +295,15 @@ pub(super) fn request_of_target(
     Ok(request)
 }
 
-/// The registry: the embedded one, or the one in the `--registry` folder.
+/// The registry: the one that is in the program or a newer one that `registry update` stored; with `--registry embedded`
+/// the first, else the one in the `--registry` folder.
 pub(super) fn registry(global: &GlobalArgs) -> Result<Registry, CliError> {
     let Some(folder) = &global.registry else {
-        return Ok(Registry::embedded());
+        return data_folder::registry();
     };
+    if folder.as_os_str() == EMBEDDED {
+        return Ok(Registry::embedded());
+    }
     let files = registry_files(folder)?;
     Registry::from_files(files).map_err(|problems| {
         let shown: Vec<String> = problems.iter().take(5).map(ToString::to_string).collect();
@@ -312,6 +317,9 @@ pub(super) fn registry(global: &GlobalArgs) -> Result<Registry, CliError> {
         .hint("`envlock registry lint --registry DIR` lists them all")
     })
 }
+
+/// What `--registry` says for the registry in the program. A folder of this name is `./embedded`.
+pub(super) const EMBEDDED: &str = "embedded";
 
 /// The TOML files below a registry folder.
 pub(super) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, CliError> {

@@ -33,12 +33,20 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), CliError> {
     if files::is_device(path) {
         return write_to_device(path, text);
     }
-    Staged::new(path, text, SHARED)?.publish().map_err(|error| failed(path, &error))
+    Staged::new(path, text.as_bytes(), SHARED)?.publish().map_err(|error| failed(path, &error))
 }
 
 /// [`replace`], for a file that only this user may read.
 pub(super) fn replace_private(path: &Path, text: &str) -> Result<(), CliError> {
-    Staged::new(path, text, PRIVATE)?.publish().map_err(|error| failed(path, &error))
+    Staged::new(path, text.as_bytes(), PRIVATE)?.publish().map_err(|error| failed(path, &error))
+}
+
+/// Writes a file of any bytes atomically; a signal waits until it is written. Removes what killed processes left beside it.
+pub(super) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    uninterrupted(|| {
+        remove_abandoned(folder_of(path));
+        Staged::new(path, bytes, SHARED)?.publish().map_err(|error| failed(path, &error))
+    })
 }
 
 /// Writes files that belong together, in order: each is complete on disk before the first one is replaced, and a
@@ -49,8 +57,10 @@ pub(super) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
         if let Some((path, _)) = files.first() {
             remove_abandoned(folder_of(path));
         }
-        let staged: Vec<Staged<'_>> =
-            files.iter().map(|(path, text)| Staged::new(path, text, SHARED)).collect::<Result<_, _>>()?;
+        let staged: Vec<Staged<'_>> = files
+            .iter()
+            .map(|(path, text)| Staged::new(path, text.as_bytes(), SHARED))
+            .collect::<Result<_, _>>()?;
         for (place, file) in staged.into_iter().enumerate() {
             let path = file.path.clone();
             file.publish().map_err(|error| match place {
@@ -99,14 +109,14 @@ fn end_after(_writing: &'static Mutex<()>) {}
 /// A complete file that has not got its name yet.
 struct Staged<'t> {
     path: PathBuf,
-    text: &'t str,
+    text: &'t [u8],
     mode: u32,
     /// The file, without a name: it disappears with the process. `None` where the file system has no such files.
     unnamed: Option<fs_err::File>,
 }
 
 impl<'t> Staged<'t> {
-    fn new(path: &Path, text: &'t str, mode: u32) -> Result<Staged<'t>, CliError> {
+    fn new(path: &Path, text: &'t [u8], mode: u32) -> Result<Staged<'t>, CliError> {
         if files::is_device(path) {
             return Err(CliError::files(format!("`{}` is not a regular file", path.display()))
                 .hint("move it away: envlock replaces this file as a whole"));
@@ -142,7 +152,7 @@ impl<'t> Staged<'t> {
             builder.permissions(std::fs::Permissions::from_mode(self.mode));
         }
         let mut file = builder.tempfile_in(folder)?;
-        file.write_all(self.text.as_bytes())?;
+        file.write_all(self.text)?;
         file.as_file().sync_all()?;
         file.persist(&self.path).map(drop).map_err(|error| error.error)
     }
@@ -150,18 +160,18 @@ impl<'t> Staged<'t> {
 
 /// A file without a name with a text in it, complete on disk; `None` where the file system has no such files.
 #[cfg(target_os = "linux")]
-fn unnamed(folder: &Path, text: &str, mode: u32) -> std::io::Result<Option<fs_err::File>> {
+fn unnamed(folder: &Path, text: &[u8], mode: u32) -> std::io::Result<Option<fs_err::File>> {
     use fs_err::os::unix::fs::OpenOptionsExt as _;
     let mut options = fs_err::OpenOptions::new();
     let opened = options.write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(folder);
     let Ok(mut file) = opened else { return Ok(None) };
-    file.write_all(text.as_bytes())?;
+    file.write_all(text)?;
     file.sync_all()?;
     Ok(Some(file))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn unnamed(_folder: &Path, _text: &str, _mode: u32) -> std::io::Result<Option<fs_err::File>> {
+fn unnamed(_folder: &Path, _text: &[u8], _mode: u32) -> std::io::Result<Option<fs_err::File>> {
     Ok(None)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{DateTime, SecondsFormat};
+use chrono::{DateTime, NaiveDate, SecondsFormat};
 
 use super::text::clean;
 
@@ -26,6 +26,21 @@ impl Timestamp {
     pub fn day(self) -> String {
         DateTime::from_timestamp(self.0, 0).unwrap_or_default().format("%Y-%m-%d").to_string()
     }
+}
+
+/// The day that a text such as `2026-11-01` states.
+fn date(text: &str) -> Option<NaiveDate> {
+    (text.len() == 10).then(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok())?
+}
+
+/// Whether a text is a day: `2026-11-01`. Days compare as their texts do.
+pub fn is_day(text: &str) -> bool {
+    date(text).is_some()
+}
+
+/// The days from one to a time; `None` if the text is not a day.
+pub fn days_since(day: &str, now: Timestamp) -> Option<i64> {
+    Some(now.seconds().div_euclid(86_400) - date(day)?.and_hms_opt(0, 0, 0)?.and_utc().timestamp() / 86_400)
 }
 
 /// RFC 3339 in UTC: `2026-11-01T00:00:00Z`.

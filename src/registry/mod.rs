@@ -5,6 +5,7 @@
 //!
 //! External data is checked completely before use ([`Registry::from_files`]).
 
+mod compact;
 pub mod conda_builds;
 pub mod conda_names;
 mod document;
@@ -18,6 +19,7 @@ mod packages;
 mod queries;
 mod rows;
 pub mod show;
+pub mod signed;
 mod table;
 mod tables;
 #[cfg(test)]

@@ -42,6 +42,12 @@ pub(super) fn is_in(path: &str, stem: &str) -> bool {
     path.strip_prefix(stem).is_some_and(|rest| rest == ".toml" || rest.starts_with('/'))
 }
 
+/// What has the rows of every table.
+pub(super) trait Rows {
+    /// The rows of a table, in any order.
+    fn rows<R: Row>(&mut self) -> Result<Vec<Cited<R>>, String>;
+}
+
 /// Lists the tables of the registry. Each has rows of its own type, stands in a file or in all files of a folder, and is
 /// read on first use.
 macro_rules! tables {
@@ -52,6 +58,15 @@ macro_rules! tables {
         #[derive(Debug, Default)]
         pub(super) struct Tables {
             $(pub $field: std::sync::OnceLock<Vec<$crate::registry::Cited<$row>>>,)+
+        }
+
+        impl Tables {
+            /// Reads every table.
+            pub fn read(from: &mut impl $crate::registry::table::Rows) -> Result<Tables, String> {
+                $(let mut $field = from.rows::<$row>()?;
+                <$row as $crate::registry::table::Row>::arrange(&mut $field);)+
+                Ok(Tables { $($field: $field.into(),)+ })
+            }
         }
 
         /// The rows of each table with their places.

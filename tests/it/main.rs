@@ -61,6 +61,7 @@ mod sources;
 #[cfg(unix)]
 mod sync;
 mod targets;
+mod update;
 mod verify;
 #[cfg(unix)]
 mod violated;

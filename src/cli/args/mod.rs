@@ -507,15 +507,45 @@ pub(super) struct SyncArgs {
 pub(super) enum RegistryCommand {
     /// Check the compatibility data for errors
     Lint,
-    /// Show the rows of a subject: `torch 2.9.1`, `gpu "RTX 4090"`, `driver 535`
+    /// Show the rows of a subject: `torch 2.9.1`, `gpu "RTX 4090"`, `driver 535`; without one, which data are used
     Show {
         /// Subject: torch, gpu or driver
-        subject: String,
+        subject: Option<String>,
         /// Version of torch, GPU name or driver branch
         which: Option<String>,
     },
     /// Read a wheel and print its compatibility data as a registry row
     Learn(LearnArgs),
+    /// Take newer compatibility data, signed, from the index `pypi`; used from then on
+    Update(UpdateArgs),
+    /// Write the compatibility data to sign, or with their signature the wheel that `update` takes
+    Pack(PackArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct UpdateArgs {
+    /// Take the data from a wheel instead of the index
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Public key that signed the data, as minisign writes it, instead of those of releases
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// URL of the index `pypi`
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
+    pub index_url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct PackArgs {
+    /// File to write: the data to sign, or with `--signature` the wheel
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Signature of the data, as minisign writes it
+    #[arg(long, value_name = "FILE")]
+    pub signature: Option<PathBuf>,
+    /// Public key to check the signature with, instead of those of releases
+    #[arg(long, value_name = "FILE", requires = "signature")]
+    pub key: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

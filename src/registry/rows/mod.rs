@@ -20,6 +20,7 @@ use semver::Version as Semver;
 use serde::{Deserialize, Deserializer};
 
 use crate::model::text::clean;
+use crate::model::timestamp::is_day;
 use crate::model::version::cuda_version;
 use crate::model::wheel::Python;
 
@@ -52,39 +53,45 @@ pub struct Meta {
     pub date: String,
 }
 
+/// The formats that this program reads.
+const FORMATS: &str = ">=1, <3";
+
 impl Meta {
+    /// Whether this program reads a format.
+    pub fn understands(schema: &Semver) -> bool {
+        semver::VersionReq::parse(FORMATS).expect("a constant").matches(schema)
+    }
+
     /// The format and the date: the one that `registry.toml` states (format 1), or the newest day on which a source was
     /// read.
     ///
     /// # Errors
     /// The format is none of those that this program reads, or no date is stated.
-    pub fn new(
+    pub fn new<'s>(
         schema: &str,
-        stated: Option<&str>,
-        sources: &BTreeMap<String, String>,
+        stated: Option<&'s str>,
+        sources: &'s BTreeMap<String, String>,
     ) -> Result<Meta, RowError> {
-        let understood = semver::VersionReq::parse(">=1, <3").expect("a constant");
         let version: Semver =
             schema.parse().map_err(|e| format!("`schema`: `{}` is not a version: {e}", clean(schema, 40)))?;
-        if !understood.matches(&version) {
+        if !Meta::understands(&version) {
             return Err(format!(
-                "the registry has format {version}, but this program reads formats {understood}"
+                "the registry has format {version}, but this program reads formats {FORMATS}"
             ));
         }
-        let is_day = |text: &&str| {
-            text.len() == 10
-                && text
-                    .char_indices()
-                    .all(|(at, c)| if at == 4 || at == 7 { c == '-' } else { c.is_ascii_digit() })
+        let of_source = |text: &'s String| {
+            let days = text.match_indices("read 20").filter_map(|(at, _)| text.get(at + 5..at + 15));
+            days.filter(|day| is_day(day)).max()
         };
-        let days_read = sources
-            .values()
-            .flat_map(|text| text.match_indices("read 20").filter_map(|(at, _)| text.get(at + 5..at + 15)));
         let newest = match stated {
-            Some(day) => {
-                Some(day).filter(is_day).ok_or(format!("`date`: `{}` is not a day", clean(day, 40)))?
-            }
-            None => days_read.filter(is_day).max().ok_or("no source states the day on which it was read")?,
+            Some(day) => Some(day)
+                .filter(|day| is_day(day))
+                .ok_or(format!("`date`: `{}` is not a day", clean(day, 40)))?,
+            None => sources
+                .values()
+                .filter_map(of_source)
+                .max()
+                .ok_or("no source states the day on which it was read")?,
         };
         Ok(Meta { schema: version, date: newest.to_owned() })
     }

@@ -1,6 +1,8 @@
-//! `envlock registry lint|show|learn`: the compatibility data.
+//! `envlock registry lint|show|learn|update|pack`: the compatibility data.
 
 mod learn;
+mod pack;
+mod update;
 
 use crate::cli::args::{GlobalArgs, RegistryCommand};
 use crate::cli::error::CliError;
@@ -13,7 +15,10 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
     match command {
         RegistryCommand::Lint => lint(global, printer),
         RegistryCommand::Learn(args) => learn::run(global, args, printer),
-        RegistryCommand::Show { subject, which } => {
+        RegistryCommand::Update(args) => update::run(global, args, printer),
+        RegistryCommand::Pack(args) => pack::run(global, args, printer),
+        RegistryCommand::Show { subject: None, .. } => in_use(global, printer),
+        RegistryCommand::Show { subject: Some(subject), which } => {
             let registry = settings::registry(global)?;
             let text = match subject.as_str() {
                 "torch" => show::torch(&registry, which.as_deref()),
@@ -56,6 +61,30 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
             Ok(exit::YES)
         }
     }
+}
+
+/// Which data are used.
+fn in_use(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
+    let registry = settings::registry(global)?;
+    let meta = registry.meta();
+    let (builds, gpus, sources) = (registry.builds().len(), registry.gpus().len(), registry.sources().len());
+    let of = match &global.registry {
+        Some(folder) if folder.as_os_str() != settings::EMBEDDED => folder.display().to_string(),
+        _ if registry.digest() == Registry::embedded().digest() => "the program's own".to_owned(),
+        _ => "from `registry update`".to_owned(),
+    };
+    match printer.json {
+        true => printer.json(&serde_json::json!({
+            "date": meta.date, "schema": meta.schema.to_string(), "sha256": registry.digest(), "from": of,
+        })),
+        false => {
+            printer.out(&format!("registry {}, {of}", meta.date));
+            printer.out(&format!("  rows    {builds} torch builds, {gpus} GPUs, {sources} sources"));
+            printer.out(&format!("  format  {}", meta.schema));
+            printer.out(&format!("  sha256  {}", registry.digest()));
+        }
+    }
+    Ok(exit::YES)
 }
 
 fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {

@@ -1,0 +1,75 @@
+//! `envlock registry pack`: the data of `registry update`, to sign and as a wheel.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::cli::args::{GlobalArgs, PackArgs};
+use crate::cli::error::CliError;
+use crate::cli::exit;
+use crate::cli::files;
+use crate::cli::printer::Printer;
+use crate::cli::settings;
+use crate::cli::write;
+use crate::registry::Registry;
+use crate::registry::signed::{self, DataWheel};
+
+pub(super) fn run(global: &GlobalArgs, args: &PackArgs, printer: &Printer) -> Result<u8, CliError> {
+    // Not what `update` stored: who packs data packs those of a folder, or of a build.
+    let registry = match &global.registry {
+        Some(_) => settings::registry(global)?,
+        None => Registry::embedded(),
+    };
+    let (payload, statement) = signed::to_sign(&registry);
+    let out = &args.output;
+    let Some(signature) = &args.signature else {
+        if out.extension().is_some_and(|extension| extension == "whl") || out.is_dir() {
+            return Err(CliError::usage("a data wheel has a signature").hint(
+                "write the data first: `envlock registry pack -o registry.json`, sign them, and pass `--signature FILE`",
+            ));
+        }
+        write::write_bytes(out, &payload)?;
+        let command = format!(
+            "minisign -Sm {} -t '{statement}'",
+            shlex::try_quote(&out.to_string_lossy()).unwrap_or_default()
+        );
+        if printer.json {
+            printer.json(&json!({ "file": out, "statement": statement.to_string() }));
+        } else {
+            printer.out(&format!("wrote the data of {} to {}; sign them:", statement.date, out.display()));
+            printer.out(&format!("  {command}"));
+        }
+        return Ok(exit::YES);
+    };
+    let signature = files::read(signature)?
+        .ok_or_else(|| CliError::input(format!("there is no file `{}`", signature.display())))?;
+    let wheel = DataWheel { payload, signature };
+    let refused = |why: String| {
+        CliError::input(format!("the signature is not one of these data: {why}")).hint(
+            "sign what `envlock registry pack -o registry.json` writes, with the statement that it prints",
+        )
+    };
+    let keys = match &args.key {
+        Some(path) => vec![key(path)?],
+        None => signed::release_keys(),
+    };
+    // Who packs sees what `update` would say.
+    let stated = wheel.verified(&keys).map_err(|why| refused(why.to_string()))?;
+    wheel.registry(&stated).map_err(|why| refused(why.to_string()))?;
+    let bytes = signed::write(&wheel, &statement)
+        .map_err(|e| CliError::internal(format!("cannot make the wheel: {e}")))?;
+    let out = if out.is_dir() { out.join(signed::file_name(&statement)) } else { out.clone() };
+    write::write_bytes(&out, &bytes)?;
+    match printer.json {
+        true => printer.json(&json!({ "file": out, "statement": statement.to_string() })),
+        false => printer.out(&format!("wrote {}", out.display())),
+    }
+    Ok(exit::YES)
+}
+
+/// A public key in a file.
+pub(super) fn key(path: &Path) -> Result<minisign_verify::PublicKey, CliError> {
+    let text = files::read(path)?
+        .ok_or_else(|| CliError::input(format!("there is no file `{}`", path.display())))?;
+    signed::key(&text).map_err(|why| CliError::input(format!("`{}`: {why}", path.display())))
+}

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::args::GlobalArgs;
 use super::error::CliError;
+use super::files::home;
 use super::printer::Printer;
-use super::settings::home;
 
 /// No cache: nothing can be read from it or written to it.
 const NONE: &str = "/dev/null";

@@ -5,10 +5,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::cache_folder;
+use super::clock;
 use super::error::CliError;
 use super::files;
-use super::settings::home;
+use super::files::home;
 use super::write;
+use crate::lockfile::Lockfile;
+use crate::model::timestamp::days_since;
 use crate::registry::Registry;
 use crate::registry::signed::{self, DataWheel, MAX_PAYLOAD, Statement};
 
@@ -77,6 +80,36 @@ pub(super) fn named(registry: &Registry) -> String {
         true => date.clone(),
         false => format!("{date}, updated; {} in the program", embedded.meta().date),
     }
+}
+
+/// Data of this age are said to be old, in days: torch has a release in less.
+const OLD: i64 = 90;
+
+/// That the data are old, for an answer that leant on them; `None` if they are not.
+pub(super) fn age(registry: &Registry) -> Option<String> {
+    let date = &registry.meta().date;
+    let days = days_since(date, clock::today()).filter(|days| *days > OLD)?;
+    Some(format!(
+        "the compatibility data are of {date}, {days} days ago: of what was released since, only what wheels say is known; {}",
+        newer()
+    ))
+}
+
+/// How to take newer data, as a phrase.
+pub(super) fn newer() -> &'static str {
+    match signed::release_keys().is_empty() {
+        false => "`envlock registry update` takes newer ones",
+        true => "`envlock registry update --from FILE --key FILE` takes newer ones",
+    }
+}
+
+/// What a lock says that these data, older than those it was made with, can neither confirm nor deny.
+pub(super) fn behind(lock: &Lockfile, registry: &Registry) -> String {
+    format!(
+        "the lock was made with newer compatibility data, of {}; these are of {}, and do not know all of its builds",
+        lock.registry_date,
+        registry.meta().date
+    )
 }
 
 /// The wheel in a data folder; `None` if there is none.

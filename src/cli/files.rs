@@ -24,6 +24,12 @@ pub(super) const ENVIRONMENT: &str = "environment.yml";
 /// Size limit of input files, in bytes.
 const MAX_INPUT: u64 = 64 << 20;
 
+/// The user's home folder.
+pub(super) fn home() -> Option<PathBuf> {
+    let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+}
+
 /// The project's folder: `--project`, else the nearest folder upward with a manifest (or, with
 /// `by_lock`, a lock), else the current one.
 pub(super) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathBuf, CliError> {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::error::{CliError, Failure};
 use super::exit;
 use super::files;
-use super::settings::{self, Project};
+use super::settings::Project;
 use super::workspace::Workspace;
 use crate::foreign::{ForeignLock, Tool, judge, own_name};
 use crate::lockfile::{self, Lockfile, Target};
@@ -119,7 +119,7 @@ pub(super) fn start(
 pub(super) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {
     let path =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    search(&Places { path, home: settings::home(), variable: &|name| std::env::var(name).ok() })
+    search(&Places { path, home: files::home(), variable: &|name| std::env::var(name).ok() })
 }
 
 /// A tool's lock as it is now.

@@ -77,6 +77,7 @@ mod tests {
             ("[target.a]\nzz = 1", &of("target")["additionalProperties"]),
             ("[[index]]\nzz = 1", &of("index")["items"]),
             ("[resolve]\nzz = 1", of("resolve")),
+            ("[registry]\nzz = 1", of("registry")),
             ("[sync]\nzz = 1", of("sync")),
             ("[[metadata]]\nzz = 1", &of("metadata")["items"]),
         ] {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::args::{GlobalArgs, SolveArgs};
 use super::clock;
 use super::data_folder;
-use super::error::CliError;
+use super::error::{CliError, Failure};
 use super::files;
 use super::manifest::{self, Manifest};
 use super::only;
@@ -46,6 +46,27 @@ fn absolute(folder: &Path) -> PathBuf {
 }
 
 impl Project {
+    /// The registry that the project's questions are answered from.
+    ///
+    /// # Errors
+    /// It cannot be used, or is older than the project takes.
+    pub fn registry(&self, global: &GlobalArgs) -> Result<Registry, CliError> {
+        let registry = registry(global)?;
+        let minimum = self.manifest.as_ref().and_then(|manifest| manifest.registry_minimum.as_deref());
+        match minimum.filter(|minimum| registry.meta().date.as_str() < *minimum) {
+            None => Ok(registry),
+            Some(minimum) => Err(CliError::new(
+                Failure::UnknownRow,
+                format!(
+                    "{} asks for compatibility data of {minimum} or newer; these are of {}",
+                    self.manifest_name(),
+                    registry.meta().date
+                ),
+            )
+            .hint(data_folder::newer())),
+        }
+    }
+
     /// What the manifest states about packages by hand.
     pub fn stated_metadata(&self) -> &[StatedMetadata] {
         self.manifest.as_ref().map(|manifest| &*manifest.request.metadata).unwrap_or_default()
@@ -347,12 +368,6 @@ pub(super) fn cache_dir(global: &GlobalArgs) -> PathBuf {
     global.cache_dir.clone().unwrap_or_default()
 }
 
-/// The user's home folder.
-pub(super) fn home() -> Option<PathBuf> {
-    let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
-}
-
 /// The URLs of all indexes, and where the URL of `pypi` was found.
 pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, String)>, Option<Located>) {
     let manifest = project.manifest.as_ref();
@@ -363,7 +378,7 @@ pub(super) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
     let places = Places {
         flag,
         manifest: manifest.and_then(|m| m.pypi.as_deref()),
-        home: home(),
+        home: files::home(),
         config_home: std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from),
         path: std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default(),
         not_below,
@@ -408,7 +423,7 @@ pub(super) fn certificates() -> Vec<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| {
             let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-            locate::pip_certificates(home(), config, &|name| std::env::var(name).ok())
+            locate::pip_certificates(files::home(), config, &|name| std::env::var(name).ok())
         })
         .into_iter()
         .collect()
@@ -418,6 +433,6 @@ pub(super) fn certificates() -> Vec<PathBuf> {
 pub(super) fn netrc() -> Option<PathBuf> {
     std::env::var_os("NETRC")
         .map(PathBuf::from)
-        .or_else(|| home().map(|h| h.join(".netrc")))
+        .or_else(|| files::home().map(|h| h.join(".netrc")))
         .filter(|p| p.is_file())
 }

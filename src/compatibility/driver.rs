@@ -104,9 +104,10 @@ impl DriverFit {
             // A driver of which only the branch is known is open within it.
             required.is_some_and(|required| driver.reaches(&required.value) != Some(false))
         };
+        let native = meets(Policy::Native);
         DriverFit {
-            suffices: host.has_no_gpu() || (knows_gpus(registry, host, driver) && meets(policy)),
-            native: meets(Policy::Native),
+            suffices: host.has_no_gpu() || (knows_gpus(registry, host, driver) && (native || meets(policy))),
+            native,
         }
     }
 }

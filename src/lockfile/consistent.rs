@@ -149,6 +149,13 @@ pub enum Inconsistency {
     },
 }
 
+impl Inconsistency {
+    /// Whether it is so by what the registry says of builds: another registry may say something else.
+    pub(super) fn is_by_registry(&self) -> bool {
+        matches!(self, Inconsistency::OtherBuild { .. } | Inconsistency::OtherEnvelope { .. })
+    }
+}
+
 /// What does not fit in a target. A lock of the stack alone has no closure to check.
 pub(super) fn inconsistencies(target: &Target, request: &Request, registry: &Registry) -> Vec<Inconsistency> {
     let mut out = Vec::new();

@@ -53,10 +53,13 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
         out.extend(other_targets(lock, request).map(Stale::Content));
         // A run's options limited the answer too.
         let limited = limited_by_options(lock, request);
+        let is_behind = has_newer_data(lock, registry);
         out.extend(
             lock.targets
                 .iter()
                 .flat_map(|target| inconsistencies(target, &limited, registry))
+                // What older data deny may be true.
+                .filter(|one| !(is_behind && one.is_by_registry()))
                 .map(Stale::Content),
         );
     }
@@ -76,6 +79,18 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
         }
     }
     out
+}
+
+/// Whether a lock was made with newer compatibility data than these, so that what they do not know is no fault of it.
+pub fn has_newer_data(lock: &Lockfile, registry: &Registry) -> bool {
+    lock.registry_date > registry.meta().date
+}
+
+/// Whether a lock states what these compatibility data, which are older than those it was made with, cannot confirm.
+pub fn needs_newer_data(lock: &Lockfile, request: &Request, registry: &Registry) -> bool {
+    let limited = limited_by_options(lock, request);
+    let mut all = lock.targets.iter().flat_map(|target| inconsistencies(target, &limited, registry));
+    has_newer_data(lock, registry) && all.any(|one| one.is_by_registry())
 }
 
 /// Where the targets of a lock are not those that the request describes.

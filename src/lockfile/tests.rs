@@ -584,6 +584,28 @@ fn direct_references_are_those_of_the_request() {
     );
 }
 
+/// Older data neither confirm nor deny what a lock of newer ones says of a build.
+#[test]
+fn what_only_newer_data_know_is_no_fault_of_the_lock() {
+    let registry = crate::registry::frozen();
+    let asked = request(&["numpy", "torch>=2.8"]);
+    let mut lock = sample();
+    lock.request = request_lines(&asked);
+    lock.registry_digest = "0".repeat(64);
+    lock.targets[0].stack.as_mut().unwrap().cudnn = Some("8.0.1".parse().unwrap());
+    let said =
+        |lock: &Lockfile| (stale(lock, &asked, &registry).len(), needs_newer_data(lock, &asked, &registry));
+    assert_eq!(said(&lock), (1, false));
+    lock.registry_date = "2027-01-01".into();
+    assert_eq!(said(&lock), (0, true));
+    // What no data say is a fault in any case.
+    lock.targets[0].packages.retain(|package| package.name != "numpy");
+    assert!(said(&lock).0 > 0);
+    let mut whole = sample();
+    whole.registry_date = "2027-01-01".into();
+    assert_eq!(said(&whole), (0, false));
+}
+
 #[test]
 fn a_python_that_an_option_chose_within_the_limit_is_current() {
     let limit = |text: &str, origin: crate::model::request::Origin| {

@@ -11,6 +11,7 @@ pub mod conda_names;
 mod document;
 mod driver_cuda;
 mod embedded;
+pub mod explain;
 mod gpus;
 mod learned;
 pub mod lint;

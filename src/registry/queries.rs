@@ -14,6 +14,9 @@ use crate::model::capability::{CodeTargets, ComputeCapability};
 use crate::model::platform::{Os, Platform};
 use crate::model::version::DottedVersion;
 
+/// The first CUDA major with minor-version compatibility.
+const FIRST_WITH_FLOOR: u64 = 11;
+
 impl Registry {
     /// Whether it has a row of a release of torch, torchvision or torchaudio on a platform.
     pub fn has_release(&self, package: &str, version: &Version, platform: Platform) -> bool {
@@ -203,6 +206,9 @@ impl Registry {
         });
         match (by_major, self.native_driver(cuda, os)) {
             (Some(floor), Some(own)) => Some(if own.0 < floor.0 { own } else { floor }),
+            // From CUDA 11 on each major has a floor. Where no row states it, the toolkit's own driver suffices, and whether an
+            // older one does is not known.
+            (None, Some(_)) if cuda.major >= FIRST_WITH_FLOOR => None,
             (floor, own) => floor.or(own),
         }
     }
@@ -219,7 +225,7 @@ impl Registry {
         let of_branch = || {
             let first = self.branches().iter().find(|branch| series(&branch.cuda) >= series(cuda))?;
             // Before CUDA 11 toolkits and branches were not released together.
-            (cuda.major >= 11).then_some(())?;
+            (cuda.major >= FIRST_WITH_FLOOR).then_some(())?;
             Some((first.branch.to_string().parse().ok()?, first.source.as_slice()))
         };
         stated.or_else(of_branch)

@@ -42,6 +42,30 @@ pub(super) fn is_in(path: &str, stem: &str) -> bool {
     path.strip_prefix(stem).is_some_and(|rest| rest == ".toml" || rest.starts_with('/'))
 }
 
+/// A row with its place.
+pub(super) struct Placed<R> {
+    pub row: Cited<R>,
+    /// The file, inside the registry.
+    pub path: String,
+    /// From 1.
+    pub line: usize,
+}
+
+impl<R: Row> Placed<R> {
+    /// The rows in the order of their table.
+    pub fn rows(placed: Vec<Placed<R>>) -> Vec<Cited<R>> {
+        let mut rows: Vec<Cited<R>> = placed.into_iter().map(|placed| placed.row).collect();
+        R::arrange(&mut rows);
+        rows
+    }
+}
+
+/// What has the rows of every table with their places.
+pub(super) trait PlacedRows {
+    /// The rows of a table.
+    fn table<R: Row>(&mut self) -> Vec<Placed<R>>;
+}
+
 /// What has the rows of every table.
 pub(super) trait Rows {
     /// The rows of a table, in any order.
@@ -57,39 +81,39 @@ macro_rules! tables {
         /// The rows of each table, read on first use.
         #[derive(Debug, Default)]
         pub(super) struct Tables {
-            $(pub $field: std::sync::OnceLock<Vec<$crate::registry::Cited<$row>>>,)+
+            $(pub $field: std::sync::OnceLock<Vec<Cited<$row>>>,)+
         }
 
         impl Tables {
             /// Reads every table.
-            pub fn read(from: &mut impl $crate::registry::table::Rows) -> Result<Tables, String> {
+            pub fn read(from: &mut impl Rows) -> Result<Tables, String> {
                 $(let mut $field = from.rows::<$row>()?;
-                <$row as $crate::registry::table::Row>::arrange(&mut $field);)+
+                <$row as Row>::arrange(&mut $field);)+
                 Ok(Tables { $($field: $field.into(),)+ })
             }
         }
 
         /// The rows of each table with their places.
         pub(super) struct PlacedTables {
-            $(pub $field: Vec<$crate::registry::lint::Placed<$row>>,)+
+            $(pub $field: Vec<Placed<$row>>,)+
         }
 
         impl PlacedTables {
             /// Reads every table.
-            pub fn read(linter: &mut $crate::registry::lint::Linter<'_>) -> PlacedTables {
-                PlacedTables { $($field: linter.table(),)+ }
+            pub fn read(from: &mut impl PlacedRows) -> PlacedTables {
+                PlacedTables { $($field: from.table(),)+ }
             }
 
             /// The rows without their places.
             pub fn into_tables(self) -> Tables {
-                Tables { $($field: $crate::registry::lint::rows(self.$field).into(),)+ }
+                Tables { $($field: Placed::rows(self.$field).into(),)+ }
             }
         }
 
-        $(impl $crate::registry::table::Row for $row {
+        $(impl Row for $row {
             const STEM: &'static str = $stem;
             const TABLE: &'static str = $table;
-            const ORDER: $crate::registry::table::Order = $crate::registry::table::Order::$order;
+            const ORDER: Order = Order::$order;
 
             fn compare(&self, other: &Self) -> std::cmp::Ordering {
                 let key = |$r: &Self| $key;
@@ -103,8 +127,8 @@ macro_rules! tables {
                 problems
             }
 
-            fn arrange(rows: &mut [$crate::registry::Cited<Self>]) {
-                if Self::ORDER == $crate::registry::table::Order::Sorted {
+            fn arrange(rows: &mut [Cited<Self>]) {
+                if Self::ORDER == Order::Sorted {
                     rows.sort_by(|one, other| one.compare(other));
                 }
                 $($then(rows);)?

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use super::rows::*;
-use super::table::tables;
+use super::table::{Order, Placed, PlacedRows, Row, Rows, tables};
+use crate::model::cited::Cited;
 use crate::model::native::{FrameworkLoads, Opened, Provider};
 
 tables! {

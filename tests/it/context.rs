@@ -350,6 +350,8 @@ impl TestContext {
             .env("ENVLOCK_CACHE_DIR", self.dir.path().join("cache"))
             .env("ENVLOCK_SYSROOT", self.dir.path().join("sysroot"))
             .env("ENVLOCK_HTTP_TIMEOUT", "2")
+            // The tests' data do not get old.
+            .env("SOURCE_DATE_EPOCH", "1795737600")
             // No test asks the real channels.
             .env("ENVLOCK_CONDA_CHANNEL_ALIAS", "http://127.0.0.1:9");
         for (name, value) in &self.variables {

@@ -349,3 +349,40 @@ fn what_packs() {
     assert!(said.flat().contains("the signature is not one of these data"), "{}", said.shown());
     assert!(!publisher.context.exists("x.whl"));
 }
+
+/// `[registry] minimum` holds a team together.
+#[test]
+fn data_that_are_older_than_the_project_takes() {
+    let mut context = TestContext::new();
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"demo\"\n[registry]\nminimum = \"2026-11-22\"\n[stack]\ntorch = \">=2.8\"\n",
+    );
+    let arguments = ["resolve", "--stack-only", "--gpu", "A100", "--driver", "580.65.06"];
+    insta::assert_snapshot!(context.run(&arguments).shown(), @r"
+    exit 3
+    --- stdout
+    --- stderr
+    error: envlock.toml asks for compatibility data of 2026-11-22 or newer; these
+           are of 2026-11-21
+
+    hint: `envlock registry update --from FILE --key FILE` takes newer ones
+    ");
+    context.run(&["plan", "--gpu", "A100"]).expect(3);
+    let text = context.read("envlock.toml");
+    context.write("envlock.toml", &text.replace("2026-11-22", "2026-11-21"));
+    context.run(&arguments).expect(0);
+    context.write("envlock.toml", &text.replace("2026-11-22", "2026-22-11"));
+    let said = context.run(&arguments).expect(2);
+    assert!(
+        said.flat().contains("envlock.toml:4: `2026-22-11` is not a day such as `2026-11-20`"),
+        "{}",
+        said.shown()
+    );
+    // What is old is said, by the day that the surroundings state.
+    context.write("envlock.toml", &text.replace("2026-11-22", "2026-11-21"));
+    context.set("SOURCE_DATE_EPOCH", "1803513600");
+    let said = context.run(&arguments).expect(0);
+    assert!(said.flat().contains("the compatibility data are of 2026-11-21, "), "{}", said.shown());
+    assert!(said.flat().contains("days ago"), "{}", said.shown());
+}

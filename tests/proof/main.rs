@@ -11,6 +11,7 @@ mod channels;
 mod closure;
 mod frameworks;
 mod relaxations;
+mod removed;
 mod rules;
 mod several;
 mod shipped;

@@ -402,6 +402,9 @@ pub(super) struct DiagnoseArgs {
     /// Also inspect this machine and the active environment
     #[arg(long)]
     pub here: bool,
+    /// Explain the code of a cause: what it means, its fixes, and where that is stated
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["file", "here"])]
+    pub explain: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

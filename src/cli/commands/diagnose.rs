@@ -15,14 +15,17 @@ use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
-use crate::model::text::shell_word;
-use crate::registry::Registry;
+use crate::model::text::{clean, shell_word};
+use crate::registry::{Registry, explain};
 
 /// Size limit of a line in bytes; the rest of a longer line is skipped. One more than is read: such a line is known to be cut.
 const MAX_LINE: u64 = diagnose::MAX_LONG_LINE as u64 + 1;
 
 pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
+    if let Some(code) = &args.explain {
+        return explained(code, &registry, printer);
+    }
     let mut facts = match (&args.file, args.here) {
         (Some(path), _) if path.as_os_str() != "-" => {
             let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
@@ -56,6 +59,27 @@ pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -
         Verdict::Healthy => exit::YES,
         Verdict::Unknown => exit::NOT_KNOWN,
     })
+}
+
+/// Explains the code of a cause by its rule, or by the page that explains the findings of `verify` and what is derived.
+fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+    let text = match explain::rule(registry, code) {
+        Some(rule) => Some(explain::text(registry, rule)),
+        None => explain::of_page(include_str!("../../../docs/diagnostics.md"), code),
+    };
+    let Some(text) = text else {
+        let near = explain::nearest(registry, code).join("`, `");
+        return Err(CliError {
+            exit: exit::NO,
+            ..CliError::input(format!("no cause has the code `{}`", clean(code, 80)))
+        }
+        .hint(format!("near it: `{near}`")));
+    };
+    match printer.json {
+        true => printer.json(&serde_json::json!({ "code": code, "text": text })),
+        false => printer.raw(&text),
+    }
+    Ok(exit::YES)
 }
 
 /// What the first fix is in the project here, if it has a lock of envlock's own.

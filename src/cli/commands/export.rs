@@ -24,7 +24,7 @@ use crate::registry::Registry;
 pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
+    lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);
     refuse_held(&lock, args.format)?;
     if args.loose && args.format != ExportFormat::Environment {
         return Err(CliError::usage("`--loose` is for `environment.yml`").hint("remove it"));
@@ -150,7 +150,7 @@ fn rendered(
         }
         ExportFormat::Pixi => {
             // The declared `__cuda` is the least that a machine must have.
-            let registry = settings::registry(global)?;
+            let registry = project.registry(global)?;
             let driver = target.envelope.driver.as_ref();
             let cuda =
                 driver.and_then(|driver| registry.cuda_of_driver(driver)).map(|known| cuda_short(known.cuda));
@@ -163,13 +163,13 @@ fn rendered(
             let folder = files::in_repository(&project.folder);
             let on_runner = export::for_a_runner(lock, named).unwrap_or(target);
             let reads =
-                answered_files(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
+                answered_files(project, lock, folder.as_deref(), &project.registry(global)?, printer)?;
             export::github(lock, on_runner, folder.as_deref(), (&reads, &args.parts.options()))
         }
         ExportFormat::PreCommit => {
             let folder = files::in_repository(&project.folder);
             let reads =
-                answered_files(project, lock, folder.as_deref(), &settings::registry(global)?, printer)?;
+                answered_files(project, lock, folder.as_deref(), &project.registry(global)?, printer)?;
             export::pre_commit(folder.as_deref(), &reads)
         }
         ExportFormat::Devcontainer => {

@@ -15,7 +15,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> R
         return super::tree::run(global, &TreeArgs { target: args.target.clone(), depth: None }, printer);
     }
     let project = Project::find(global, true)?;
-    let registry = settings::registry(global)?;
+    let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     let lock = owner::with_packages(&project, lock, &registry)?;
     let target = lock::target(&lock, args.target.as_deref())?;

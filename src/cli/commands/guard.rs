@@ -4,14 +4,14 @@ use crate::cli::args::{GlobalArgs, GuardArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
+use crate::cli::settings::Project;
 use crate::cli::{files, lock, write};
 use crate::export;
 
 pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &settings::registry(global)?, printer);
+    lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);
     let target = lock::target(&lock, args.target.as_deref())?;
     if lock.targets.len() > 1 && args.target.is_none() {
         printer.note(&format!(

@@ -34,7 +34,7 @@ struct Newer<'l> {
 
 pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
-    let registry = settings::registry(global)?;
+    let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let lock = owner::with_packages(&project, lock, &registry)?;

@@ -13,7 +13,7 @@ use crate::model::text::clean;
 
 pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
-    let registry = settings::registry(global)?;
+    let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     let lock = owner::with_packages(&project, lock, &registry)?;
     let target = lock::target(&lock, args.target.as_deref())?;

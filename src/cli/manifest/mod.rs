@@ -20,6 +20,7 @@ use crate::model::only::{InvalidOnly, Only};
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
 use crate::model::text::{clean, conflict_marker, normalized_name, without_logins};
+use crate::model::timestamp::is_day;
 use crate::registry::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};
 pub(super) use stack::{stack_limit, stack_specifier};
@@ -44,6 +45,8 @@ pub(super) struct Manifest {
     pub targets: Vec<TargetRow>,
     /// Normalized names of the packages that `sync` may build.
     pub allow_build: Vec<String>,
+    /// The day of the oldest compatibility data that the project takes, `2026-11-20`.
+    pub registry_minimum: Option<String>,
     /// The bounds of envlock's own tables, where the file has those of another tool too.
     pub own_bounds: OwnBounds,
     /// Whether the time until when files are candidates is that of `[tool.uv]`.
@@ -86,6 +89,7 @@ struct RawManifest {
     index: Vec<Spanned<RawIndex>>,
     conda: Option<conda::RawConda>,
     resolve: Option<RawResolve>,
+    registry: Option<RawRegistry>,
     sync: Option<RawSync>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
@@ -128,6 +132,14 @@ struct RawResolve {
     /// Indexes whose files are candidates at any time.
     #[serde(default)]
     exclude_newer_exempt: Vec<Spanned<String>>,
+}
+
+/// `[registry]`: which compatibility data the project takes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRegistry {
+    /// The day of the oldest ones.
+    minimum: Option<Spanned<String>>,
 }
 
 /// `[sync]`: how to install.
@@ -269,6 +281,14 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             manifest.request.overrides.push(parsed);
         }
         exclude_newer(&mut manifest.request, resolve, &source)?;
+    }
+    if let Some(minimum) = raw.registry.and_then(|registry| registry.minimum) {
+        if !is_day(minimum.as_ref()) {
+            let shown = clean(minimum.as_ref(), 40);
+            let text = format!("`{shown}` is not a day such as `2026-11-20`");
+            return Err(source.error(minimum.span().start, &text));
+        }
+        manifest.registry_minimum = Some(minimum.into_inner());
     }
     for name in raw.sync.iter().flat_map(|sync| &sync.allow_build) {
         let normalized = normalized_name(name.as_ref());

@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::NotLocked;
 use super::conda::RawConda;
 use super::target::TargetTable;
-use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawResolve, RawSync};
+use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
 use crate::cli::parts::{Entry, Lists};
 use crate::model::part::Part;
 
@@ -64,6 +64,7 @@ struct RawEnvlock {
     index: Vec<Spanned<RawIndex>>,
     conda: Option<RawConda>,
     resolve: Option<RawResolve>,
+    registry: Option<RawRegistry>,
     sync: Option<RawSync>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
@@ -116,6 +117,7 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         index: ours.index,
         conda: ours.conda,
         resolve: ours.resolve,
+        registry: ours.registry,
         sync: ours.sync,
         metadata: ours.metadata,
         not_locked,

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::document::{self, line_of};
 use super::rows::Meta;
-use super::table::{Order, Row, is_in};
+use super::table::{Order, Placed, PlacedRows, Row, is_in};
 use super::tables::{PlacedTables, Tables};
 use super::{Cited, RegistryFile};
 use crate::model::text::clean;
@@ -76,7 +76,7 @@ pub(super) fn read(files: &[RegistryFile]) -> (Option<Read>, Vec<Problem>) {
     (read, problems)
 }
 
-pub(super) struct Linter<'f> {
+struct Linter<'f> {
     files: Vec<File<'f>>,
     problems: Vec<Problem>,
     /// The rows that cite each source.
@@ -90,20 +90,6 @@ struct File<'f> {
     document: Option<DeTable<'f>>,
     /// The names of its tables that were read.
     read: RefCell<BTreeSet<String>>,
-}
-
-/// A row with its place.
-pub(super) struct Placed<R> {
-    row: Cited<R>,
-    path: String,
-    line: usize,
-}
-
-/// The rows in the order of their table.
-pub(super) fn rows<R: Row>(placed: Vec<Placed<R>>) -> Vec<Cited<R>> {
-    let mut rows: Vec<Cited<R>> = placed.into_iter().map(|placed| placed.row).collect();
-    R::arrange(&mut rows);
-    rows
 }
 
 impl<'f> Linter<'f> {
@@ -178,42 +164,6 @@ impl<'f> Linter<'f> {
     /// `None` if they cannot be read: then citations are not checked.
     fn sources(&mut self) -> Option<BTreeMap<String, String>> {
         self.top("sources.toml", "sources")
-    }
-
-    /// The valid rows of a table; a row that is not valid is reported where its mistake is.
-    pub fn table<R: Row>(&mut self) -> Vec<Placed<R>> {
-        let mut out = Vec::new();
-        for index in 0..self.files.len() {
-            let File { path, text, document, read } = &self.files[index];
-            let (path, text) = (*path, *text);
-            let value = document.as_ref().and_then(|document| document.get(R::TABLE));
-            let Some(value) = value.filter(|_| is_in(path, R::STEM)) else { continue };
-            read.borrow_mut().insert(R::TABLE.to_owned());
-            let rows: Vec<Spanned<DeValue<'_>>> = match value.get_ref() {
-                DeValue::Array(rows) => rows.iter().cloned().collect(),
-                _ => vec![value.clone()],
-            };
-            let first = out.len();
-            for row in rows {
-                let start = row.span().start;
-                let line = line_of(text, start);
-                match Cited::<R>::deserialize(ValueDeserializer::from(row)) {
-                    Ok(row) => {
-                        self.cite(path, line, &row.source);
-                        row.problems().into_iter().for_each(|text| self.problem(path, line, text));
-                        out.push(Placed { row, path: path.to_owned(), line });
-                    }
-                    Err(error) => self.at_error(path, text, start, &error),
-                }
-            }
-            if R::ORDER == Order::Sorted {
-                self.ordered(&out[first..]);
-            }
-        }
-        if R::ORDER != Order::First {
-            self.unique(&out);
-        }
-        out
     }
 
     /// Checks that the rows of a file are in order.
@@ -294,6 +244,44 @@ impl<'f> Linter<'f> {
         for id in sources.keys().filter(|id| !self.cited.contains_key(*id)).collect::<Vec<_>>() {
             self.untidy("sources.toml", 1, format!("no row cites `{id}`"));
         }
+    }
+}
+
+impl PlacedRows for Linter<'_> {
+    /// The valid rows of a table; a row that is not valid is reported where its mistake is.
+    fn table<R: Row>(&mut self) -> Vec<Placed<R>> {
+        let mut out = Vec::new();
+        for index in 0..self.files.len() {
+            let File { path, text, document, read } = &self.files[index];
+            let (path, text) = (*path, *text);
+            let value = document.as_ref().and_then(|document| document.get(R::TABLE));
+            let Some(value) = value.filter(|_| is_in(path, R::STEM)) else { continue };
+            read.borrow_mut().insert(R::TABLE.to_owned());
+            let rows: Vec<Spanned<DeValue<'_>>> = match value.get_ref() {
+                DeValue::Array(rows) => rows.iter().cloned().collect(),
+                _ => vec![value.clone()],
+            };
+            let first = out.len();
+            for row in rows {
+                let start = row.span().start;
+                let line = line_of(text, start);
+                match Cited::<R>::deserialize(ValueDeserializer::from(row)) {
+                    Ok(row) => {
+                        self.cite(path, line, &row.source);
+                        row.problems().into_iter().for_each(|text| self.problem(path, line, text));
+                        out.push(Placed { row, path: path.to_owned(), line });
+                    }
+                    Err(error) => self.at_error(path, text, start, &error),
+                }
+            }
+            if R::ORDER == Order::Sorted {
+                self.ordered(&out[first..]);
+            }
+        }
+        if R::ORDER != Order::First {
+            self.unique(&out);
+        }
+        out
     }
 }
 

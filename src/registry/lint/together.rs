@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use super::{Linter, Placed};
+use super::Linter;
 use crate::model::capability::ComputeCapability;
 use crate::registry::rows::*;
+use crate::registry::table::Placed;
 use crate::registry::tables::PlacedTables;
 
 impl Linter<'_> {

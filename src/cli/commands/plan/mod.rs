@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::args::{GlobalArgs, HostArgs, PlanArgs};
+use crate::cli::data_folder;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
@@ -29,11 +30,11 @@ use crate::solver::{Catalogue, Inputs, Memory, Plan, PlanOut, PlanRow, Universe,
 const SHOWN: usize = 16;
 
 pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
-    let registry = settings::registry(global)?;
+    let project = Project::find(global, false)?;
+    let registry = project.registry(global)?;
     if let Some(path) = &args.html {
         return page(path, args, &registry, printer);
     }
-    let project = Project::find(global, false)?;
     let of_project = project.manifest.map(|manifest| manifest.request).unwrap_or_default();
     let ignored = of_project.ignored_gpus;
     let host = match args.host.describe_a_machine() {
@@ -62,6 +63,7 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
     } else {
         let asked = (args.torch.as_deref(), args.variant.as_deref());
         show(printer, (&found, unread.as_ref()), asked, &host, &registry);
+        data_folder::age(&registry).iter().for_each(|text| printer.note(text));
         if of_project.conda.stack.is_some() {
             printer.note("these are the builds of PyPI and the pytorch index; the torch of this project comes from conda-forge");
         }

@@ -10,6 +10,7 @@ use pep508_rs::VersionOrUrl;
 
 use super::machines::Machine;
 use super::task::Task;
+use crate::cli::data_folder;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::kept;
 use crate::cli::learning;
@@ -334,6 +335,9 @@ impl<'a> Learner<'a> {
                 "{} is not in the registry: its compatibility data was read from its wheel",
                 row.release()
             ));
+        }
+        if self.told < self.rows.len() && self.task.global.registry.is_none() {
+            self.task.printer.note(&format!("{}, where there are some", data_folder::newer()));
         }
         self.told = self.rows.len();
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 use super::super::verify::{self, Stale};
 use super::{local, owned};
 use crate::cli::args::{GlobalArgs, PartArgs, SolveArgs, VerifyFormat};
-use crate::cli::error::CliError;
+use crate::cli::data_folder;
+use crate::cli::error::{CliError, Failure};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::view::LockState;
@@ -85,6 +86,10 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         reasons.extend(changed);
     }
     let is_answer = reasons.is_empty() && written.is_empty();
+    if is_answer && lockfile::needs_newer_data(lock, request, check.registry) {
+        return Err(CliError::new(Failure::UnknownRow, data_folder::behind(lock, check.registry))
+            .hint(data_folder::newer()));
+    }
     if check.args.check_hashes {
         reasons.extend(differences(check, lock)?);
     }

@@ -92,7 +92,7 @@ pub(super) fn run_in(
     printer: &Printer,
 ) -> Result<u8, CliError> {
     let start = Instant::now();
-    let registry = settings::registry(global)?;
+    let registry = project.registry(global)?;
     let old = held::read_lock(project, args, printer)?;
     let lines = old.as_ref().map(|l| l.request.as_slice());
     let request = settings::request(project, packages, args, lines, &registry)?;

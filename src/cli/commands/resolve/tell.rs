@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::machines::Machine;
 use crate::cli::args::SolveArgs;
+use crate::cli::data_folder;
 use crate::cli::files;
 use crate::cli::manifest::NotLocked;
 use crate::cli::owner::{self, CONDA_ENVIRONMENT};
@@ -238,6 +239,7 @@ impl Told<'_> {
         if self.solutions.iter().any(|solution| !solution.frameworks.is_empty()) {
             note_limits(self.request, printer);
         }
+        data_folder::age(registry).iter().for_each(|text| printer.note(text));
         let mut told: Vec<&Note> = Vec::new();
         for note in self.solutions.iter().flat_map(|s| &s.notes) {
             if told.contains(&note) {

@@ -16,7 +16,7 @@ use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::lock;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
+use crate::cli::settings::Project;
 use crate::inspect::Chosen;
 use state::State;
 
@@ -67,7 +67,7 @@ fn verified(
     args: &RunArgs,
     printer: &Printer,
 ) -> Result<bool, CliError> {
-    let registry = settings::registry(global)?;
+    let registry = project.registry(global)?;
     let lock = match lock::read(project)? {
         Some(lock) => {
             lock::warn_if_stale(project, &lock, &registry, printer);

@@ -44,7 +44,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
 fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
     let start = Instant::now();
     let project = Project::find(global, true)?;
-    let registry = settings::registry(global)?;
+    let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
     // uv has extras and groups that envlock does not lock.

@@ -21,7 +21,7 @@ use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::lock::AnyLock;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
+use crate::cli::settings::Project;
 use crate::cli::{files, lock, owner};
 use crate::foreign::other_builds;
 use crate::inspect::{Environment, NoEnvironment, Rooted};
@@ -115,7 +115,7 @@ fn check(
         return here::soundness(args, printer);
     }
     let project = Project::find(global, true)?;
-    let registry = settings::registry(global)?;
+    let registry = project.registry(global)?;
     let lock = match &args.lock {
         Some(path) => Some(lock::read_any(path)?),
         None => lock::read(&project)?.map(AnyLock::Own),

@@ -1,0 +1,222 @@
+//! What the data do not know is unknown, or a bound: rows are taken out of the registry at random, and nothing that was
+//! true becomes false, nothing that was false true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use envlock::compatibility::{Needs, Policy, Violation, check_host, unread_build};
+use envlock::model::host::Host;
+use envlock::model::request::Request;
+use envlock::registry::{Build, Cited, Registry, RegistryFile};
+
+use super::stack::ask;
+use super::worlds::{Random, driver, gpu, requirement};
+use envlock::model::platform::Platform;
+
+/// Questions asked of each registry.
+const QUESTIONS: u64 = 20;
+/// The tables whose rows are taken out. A row that limits (the lowest capability of a cuDNN, the last driver of an
+/// architecture) is not: nothing can show that it is missing.
+const TAKEN: [&str; 7] =
+    ["build", "companion", "toolkit", "targets", "minor_version_compatibility", "branch", "release"];
+const DRIVERS: [&str; 8] =
+    ["450.80.02", "470.57.02", "525.60.13", "535.54.03", "550.54.14", "570.26", "580.65.06", "590.44.01"];
+const GPUS: [&str; 10] = ["3.7", "5.2", "6.1", "7.0", "7.5", "8.0", "8.9", "9.0", "10.0", "12.0"];
+
+/// The files of the frozen registry that decide about torch.
+fn files() -> Vec<RegistryFile> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/registry");
+    let mut files = Vec::new();
+    let names = ["companions", "cuda", "cudnn", "drivers", "gpus", "python", "registry", "sources"];
+    let series = std::fs::read_dir(format!("{root}/torch")).unwrap();
+    let series = series.map(|entry| format!("torch/{}", entry.unwrap().file_name().to_str().unwrap()));
+    for path in names.iter().map(|name| format!("{name}.toml")).chain(series) {
+        let text = std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+        files.push(RegistryFile { path: path.into(), text: text.into() });
+    }
+    for path in ["errors.toml", "loading.toml"] {
+        files.push(RegistryFile { path: path.into(), text: "".into() });
+    }
+    files
+}
+
+/// Where each row of a file begins, with the name of its table, and where the last one ends.
+fn rows(text: &str) -> Vec<(usize, usize, String)> {
+    let starts: Vec<usize> = text
+        .match_indices("[[")
+        .map(|(at, _)| at)
+        .filter(|at| *at == 0 || text[..*at].ends_with('\n'))
+        .collect();
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let name = |at: usize| text[at + 2..].split("]]").next().unwrap().to_owned();
+    starts.iter().zip(ends).map(|(start, end)| (*start, end, name(*start))).collect()
+}
+
+/// The file without some of its rows.
+fn without(file: &mut RegistryFile, gone: impl Fn(usize, &str) -> bool) -> usize {
+    let text = file.text.clone();
+    let all = rows(&text);
+    let mut out = text[..all.first().map_or(text.len(), |row| row.0)].to_owned();
+    let mut count = 0;
+    for (start, end, name) in &all {
+        let line = text[..*start].matches('\n').count() + 1;
+        match gone(line, name) {
+            true => count += 1,
+            false => out.push_str(&text[*start..*end]),
+        }
+    }
+    file.text = out.into();
+    count
+}
+
+/// A registry without some rows, or files, that is sound: what refers to a row that is gone is gone, too.
+fn reduced(random: &mut Random, whole: &[RegistryFile]) -> Registry {
+    let mut files = whole.to_vec();
+    match random.below(4) {
+        // The newest series, as in a registry that is old.
+        0 => {
+            let number = |path: &str| -> Option<u32> {
+                path.strip_prefix("torch/2.")?.strip_suffix(".toml")?.parse().ok()
+            };
+            let newest = files.iter().filter_map(|file| number(&file.path)).max().unwrap();
+            let first = newest - random.below(6) as u32;
+            files.retain(|file| number(&file.path).is_none_or(|own| own < first));
+        }
+        1 => {
+            let file = random.below(files.len());
+            if files[file].path.starts_with("torch/") {
+                files.remove(file);
+            }
+        }
+        _ => {}
+    }
+    // Branches that limit an architecture stay, see `TAKEN`.
+    let drivers = whole.iter().find(|file| file.path == "drivers.toml").unwrap();
+    let limits = drivers.text.lines().filter(|line| {
+        ["first_branch = ", "last_branch = ", "bases = "].iter().any(|key| line.starts_with(key))
+    });
+    let limits: BTreeSet<String> = limits
+        .flat_map(|line| line.split(|c: char| !c.is_ascii_digit()).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let is_limit = |row: &str| {
+        let number = row.lines().find_map(|line| line.strip_prefix("branch = "));
+        number.is_some_and(|number| limits.contains(number))
+    };
+    let share = [2, 10, 60, 400][random.below(4)];
+    for file in &mut files {
+        let seeds: BTreeMap<usize, bool> = rows(&file.text)
+            .iter()
+            .map(|(start, end, _)| {
+                let line = file.text[..*start].matches('\n').count() + 1;
+                (line, random.one_in(share) && !is_limit(&file.text[*start..*end]))
+            })
+            .collect();
+        without(file, |line, name| TAKEN.contains(&name) && seeds[&line]);
+    }
+    loop {
+        match Registry::from_files(files.clone()) {
+            Ok(registry) => return registry,
+            Err(problems) => {
+                let mut removed = 0;
+                for file in &mut files {
+                    let own: Vec<usize> =
+                        problems.iter().filter(|p| p.path == file.path).map(|p| p.line).collect();
+                    removed += without(file, |line, _| own.contains(&line));
+                }
+                assert!(removed > 0, "{problems:#?}");
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Yes,
+    No,
+    Unknown,
+}
+
+fn says(registry: &Registry, build: &Cited<Build>, host: &Host) -> Says {
+    let violations = Needs::of_torch(build).violations(registry, host, Policy::Minor);
+    match (violations.is_empty(), violations.iter().all(Violation::is_unknown)) {
+        (true, _) => Says::Yes,
+        (_, true) => Says::Unknown,
+        _ => Says::No,
+    }
+}
+
+fn machine(random: &mut Random) -> Host {
+    let platform = if random.one_in(4) { "linux-aarch64".parse().unwrap() } else { Platform::LINUX_X86_64 };
+    let mut host = Host::open(platform, "proof");
+    if !random.one_in(4) {
+        host.driver = Some(driver(random.pick(&DRIVERS)));
+    }
+    host.gpus = Some((0..random.below(3)).map(|i| gpu(i, random.pick(&GPUS))).collect());
+    host
+}
+
+fn question(random: &mut Random, builds: &[Cited<Build>]) -> Request {
+    let mut request = Request::default();
+    let version = builds[random.below(builds.len())].version.to_string();
+    let torch = match random.below(4) {
+        0 => format!("torch=={version}"),
+        1 => format!("torch>={version}"),
+        2 => format!("torch<={version}"),
+        _ => "torch".to_owned(),
+    };
+    request.requirements.push(requirement(&torch));
+    request
+}
+
+#[test]
+fn what_is_not_known_is_neither_true_nor_false() {
+    let files = files();
+    let whole = Registry::from_files(files.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let (mut same, mut unknown) = (0, 0);
+    for seed in 0..super::worlds(10_000) / QUESTIONS {
+        let mut random = Random::new(seed ^ 0x9e7);
+        let registry = reduced(&mut random, &files);
+        for n in 0..QUESTIONS {
+            let host = machine(&mut random);
+            let request = question(&mut random, whole.builds());
+            let place = || {
+                let gpus: Vec<String> =
+                    host.gpus.iter().flatten().map(|gpu| gpu.capability.unwrap().to_string()).collect();
+                let torch = &request.requirements[0].requirement;
+                let driver = host.driver.as_ref().map(|driver| driver.version.to_string());
+                format!(
+                    "world {seed}, question {n}: {torch}, {gpus:?}, driver {driver:?}, {}",
+                    host.system.platform
+                )
+            };
+            if check_host(&whole, &host).is_err() {
+                continue;
+            }
+            assert!(check_host(&registry, &host).is_ok(), "the machine became impossible\n{}", place());
+            for build in registry.builds().iter().filter(|build| build.platform == host.system.platform) {
+                let known = whole.build(&build.version, &build.variant, build.platform).unwrap();
+                let (before, after) = (says(&whole, known, &host), says(&registry, build, &host));
+                match (before, after) {
+                    (before, after) if before == after => same += 1,
+                    (_, Says::Unknown) => unknown += 1,
+                    _ => panic!(
+                        "{} {}: {before:?} became {after:?}\n{}",
+                        build.version,
+                        build.variant,
+                        place()
+                    ),
+                }
+            }
+            // A release of which every row is gone is not refused: it may exist.
+            let pinned = request.requirements[0].requirement.to_string();
+            let pinned = pinned.strip_prefix("torch==").and_then(|version| version.parse().ok());
+            if pinned.is_some_and(|version| !registry.has_release("torch", &version, host.system.platform))
+                && ask(&registry, &host, &request).is_err()
+                && unread_build(&registry, &host, &request, false).is_none()
+                && let Ok(solution) = ask(&whole, &host, &request)
+            {
+                panic!("refused for good, but {:?} runs\n{}", solution.stack, place());
+            }
+        }
+    }
+    assert!(same > 1000 && unknown > 0, "{same} answers stayed, {unknown} became unknown");
+}

@@ -19,12 +19,19 @@ use crate::model::solution::Need;
 use crate::model::text::clean;
 use crate::registry::LearnedRow;
 
-/// A project's page on PyPI; `None` if there is none.
+/// The index of packages that no other one is named for.
+pub(super) const PYPI: &str = "pypi";
+
+/// A project's page on an index (`pypi`, `pytorch/cu126`); `None` if there is none.
 ///
 /// # Errors
 /// When the index does not answer.
-pub(super) fn page(client: &IndexClient, name: &str) -> Result<Option<Arc<ProjectPage>>, CliError> {
-    let need = Need::Page { index: "pypi".to_owned(), project: name.to_owned() };
+pub(super) fn page(
+    client: &IndexClient,
+    index: &str,
+    name: &str,
+) -> Result<Option<Arc<ProjectPage>>, CliError> {
+    let need = Need::Page { index: index.to_owned(), project: name.to_owned() };
     let fetched =
         client.fetch(&[need], None, &mut |_, _| {}).map_err(|error| fetch::index_error(&error, None))?;
     Ok(fetched.into_iter().find_map(|answer| match answer {
@@ -39,7 +46,7 @@ pub(super) fn page(client: &IndexClient, name: &str) -> Result<Option<Arc<Projec
 /// When the wheel cannot be read or contradicts itself.
 pub(super) fn release(
     client: &IndexClient,
-    page: &ProjectPage,
+    (index, page): (&str, &ProjectPage),
     (release, file): (&Release, &ReleaseFile),
     platform: Platform,
     printer: &Printer,
@@ -54,7 +61,7 @@ pub(super) fn release(
             .iter()
             .filter(|file| file.wheel().is_some_and(|wheel| wheel.libc_need(platform, None).is_some()))
             .map(|file| Need::Metadata {
-                index: "pypi".to_owned(),
+                index: index.to_owned(),
                 project: learned.project.clone(),
                 filename: file.filename.clone(),
             })
@@ -105,7 +112,7 @@ pub(super) fn requirement_on(
     package: &str,
     platform: Platform,
 ) -> Option<VersionSpecifiers> {
-    let page = page(client, project).ok().flatten()?;
+    let page = page(client, PYPI, project).ok().flatten()?;
     let (_, file) = page.newest_first(platform, |own| own == version).next()?;
     let need = Need::Metadata {
         index: "pypi".to_owned(),

@@ -35,5 +35,5 @@ pub use host::{ImpossibleHost, check_host};
 pub use linked::{LinkTarget, Misfit, MisfitKind, misfit};
 pub use needs::{Needs, Violation, glibc_suffices};
 pub use runtime::{cuda_runtime, is_built_for_cuda, unknown_cuda_user};
-pub use unread::{Unread, UnreadBuild, unread_build};
+pub use unread::{Unread, UnreadBuild, could_run, unread_build};
 pub use variant::{CPU, cuda_of_variant, is_cuda};

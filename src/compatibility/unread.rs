@@ -162,7 +162,7 @@ fn could_run_newer(registry: &Registry, host: &Host, request: &Request) -> bool 
 }
 
 /// Whether the machine could run a build of a variant: its CUDA decides before anything is known of the build.
-fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> bool {
+pub fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> bool {
     let Some(variant) = variant.filter(|variant| is_cuda(variant)) else { return true };
     let Some((major, minor)) = cuda_of_variant(variant) else { return true };
     let cuda = semver::Version::new(major.into(), minor.into(), 0);

@@ -36,6 +36,7 @@ pub use uv_project::{Scope as UvScope, UvError, UvTables};
 
 use crate::lockfile::Target;
 use crate::model::conda::CONDA_FORGE;
+use crate::model::index_owner::PYTORCH;
 use crate::model::level::Level;
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
@@ -182,9 +183,6 @@ fn without_hash<'p>(packages: &[&'p ChosenPackage]) -> Vec<&'p str> {
 fn in_two_steps<'p>(packages: &[&'p ChosenPackage]) -> (Vec<&'p ChosenPackage>, Vec<&'p ChosenPackage>) {
     packages.iter().partition(|package| !package.is_built_after_others())
 }
-
-/// The index that carries builds of torch by CUDA variant.
-const PYTORCH: &str = "pytorch";
 
 /// Whether a package comes from the pytorch index: `pytorch/cu126`.
 fn is_from_pytorch(package: &ChosenPackage) -> bool {

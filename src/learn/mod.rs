@@ -85,6 +85,8 @@ pub struct Learned {
     pub platform: Platform,
     /// `Requires-Python`.
     pub requires_python: Option<String>,
+    /// Whether it is a build of the pytorch index: PyPI takes no local versions such as `2.9.1+cu126`.
+    pub is_of_pytorch: bool,
     /// The file that was read.
     pub file: String,
     /// Its SHA-256, if known.
@@ -230,6 +232,7 @@ pub fn read<R: Read + Seek>(
         links_cuda: if is_torch || brings_runtime { Vec::new() } else { links_cuda },
         platform,
         requires_python: metadata.requires_python,
+        is_of_pytorch: is_torch && name.version.is_local(),
         file: file.to_owned(),
         sha256: None,
         files,

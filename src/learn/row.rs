@@ -68,7 +68,7 @@ fn torch(out: &mut String, learned: &Learned) {
     field(out, "version", Some(&learned.version.to_string()));
     field(out, "variant", learned.variant.as_deref());
     field(out, "platform", Some(&learned.platform.to_string()));
-    field(out, "index", Some("pypi"));
+    field(out, "index", Some(if learned.is_of_pytorch { "pytorch" } else { "pypi" }));
     field(out, "cuda", learned.cuda.as_deref());
     field(out, "cudnn", learned.cudnn.as_deref());
     field(out, "nccl", learned.nccl.as_deref());
@@ -85,7 +85,10 @@ fn torch(out: &mut String, learned: &Learned) {
         let _ = writeln!(out, "wheel_bytes = {bytes}");
     }
     field(out, "evidence", Some("measured"));
-    out.push_str("source = [\"pypi-files\", \"pypi-metadata\", \"wheel-version-py\"]\n");
+    out.push_str(match learned.is_of_pytorch {
+        false => "source = [\"pypi-files\", \"pypi-metadata\", \"wheel-version-py\"]\n",
+        true => "source = [\"wheel-version-py\"]\n",
+    });
 }
 
 fn companion(out: &mut String, learned: &Learned) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use pep440_rs::Version;
 
 use super::kept_file;
+use crate::model::index_owner::local_of;
 use crate::model::platform::Platform;
 use crate::model::solution::ChosenPackage;
 use crate::registry::{LearnedRow, Registry, STACK_PACKAGES};
@@ -65,9 +66,15 @@ impl Store {
         let mut rows: Vec<LearnedRow> = Vec::new();
         for package in packages {
             let name = package.name.as_str();
-            let version = package.version.clone().without_local();
+            let plain = package.version.clone().without_local();
+            // A build of the pytorch index has a row of its own.
+            let version = if name == "torch" { package.version.clone() } else { plain.clone() };
             let is_unknown = match name {
-                "torch" => !registry.builds().iter().any(|b| b.version == version && b.platform == platform),
+                "torch" => !registry.builds().iter().any(|b| {
+                    b.version == plain
+                        && b.platform == platform
+                        && if version.is_local() { b.variant == local_of(&version) } else { b.on_pypi }
+                }),
                 // Other packages have a row only if their GPU code was read, or if they belong to the torch stack.
                 _ if package.targets.is_some() || STACK_PACKAGES.contains(&name) => {
                     !registry.companions().iter().any(|row| row.package == name && row.version == version)

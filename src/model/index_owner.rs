@@ -1,8 +1,26 @@
 //! Which index a package is taken from. The URL of each index is found in `index/locate.rs` and the manifest.
 
+use pep440_rs::Version;
 use pep508_rs::PackageName;
 
 use super::text::{clean, normalized_name};
+
+/// The index that has builds of torch by CUDA variant, each variant in a sub-index of its own: `pytorch/cu126`.
+pub const PYTORCH: &str = "pytorch";
+
+/// The index of a release of torch: the sub-index of its local version, `pytorch/cu126` of `2.9.1+cu126`. PyPI takes no local
+/// versions.
+pub fn index_of(version: &Version) -> String {
+    match version.is_local() {
+        true => format!("{PYTORCH}/{}", local_of(version)),
+        false => "pypi".to_owned(),
+    }
+}
+
+/// `cu126` of `2.9.1+cu126`; empty of others.
+pub fn local_of(version: &Version) -> String {
+    version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".")
+}
 
 /// An index that owns the packages matching its patterns: they are taken only from this index.
 #[derive(Debug, Clone, PartialEq, Eq)]

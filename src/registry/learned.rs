@@ -8,6 +8,7 @@ use pep440_rs::Version;
 use super::Cited;
 use super::rows::{Build, Companion};
 use super::table::Row;
+use crate::model::index_owner::local_of;
 use crate::model::platform::Platform;
 
 /// A row of torch or a companion that was read from a wheel.
@@ -39,13 +40,18 @@ impl LearnedRow {
         Ok(LearnedRow { text, value })
     }
 
-    /// Whether it is the row of this release on this platform.
+    /// Whether it is the row of this release on this platform: of PyPI's build, or with a local version (`2.9.1+cu126`) of that of
+    /// the pytorch index.
     pub fn is_of(&self, version: &Version, platform: Platform) -> bool {
-        let (own, on) = match &self.value {
-            LearnedValue::Build(build) => (&build.version, build.platform),
-            LearnedValue::Companion(row) => (&row.version, row.platform),
-        };
-        own == version && on == platform
+        let plain = version.clone().without_local();
+        match &self.value {
+            LearnedValue::Build(build) => {
+                let is_variant =
+                    if version.is_local() { build.variant == local_of(version) } else { build.on_pypi };
+                build.version == plain && build.platform == platform && is_variant
+            }
+            LearnedValue::Companion(row) => row.version == *version && row.platform == platform,
+        }
     }
 
     /// The package.

@@ -95,11 +95,12 @@ fn aged(context: &TestContext, newest: Option<usize>) -> PathBuf {
     out
 }
 
-/// PyPI as the rows describe it: torch with the libraries that they were read from, and what it requires.
+/// PyPI and the pytorch index as the rows describe them: torch with the libraries that they were read from, and what it requires.
 fn index(context: &TestContext) -> Option<Vec<(&'static str, Wheel)>> {
     let registry = registry_of(files_below(Path::new(FROZEN_REGISTRY), ""));
     let is_here = |build: &&envlock::registry::Cited<Build>| {
-        build.index() == "pypi"
+        build.targets.is_some()
+            && build.platform.to_string().starts_with("linux-")
             && series(&build.version.to_string()) >= series(OLDEST)
             && build.cuda.is_some()
     };
@@ -124,7 +125,12 @@ fn index(context: &TestContext) -> Option<Vec<(&'static str, Wheel)>> {
             "__version__ = '{version}+{}'\ncuda: Optional[str] = '{}.{}'\n",
             build.variant, cuda.major, cuda.minor
         );
-        let mut torch = wheel("torch", &version)
+        // A build of the pytorch index is in the sub-index of its variant, and has it in its version.
+        let (at, local): (&'static str, String) = match build.on_pypi {
+            true => ("pypi", String::new()),
+            false => (format!("whl/{}", build.variant).leak(), format!("+{}", build.variant)),
+        };
+        let mut torch = wheel("torch", &format!("{version}{local}"))
             .tags(&tags)
             .python(">=3.10")
             .file("torch/version.py", &says)
@@ -141,15 +147,15 @@ fn index(context: &TestContext) -> Option<Vec<(&'static str, Wheel)>> {
             let version = triton.trim_start_matches(|c: char| !c.is_ascii_digit());
             required.insert(("triton".to_owned(), version.to_owned()));
         }
-        all.push(("pypi", torch));
+        all.push((at, torch));
         if let Some(vision) = &build.torchvision {
             let row = registry.companion("torchvision", vision);
-            let mut companion = wheel("torchvision", &vision.to_string())
+            let mut companion = wheel("torchvision", &format!("{vision}{local}"))
                 .tags(&tags)
                 .python(">=3.10")
                 .needs(&format!("torch=={version}"))
                 .file("torchvision/version.py", &says.replace(&version, &vision.to_string()));
-            let row = row.filter(|row| row.platform == build.platform);
+            let row = row.filter(|row| row.platform == build.platform && build.on_pypi);
             if let Some(targets) = row.and_then(|row| row.targets.as_ref()) {
                 let number = |target: &dyn std::fmt::Display| {
                     target.to_string().replace('.', "").parse::<u32>().unwrap()
@@ -159,29 +165,23 @@ fn index(context: &TestContext) -> Option<Vec<(&'static str, Wheel)>> {
                     .collect();
                 companion = companion.bytes("torchvision/_C.so", &with_code(context, &fatbin(&[&code]))?);
             }
-            all.push(("pypi", companion));
+            all.push((at, companion));
         }
     }
     all.extend(required.into_iter().map(|(name, version)| ("pypi", wheel(&name, &version))));
     Some(all)
 }
 
-fn answer(context: &TestContext, registry: &Path, machine: &[&str]) -> serde_json::Value {
+fn asked(context: &TestContext, registry: &Path, more: &[&[&str]]) -> serde_json::Value {
     let registry = registry.to_str().unwrap();
-    let asked = [
-        "--registry",
-        registry,
-        "resolve",
-        "torch",
-        "torchvision",
-        "--only-index",
-        "pypi",
-        "--dry-run",
-        "--json",
-    ];
+    let asked = ["--registry", registry, "resolve", "torch", "torchvision", "--dry-run", "--json"];
     let mut command = context.command_of(env!("CARGO_BIN_EXE_envlock"));
-    let run = context.finish(command.args(asked).args(machine).output().unwrap()).expect(0);
-    let target = run.json()["targets"][0].clone();
+    let run = context.finish(command.args(asked).args(more.concat()).output().unwrap()).expect(0);
+    run.json()["targets"][0].clone()
+}
+
+fn answer(context: &TestContext, registry: &Path, machine: &[&str]) -> serde_json::Value {
+    let target = asked(context, registry, &[machine, &["--only-index", "pypi"]]);
     serde_json::json!([target["stack"], target["envelope"], target["driver_mode"], target["python"]])
 }
 
@@ -200,6 +200,48 @@ fn an_aged_registry_gives_the_answers_of_the_whole_one() {
             assert_eq!(answer(&context, &aged, machine), *expected, "{newest:?} {machine:?}");
         }
     }
+}
+
+/// The same with the builds of the pytorch index: a machine that does not take PyPI's newest build gets one from there.
+#[test]
+fn builds_of_the_pytorch_index_are_read() {
+    let context = TestContext::new();
+    let Some(wheels) = index(&context) else { return };
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let machines: [&[&str]; 4] = [
+        MACHINES[0],
+        MACHINES[1],
+        &["--gpu", "7.0", "--driver", "580.65.06"],
+        &["--gpu", "NVIDIA GeForce RTX 4090", "--driver", "550.54.15", "--variant", "cu126"],
+    ];
+    let answer = |context: &TestContext, registry: &Path, machine: &[&str]| {
+        let target = asked(context, registry, &[machine]);
+        let stack = |key: &str| target["stack"][key].clone();
+        let keys = ["version", "variant", "cuda", "cudnn", "index", "companions", "driver_mode"];
+        (keys.map(stack), target["python"].clone())
+    };
+    let whole = TestContext::with_index(&server);
+    let expected = machines.map(|machine| answer(&whole, Path::new(FROZEN_REGISTRY), machine));
+    assert!(
+        expected
+            .iter()
+            .any(|(stack, _)| stack[4].as_str().is_some_and(|index| index.starts_with("pytorch/")))
+    );
+    for newest in [1, 3] {
+        for (machine, expected) in machines.iter().zip(&expected) {
+            let context = TestContext::with_index(&server);
+            let aged = aged(&context, Some(newest));
+            assert_eq!(answer(&context, &aged, machine), *expected, "{newest} {machine:?}");
+        }
+    }
+    // An index that does not answer is not one without such a build: the answer is not known.
+    let mut context = TestContext::with_index(&server);
+    context.set("ENVLOCK_PYTORCH_INDEX_URL", "http://127.0.0.1:9/whl");
+    let aged = aged(&context, Some(1));
+    let mut command = context.command_of(env!("CARGO_BIN_EXE_envlock"));
+    command.args(["--registry", aged.to_str().unwrap(), "resolve", "torch", "--dry-run"]).args(machines[1]);
+    let run = context.finish(command.output().unwrap()).expect(3);
+    assert!(run.flat().contains("cannot read `torch` from the index `pytorch/"), "{}", run.shown());
 }
 
 /// The newest wheel cannot be read: the next one is, and nothing is called the newest.

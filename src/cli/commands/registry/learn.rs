@@ -15,6 +15,7 @@ use crate::cli::learning::{self, Telling};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::learn::{self, Learned};
+use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 
@@ -98,10 +99,13 @@ fn from_index(
     let project = Project::find(global, false)?;
     let client = fetch::client(global, &project, args.index_url.as_deref())?;
     let name = requirement.name.to_string();
-    let page = learning::page(client, &name)?;
+    // A local version names a build of the pytorch index: `torch==2.15.0+cu130`.
+    let local = specifiers.and_then(|all| all.iter().find(|one| one.version().is_local()));
+    let index = local.map_or(learning::PYPI.to_owned(), |one| index_of(one.version()));
+    let page = learning::page(client, &index, &name)?;
     let page = page.ok_or_else(|| CliError {
         exit: exit::NO,
-        ..CliError::network(format!("the index pypi has no `{name}`"))
+        ..CliError::network(format!("the index {index} has no `{name}`"))
     })?;
     let Some(found) = page.newest_for(platform, specifiers) else {
         return Err(CliError {
@@ -111,5 +115,5 @@ fn from_index(
             ))
         });
     };
-    learning::release(client, &page, found, platform, printer)
+    learning::release(client, (&index, &page), found, platform, printer)
 }

@@ -112,7 +112,7 @@ fn of_file(path: &Path) -> Result<Offered, CliError> {
 fn of_index(global: &GlobalArgs, args: &UpdateArgs) -> Result<Option<Offered>, CliError> {
     let project = Project::find(global, false)?;
     let client = fetch::client(global, &project, args.index_url.as_deref())?;
-    let page = learning::page(client, PROJECT)?.ok_or_else(|| {
+    let page = learning::page(client, learning::PYPI, PROJECT)?.ok_or_else(|| {
         CliError::new(Failure::Network, format!("the index pypi has no `{PROJECT}`"))
             .hint("data from elsewhere: `envlock registry update --from FILE`")
     })?;

@@ -13,12 +13,13 @@ use super::task::Task;
 use crate::cli::data_folder;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::kept;
-use crate::cli::learning;
+use crate::cli::learning::{self, PYPI};
 use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
 use crate::learn::{self, Kept, Learned};
 use crate::model::choice::Choice;
 use crate::model::conflict::Party;
+use crate::model::index_owner::{index_of, local_of};
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::{Preferences, Request};
@@ -31,16 +32,16 @@ const MAX_READ: usize = 80;
 
 /// What a run reads of the index beyond the registry.
 pub(super) struct Learner<'a> {
-    task: &'a Task<'a>,
-    client: &'a IndexClient,
+    pub(super) task: &'a Task<'a>,
+    pub(super) client: &'a IndexClient,
     /// Without what was read.
-    base: &'a Registry,
+    pub(super) base: &'a Registry,
     /// The rows that were read or kept; the first `told` of them were reported.
-    rows: Vec<LearnedRow>,
+    pub(super) rows: Vec<LearnedRow>,
     told: usize,
     read: usize,
     /// By package and platform: releases without data, and why.
-    unread: BTreeMap<(String, Platform), BTreeMap<Version, String>>,
+    pub(super) unread: BTreeMap<(String, Platform), BTreeMap<Version, String>>,
 }
 
 impl<'a> Learner<'a> {
@@ -69,6 +70,7 @@ impl<'a> Learner<'a> {
                 && !is_blocked_by_driver(self.base, machine, self.task.request, preferences)
             {
                 self.read_newest(machine, preferences);
+                self.read_variants(machine, preferences);
                 self.read_companions(machine, preferences);
             }
         }
@@ -102,7 +104,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    fn stack_of(&self, machine: &Machine, preferences: &Preferences) -> Option<Box<Solution>> {
+    pub(super) fn stack_of(&self, machine: &Machine, preferences: &Preferences) -> Option<Box<Solution>> {
         let read = self.registry();
         match solve_stack(read.as_ref().unwrap_or(self.base), &machine.host, self.task.request, preferences) {
             Answer::Solution(solution) => Some(solution),
@@ -188,7 +190,11 @@ impl<'a> Learner<'a> {
         let platform = machine.host.system.platform;
         for name in STACK_PACKAGES.into_iter().filter(|name| self.task.request.find(name).is_some()) {
             let Some(locked) = preferences.versions.get(name) else { continue };
-            let locked = locked.clone().without_local();
+            // The builds of the pytorch index are told apart by their local version.
+            let locked = match name {
+                "torch" => locked.clone(),
+                _ => locked.clone().without_local(),
+            };
             if self.has_release(name, &locked, platform) {
                 continue;
             }
@@ -205,11 +211,12 @@ impl<'a> Learner<'a> {
                     .hint("run once without `--offline` and `--no-learn`, or replace it with `--upgrade`"));
             }
             // The solve reports an index that does not answer, and a release that it no longer has.
-            let Ok(Some(page)) = learning::page(self.client, name) else { continue };
+            let index = index_of(&locked);
+            let Ok(Some(page)) = learning::page(self.client, &index, name) else { continue };
             let Some(found) = page.newest_first(platform, |version| *version == locked).next() else {
                 continue;
             };
-            let row = self.read(&page, found, platform)?;
+            let row = self.read((&index, &page), found, platform)?;
             self.rows.push(row);
         }
         Ok(())
@@ -244,14 +251,17 @@ impl<'a> Learner<'a> {
     }
 
     fn has_release(&self, name: &str, version: &Version, platform: Platform) -> bool {
-        self.base.has_release(name, version, platform)
-            || self.rows.iter().any(|row| row.package() == name && row.is_of(version, platform))
+        let known = match version.is_local() {
+            true => self.base.build(&version.clone().without_local(), &local_of(version), platform).is_some(),
+            false => self.base.has_release(name, version, platform),
+        };
+        known || self.rows.iter().any(|row| row.package() == name && row.is_of(version, platform))
     }
 
     /// The releases of a package that the index has and the registry does not, newer than `above` and admitted by the
     /// request, newest first. Nothing if the index does not answer: the solve reports that.
     fn unknown(&self, name: &str, platform: Platform, above: Option<&Version>) -> Vec<Version> {
-        let Ok(Some(page)) = learning::page(self.client, name) else { return Vec::new() };
+        let Ok(Some(page)) = learning::page(self.client, PYPI, name) else { return Vec::new() };
         let wanted = self.specifiers(name);
         let oldest = self.base.oldest_release(name, platform);
         let above = above.cloned().map(Version::without_local);
@@ -268,7 +278,7 @@ impl<'a> Learner<'a> {
     }
 
     /// The row of a release, kept or read from its wheel; `None` if it cannot be had, which is remembered with the cause.
-    fn row(&mut self, name: &str, version: &Version, platform: Platform) -> Option<LearnedRow> {
+    pub(super) fn row(&mut self, name: &str, version: &Version, platform: Platform) -> Option<LearnedRow> {
         let place = kept::store(self.task.global).place(name, version, platform);
         if let Some(row) = place.row().filter(|_| !self.task.args.no_learn) {
             return Some(row);
@@ -285,9 +295,10 @@ impl<'a> Learner<'a> {
         } else if self.read >= MAX_READ {
             format!("{MAX_READ} wheels were read")
         } else {
-            let page = learning::page(self.client, name).ok().flatten()?;
+            let index = index_of(version);
+            let page = learning::page(self.client, &index, name).ok().flatten()?;
             let found = page.newest_first(platform, |own| own == version).next()?;
-            match self.read(&page, found, platform) {
+            match self.read((&index, &page), found, platform) {
                 Ok(row) => return Some(row),
                 Err(error) => {
                     self.task.printer.warning(&error.message);
@@ -299,14 +310,14 @@ impl<'a> Learner<'a> {
         None
     }
 
-    fn read(
+    pub(super) fn read(
         &mut self,
-        page: &ProjectPage,
+        of: (&str, &ProjectPage),
         found: (&Release, &ReleaseFile),
         platform: Platform,
     ) -> Result<LearnedRow, CliError> {
         self.read += 1;
-        let learned = learning::release(self.client, page, found, platform, self.task.printer)?;
+        let learned = learning::release(self.client, of, found, platform, self.task.printer)?;
         if let Some(cuda) = self.unknown_cuda(&learned) {
             return Err(CliError::new(
                 Failure::UnknownRow,
@@ -315,7 +326,8 @@ impl<'a> Learner<'a> {
         }
         let row = learning::row_of(&learned)?;
         let store = kept::store(self.task.global);
-        store.place(&learned.project, &learned.version, platform).keep(Some(&row));
+        // The builds of a release on the pytorch index are told apart by their local version.
+        store.place(&learned.project, &found.0.version, platform).keep(Some(&row));
         Ok(row)
     }
 
@@ -342,7 +354,7 @@ impl<'a> Learner<'a> {
         self.told = self.rows.len();
     }
 
-    fn specifiers(&self, name: &str) -> Option<VersionSpecifiers> {
+    pub(super) fn specifiers(&self, name: &str) -> Option<VersionSpecifiers> {
         match &self.task.request.find(name)?.requirement.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers.clone()),
             _ => None,
@@ -351,7 +363,7 @@ impl<'a> Learner<'a> {
 }
 
 /// The version of a package in a solution, without its local part.
-fn chosen_of(solution: &Solution, name: &str) -> Option<Version> {
+pub(super) fn chosen_of(solution: &Solution, name: &str) -> Option<Version> {
     if name == "torch" {
         return solution.stack.as_ref().map(|stack| stack.version.clone().without_local());
     }
@@ -403,7 +415,7 @@ fn companion_row(
         }
         Kept::Nothing => {}
     }
-    let page = learning::page(client, &package.name).ok().flatten()?;
+    let page = learning::page(client, PYPI, &package.name).ok().flatten()?;
     let found = page.find(&file.name)?;
     let learned = learning::address(client, &found.url, &file.name, file.size, platform, printer);
     match learned.and_then(|learned| learning::row_of(&learned)) {

@@ -12,6 +12,7 @@ mod solving;
 mod stack_only;
 mod task;
 mod tell;
+mod variants;
 mod writing;
 
 use std::cell::OnceCell;

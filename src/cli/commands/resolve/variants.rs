@@ -1,0 +1,122 @@
+//! Builds of the pytorch index that no row has: a release whose build on PyPI the machine does not take may have one there that it
+//! takes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pep440_rs::Version;
+
+use super::learning::{Learner, chosen_of};
+use super::machines::Machine;
+use crate::cli::learning::{self, PYPI};
+use crate::compatibility::{CPU, could_run, cuda_of_variant};
+use crate::model::index_owner::{PYTORCH, local_of};
+use crate::model::platform::Platform;
+use crate::model::project::ProjectPage;
+use crate::model::request::Preferences;
+
+impl Learner<'_> {
+    /// Reads builds of the releases that PyPI has and of which no row is on the pytorch index, newest first, until the machine
+    /// takes one or none is left that is newer than the answer.
+    pub(super) fn read_variants(&mut self, machine: &Machine, preferences: &Preferences) {
+        let platform = machine.host.system.platform;
+        let only = self.task.request.only_index.as_ref();
+        if only.is_some_and(|only| !only.value.admits(PYTORCH)) || preferences.versions.contains_key("torch")
+        {
+            return;
+        }
+        let chosen =
+            |learner: &Self| learner.stack_of(machine, preferences).and_then(|s| chosen_of(&s, "torch"));
+        let current = chosen(self);
+        let releases = self.not_on_pytorch_index(platform, current.as_ref());
+        if releases.is_empty() {
+            return;
+        }
+        let pages = match self.pages(&self.variants(machine)) {
+            Ok(pages) => pages,
+            Err(why) => {
+                let cause = format!("its builds on the pytorch index were not read: {why}");
+                let unread = self.unread.entry(("torch".to_owned(), platform)).or_default();
+                releases.into_iter().for_each(|release| drop(unread.insert(release, cause.clone())));
+                return;
+            }
+        };
+        let mut found: Vec<Version> = Vec::new();
+        for page in &pages {
+            let is_one = |version: &Version| releases.contains(&version.clone().without_local());
+            found.extend(page.newest_first(platform, is_one).map(|(release, _)| release.version.clone()));
+        }
+        found.sort_by_key(|version| {
+            Reverse((version.clone().without_local(), cuda_of_variant(&local_of(version))))
+        });
+        let mut current = current;
+        for version in found {
+            if current.as_ref().is_some_and(|current| *current >= version.clone().without_local()) {
+                return;
+            }
+            let Some(row) = self.row("torch", &version, platform) else { continue };
+            self.rows.push(row);
+            current = chosen(self);
+        }
+    }
+
+    /// The releases of torch on PyPI that the request admits, newer than the answer, of which no row is on the pytorch index.
+    fn not_on_pytorch_index(&self, platform: Platform, current: Option<&Version>) -> BTreeSet<Version> {
+        let Ok(Some(page)) = learning::page(self.client, PYPI, "torch") else { return BTreeSet::new() };
+        let wanted = self.specifiers("torch");
+        let oldest = self.base.oldest_release("torch", platform);
+        let has_row = |version: &Version| {
+            let mut builds = self.base.builds().iter();
+            builds.any(|build| {
+                build.version == *version && build.platform == platform && build.on_pytorch_index
+            })
+        };
+        let releases = page.releases().iter().map(|release| &release.version);
+        releases
+            .filter(|version| {
+                !version.any_prerelease()
+                    && wanted.as_ref().is_none_or(|wanted| wanted.contains(version))
+                    && current.is_none_or(|current| *version > current)
+                    && oldest.as_ref().is_none_or(|oldest| *version > oldest)
+                    && !has_row(version)
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// The variants that releases of late have, or that are asked for, and whose CUDA the machine can run.
+    fn variants(&self, machine: &Machine) -> Vec<String> {
+        let platform = machine.host.system.platform;
+        let request = self.task.request;
+        let builds =
+            || self.base.builds().iter().filter(|build| build.platform == platform && build.on_pytorch_index);
+        let newest: BTreeSet<&Version> = builds().map(|build| &build.version).collect();
+        let late: BTreeSet<&&Version> = newest.iter().rev().take(LATE).collect();
+        let known =
+            builds().filter(|build| late.contains(&&build.version)).map(|build| build.variant.clone());
+        let asked = request.variant.iter().map(|limit| limit.value.clone());
+        let all: BTreeSet<String> = known.chain(asked).collect();
+        let is_admitted = |variant: &String| {
+            let is_asked = request.variant.as_ref().is_none_or(|limit| limit.value == *variant);
+            let runs = match variant == CPU {
+                true => machine.host.has_no_gpu(),
+                false => !machine.host.has_no_gpu() && could_run(self.base, &machine.host, Some(variant)),
+            };
+            is_asked && runs
+        };
+        all.into_iter().filter(is_admitted).collect()
+    }
+
+    /// The pages of torch on the sub-indexes of variants; those that do not exist are left out.
+    fn pages(&self, variants: &[String]) -> Result<Vec<Arc<ProjectPage>>, String> {
+        let page = |variant: &String| {
+            learning::page(self.client, &format!("{PYTORCH}/{variant}"), "torch")
+                .map_err(|error| error.message)
+        };
+        Ok(variants.iter().map(page).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
+/// How many releases of late tell which variants there are.
+const LATE: usize = 8;

@@ -76,8 +76,11 @@ impl Registry {
     /// The board in a name that a driver or a hypervisor made of it; `None` if it is not such a name.
     fn board_of(&self, name: &str) -> Option<Board> {
         // `NVIDIA A100-SXM4-80GB MIG 3g.40gb`
-        if let Some((board, _instance)) = name.split_once(" MIG ") {
-            return Some(Board::Named(vec![board.to_owned()]));
+        if let Some((board, instance)) = name.split_once(" MIG ") {
+            let product = is_mig_instance(instance).then(|| self.known_product(board))?;
+            // Boards before Ampere have no instances.
+            let has_mig = matches!(product, Some(Ok(found)) if found.capability >= FIRST_WITH_MIG);
+            return has_mig.then(|| Board::Named(vec![board.to_owned()]));
         }
         let names = self.gpu_names()?;
         let lower = name.to_lowercase();
@@ -200,6 +203,24 @@ impl Registry {
         let device = device.to_ascii_lowercase();
         self.gpus().iter().find(|g| g.pci.contains(&device))
     }
+}
+
+/// The first compute capability with MIG.
+const FIRST_WITH_MIG: ComputeCapability = ComputeCapability::new(8, 0);
+
+/// Whether a text is the profile of a MIG instance: `3g.40gb`, `1c.3g.20gb`, `1g.10gb+me`.
+fn is_mig_instance(text: &str) -> bool {
+    let (profile, extra) = text.trim().split_once(['+', '-']).unwrap_or((text.trim(), "me"));
+    let number = |part: &str, unit: &str| part.strip_suffix(unit)?.parse::<u32>().ok();
+    let mut parts = profile.split('.').rev();
+    let memory = parts.next().and_then(|part| number(part, "gb"));
+    let slices = parts.next().and_then(|part| number(part, "g"));
+    let of_compute = parts.next().map(|part| number(part, "c"));
+    extra.starts_with("me")
+        && memory.is_some_and(|gb| (1..=512).contains(&gb))
+        && slices.is_some_and(|slices| (1..=8).contains(&slices))
+        && of_compute.is_none_or(|slices| slices.is_some_and(|slices| (1..=8).contains(&slices)))
+        && parts.next().is_none()
 }
 
 /// Whether two product names are equal, ignoring case and vendor prefix.

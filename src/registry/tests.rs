@@ -70,6 +70,8 @@ fn names_that_drivers_and_hypervisors_print() {
         ("GRID A100DX-4-20C", "8.0"),
         ("GRID T4-16Q", "7.5"),
         ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "8.0"),
+        ("NVIDIA A100-SXM4-80GB MIG 1c.3g.40gb", "8.0"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", "9.0"),
         ("GeForce GTX 1050 Ti with Max-Q Design", "6.1"),
         ("TITAN X (Pascal)", "6.1"),
         ("NVIDIA Thor", "11.0"),
@@ -80,7 +82,14 @@ fn names_that_drivers_and_hypervisors_print() {
     }
     assert!(matches!(registry.find_gpu("NVIDIA A16-4B"), Err(GpuLookupError::DisplayProfile { .. })));
     // An unknown suffix and an unknown board are asked for.
-    for name in ["NVIDIA L40S-48Z", "NVIDIA L20Y", "NVIDIA X999-8C"] {
+    for name in [
+        "NVIDIA L40S-48Z",
+        "NVIDIA L20Y",
+        "NVIDIA X999-8C",
+        "NVIDIA A100-SXM4-80GB MIG 9g.999gb",
+        "NVIDIA A100-SXM4-80GB MIG big",
+        "Tesla T4 MIG 1g.5gb",
+    ] {
         assert!(matches!(registry.find_gpu(name), Err(GpuLookupError::Unknown { .. })), "{name}");
     }
 }

@@ -213,7 +213,7 @@ fn show(
         (true, _) if unread.is_some() => {
             printer.out(&format!("not known whether a build of {named} runs on this machine"));
         }
-        (true, false) => printer.out(&format!("no build of {named} runs on this machine")),
+        (true, false) => printer.out(&format!("no known build of {named} runs on this machine")),
         (true, true) => {
             let platform = host.system.platform;
             let of_variant = variant.map(|variant| format!("{} ", clean(variant, 20))).unwrap_or_default();

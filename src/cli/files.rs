@@ -104,8 +104,8 @@ pub(super) fn manifest_in(folder: &Path) -> Option<&'static str> {
     }
     let has_tables = |name: &&str| {
         let path = folder.join(name);
-        let text = path.is_file().then(|| read(&path).ok().flatten()).flatten();
-        text.is_some_and(|text| has_own_tables(&text))
+        // Of a file that cannot be read it is not known; who reads it as the manifest says why it cannot be.
+        path.is_file() && read(&path).map_or(true, |text| text.is_some_and(|text| has_own_tables(&text)))
     };
     [PYPROJECT, PIXI].into_iter().find(has_tables)
 }

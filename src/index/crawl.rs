@@ -21,6 +21,7 @@ use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, sdists, simpl
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
+use crate::model::text::clean;
 
 /// Maximum number of concurrent requests.
 const CONCURRENCY: usize = 32;
@@ -359,7 +360,9 @@ async fn fetch_page(
         (404 | 410, _) => Ok(None),
         (403, _) if index.starts_with("pytorch/") => Ok(None),
         (401 | 403, _) => {
-            Err(failed(format!("the server answered {}: check the credentials", answer.status)))
+            let unread = client.credentials.unread().map(|why| format!("; {}", clean(why, 200)));
+            let unread = unread.unwrap_or_default();
+            Err(failed(format!("the server answered {}: check the credentials{unread}", answer.status)))
         }
         (status, _) => Err(failed(format!("the server answered {status}"))),
     }

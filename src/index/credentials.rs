@@ -31,6 +31,8 @@ pub(super) struct Credentials {
     /// The hosts of indexes that are read without TLS: to no other a login of netrc is sent without it.
     plain: Vec<String>,
     entries: OnceLock<Vec<(Option<String>, Login)>>,
+    /// Why the netrc file cannot be read, if it is there.
+    unread: OnceLock<String>,
 }
 
 impl Credentials {
@@ -46,6 +48,7 @@ impl Credentials {
                 .filter_map(|url| url.host_str().map(str::to_owned))
                 .collect(),
             entries: OnceLock::new(),
+            unread: OnceLock::new(),
         }
     }
 
@@ -62,12 +65,13 @@ impl Credentials {
         if url.scheme() == "http" && !self.plain.iter().any(|index| index == host) {
             return None;
         }
-        let entries = self.entries.get_or_init(|| {
-            self.netrc
-                .as_ref()
-                .and_then(|path| fs_err::read_to_string(path).ok())
-                .map(|text| parse_netrc(&text))
-                .unwrap_or_default()
+        let entries = self.entries.get_or_init(|| match self.netrc.as_ref().map(fs_err::read_to_string) {
+            Some(Ok(text)) => parse_netrc(&text),
+            Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+                let _ = self.unread.set(error.to_string());
+                Vec::new()
+            }
+            _ => Vec::new(),
         });
         entries
             .iter()
@@ -77,6 +81,13 @@ impl Credentials {
                 entries.iter().find(|(machine, _)| machine.is_none() && is_index)
             })
             .map(|(_, login)| login.clone())
+    }
+}
+
+impl Credentials {
+    /// Why the logins of the netrc file are not known, if they are not: for a server that asks for one.
+    pub fn unread(&self) -> Option<&str> {
+        self.unread.get().map(String::as_str)
     }
 }
 

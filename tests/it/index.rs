@@ -233,6 +233,13 @@ fn credentials_stay_with_their_host_and_are_not_printed() {
     let netrc = context.write("netrc", "machine 127.0.0.1 login me password s3cret\n");
     context.set("NETRC", &netrc.display().to_string());
     context.run(&["resolve", "idna", "--gpu", "H200"]).expect(0);
+    // A netrc that cannot be read says why.
+    let mut context = TestContext::with_index(&guarded);
+    std::fs::write(&netrc, b"machine \xff").unwrap();
+    context.set("NETRC", &netrc.display().to_string());
+    let denied = context.run(&["resolve", "idna", "--gpu", "H200"]).expect(3);
+    assert!(denied.flat().contains("check the credentials; "), "{}", denied.shown());
+    assert!(denied.flat().contains("valid UTF-8"), "{}", denied.shown());
 }
 
 #[test]

@@ -159,7 +159,10 @@ fn rows_without_wheels_are_not_for_every_system() {
     let context = TestContext::new().with_shipped_registry();
     context.write("musl.toml", "schema = 1\n[system]\nos = \"linux\"\narch = \"x86_64\"\nmusl = \"1.2\"\n[driver]\nversion = \"580.65.06\"\n[[gpu]]\nname = \"NVIDIA H100\"\ncompute_capability = \"9.0\"\n");
     for (args, told) in [
-        (&["torch==1.13.1", "--python", "3.14", "--gpu", "none"][..], "no known build of `torch==1.13.1` runs"),
+        (
+            &["torch==1.13.1", "--python", "3.14", "--gpu", "none"][..],
+            "no known build of `torch==1.13.1` runs",
+        ),
         (&["torch==2.2.2", "--gpu", "GH200", "--platform", "linux-aarch64"], "is a CPU build: cpu of 2.2.2"),
         (&["--host", "musl.toml"], "no known build of torch runs on this machine"),
     ] {

@@ -295,11 +295,8 @@ impl<'a> Learner<'a> {
         } else if self.read >= MAX_READ {
             format!("{MAX_READ} wheels were read")
         } else {
-            let index = index_of(version);
-            let page = learning::page(self.client, &index, name).ok().flatten()?;
-            let found = page.newest_first(platform, |own| own == version).next()?;
-            match self.read((&index, &page), found, platform) {
-                Ok(row) => return Some(row),
+            match self.read_from_index(name, version, platform) {
+                Ok(row) => return row,
                 Err(error) => {
                     self.task.printer.warning(&error.message);
                     error.message
@@ -310,7 +307,20 @@ impl<'a> Learner<'a> {
         None
     }
 
-    pub(super) fn read(
+    /// The row of a release by its wheel; `None` if its index does not have it.
+    fn read_from_index(
+        &mut self,
+        name: &str,
+        version: &Version,
+        platform: Platform,
+    ) -> Result<Option<LearnedRow>, CliError> {
+        let index = index_of(version);
+        let Some(page) = learning::page(self.client, &index, name)? else { return Ok(None) };
+        let Some(found) = page.newest_first(platform, |own| own == version).next() else { return Ok(None) };
+        self.read((&index, &page), found, platform).map(Some)
+    }
+
+    fn read(
         &mut self,
         of: (&str, &ProjectPage),
         found: (&Release, &ReleaseFile),
@@ -415,19 +425,25 @@ fn companion_row(
         }
         Kept::Nothing => {}
     }
-    let page = learning::page(client, PYPI, &package.name).ok().flatten()?;
-    let found = page.find(&file.name)?;
-    let learned = learning::address(client, &found.url, &file.name, file.size, platform, printer);
-    match learned.and_then(|learned| learning::row_of(&learned)) {
+    let read = || {
+        let page = learning::page(client, PYPI, &package.name)?;
+        let Some(found) = page.as_ref().and_then(|page| page.find(&file.name)) else { return Ok(None) };
+        let learned = learning::address(client, &found.url, &file.name, file.size, platform, printer)?;
+        learning::row_of(&learned).map(Some)
+    };
+    match read() {
         Ok(row) => {
-            place.keep(Some(&row));
-            Some(row)
+            row.iter().for_each(|row| place.keep(Some(row)));
+            row
         }
+        Err(error) if error.code == Failure::NoCode => {
+            place.keep(None);
+            None
+        }
+        // A wheel that cannot be read is not checked, like one that was not read.
         Err(error) => {
-            // A wheel that cannot be read is not checked, like one that was not read.
-            if error.code == Failure::NoCode {
-                place.keep(None);
-            }
+            let why = error.message;
+            printer.note(&format!("{} {version} may have GPU code, and is not checked: {why}", package.name));
             None
         }
     }

@@ -402,3 +402,50 @@ fn a_package_that_links_another_cuda_is_avoided() {
         run.shown()
     );
 }
+
+/// An advisory for some GPUs decides on these alone: nvJitLink that miscompiles on Hopper is taken for an A100.
+#[test]
+fn an_advisory_for_some_gpus() {
+    let mut wheels = vec![
+        ("pypi", wheel("jax-cuda12-plugin", "0.12.0").needs("nvidia-nvjitlink-cu12>=12.1")),
+        ("pypi", wheel("jax-cuda12-plugin", "0.4.30").needs("nvidia-cuda-nvcc-cu12>=12.1")),
+    ];
+    for version in ["12.4.127", "12.6.77"] {
+        wheels.push(("pypi", wheel("nvidia-nvjitlink-cu12", version)));
+    }
+    for version in ["12.6.77", "12.6.85"] {
+        wheels.push(("pypi", wheel("nvidia-cuda-nvcc-cu12", version)));
+    }
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let taken = |asked: &str, gpu: &str, package: &str| {
+        let context = TestContext::with_index(&server).with_shipped_registry();
+        let run =
+            context.run(&["resolve", asked, "--gpu", gpu, "--driver", "580.65.06", "--dry-run", "--json"]);
+        let json = run.expect(0).json();
+        let packages = json["targets"][0]["packages"].as_array().unwrap().clone();
+        let found = packages.iter().find(|one| one["name"] == package).unwrap_or_else(|| panic!("{json:#}"));
+        found["version"].as_str().unwrap().to_owned()
+    };
+    for (gpu, nvjitlink) in
+        [("NVIDIA H200", "12.4.127"), ("NVIDIA B200", "12.4.127"), ("A100 PCIe 40GB", "12.6.77")]
+    {
+        assert_eq!(taken("jax-cuda12-plugin==0.12.0", gpu, "nvidia-nvjitlink-cu12"), nvjitlink, "{gpu}");
+    }
+    // One that pins what miscompiles is warned.
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    let asked = [
+        "resolve",
+        "jax-cuda12-plugin==0.4.30",
+        "nvidia-cuda-nvcc-cu12==12.6.77",
+        "--driver",
+        "580.65.06",
+        "--dry-run",
+    ];
+    let warned = |gpu: &str| context.run(&[&asked[..], &["--gpu", gpu]].concat()).expect(0).flat();
+    assert!(
+        warned("NVIDIA H200").contains("miscompiles clamping on these GPUs"),
+        "{}",
+        warned("NVIDIA H200")
+    );
+    assert!(!warned("A100 PCIe 40GB").contains("miscompiles"), "{}", warned("A100 PCIe 40GB"));
+}

@@ -12,6 +12,9 @@ macro_rules! components {
         pub enum Component { $($(#[$doc])* $variant,)* }
 
         impl Component {
+            /// All of them.
+            pub const ALL: &'static [Component] = &[$(Component::$variant,)*];
+
             /// The stable name, for other programs.
             pub fn as_str(self) -> &'static str {
                 match self { $(Component::$variant => $text,)* }

@@ -84,6 +84,9 @@ macro_rules! tables {
             $(pub $field: std::sync::OnceLock<Vec<Cited<$row>>>,)+
         }
 
+        /// The files that tables are in.
+        pub(super) const STEMS: &[&str] = &[$($stem,)+];
+
         impl Tables {
             /// Reads every table.
             pub fn read(from: &mut impl Rows) -> Result<Tables, String> {

@@ -14,9 +14,10 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::document::{self, line_of};
 use super::rows::Meta;
 use super::table::{Order, Placed, PlacedRows, Row, is_in};
-use super::tables::{PlacedTables, Tables};
+use super::tables::{PlacedTables, STEMS, Tables};
 use super::{Cited, RegistryFile};
 use crate::model::text::clean;
+use crate::model::timestamp::is_day;
 
 /// The files without which no registry answers anything.
 const REQUIRED: [&str; 10] = [
@@ -64,21 +65,46 @@ pub(super) fn read(files: &[RegistryFile]) -> (Option<Read>, Vec<Problem>) {
     let mut linter = Linter::new(files);
     linter.required();
     let sources = linter.sources();
-    let meta = linter.meta(sources.as_ref().unwrap_or(&BTreeMap::new()));
+    let meta = linter.meta(sources.as_ref());
     let tables = PlacedTables::read(&mut linter);
-    linter.together(&tables);
     linter.unknown();
+    // What a row that cannot be read would say is not known: nothing is concluded from its absence.
+    linter.broken =
+        linter.problems.iter().filter(|p| !p.harmless).map(|p| stem(&p.path).to_owned()).collect();
+    linter.together(&tables);
     linter.uncited(sources.as_ref());
-    let mut problems = linter.problems;
-    problems.sort();
-    problems.dedup();
+    let problems = told_once(linter.problems);
     let read = meta.zip(sources).map(|(meta, sources)| Read { meta, sources, tables: tables.into_tables() });
     (read, problems)
+}
+
+/// `torch` of `torch/2.9.toml`, `cuda` of `cuda.toml`.
+fn stem(path: &str) -> &str {
+    path.split(['/', '.']).next().unwrap_or(path)
+}
+
+/// The problems by file and line; one that many rows of a file have, at the first of them.
+fn told_once(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort();
+    problems.dedup();
+    let mut rows: BTreeMap<(String, String), usize> = BTreeMap::new();
+    problems.iter().for_each(|one| *rows.entry((one.path.clone(), one.text.clone())).or_default() += 1);
+    let mut told: BTreeSet<(String, String)> = BTreeSet::new();
+    problems.retain(|one| told.insert((one.path.clone(), one.text.clone())));
+    for one in &mut problems {
+        let count = rows[&(one.path.clone(), one.text.clone())];
+        if count > 1 {
+            one.text = format!("{} ({} more rows have this)", one.text, count - 1);
+        }
+    }
+    problems
 }
 
 struct Linter<'f> {
     files: Vec<File<'f>>,
     problems: Vec<Problem>,
+    /// The files, by stem, with a problem by themselves.
+    broken: BTreeSet<String>,
     /// The rows that cite each source.
     cited: BTreeMap<String, Vec<(String, usize)>>,
 }
@@ -94,7 +120,12 @@ struct File<'f> {
 
 impl<'f> Linter<'f> {
     fn new(files: &'f [RegistryFile]) -> Linter<'f> {
-        let mut linter = Linter { files: Vec::new(), problems: Vec::new(), cited: BTreeMap::new() };
+        let mut linter = Linter {
+            files: Vec::new(),
+            problems: Vec::new(),
+            broken: BTreeSet::new(),
+            cited: BTreeMap::new(),
+        };
         for RegistryFile { path, text } in files {
             let document = document::parse(text);
             if let Err(error) = &document {
@@ -104,6 +135,25 @@ impl<'f> Linter<'f> {
             linter.files.push(File { path, text, document, read: RefCell::default() });
         }
         linter
+    }
+
+    /// Whether every row of some files could be read.
+    fn is_sound(&self, stems: &[&str]) -> bool {
+        stems.iter().all(|stem| !self.broken.contains(*stem))
+    }
+
+    /// A problem of a row at the line of one of its keys.
+    fn in_row(&mut self, path: &str, line: usize, key: &str, text: impl Into<String>) {
+        let file = self.files.iter().find(|file| file.path == path);
+        let mut lines = file.map_or("", |file| file.text).lines().enumerate().skip(line - 1);
+        let first = lines.next().map_or("", |(_, first)| first);
+        // A row on one line has no others.
+        let mut own =
+            lines.take_while(|(_, of_row)| !first.trim_start().starts_with('{') && !of_row.starts_with("[["));
+        let of_key = own.find(|(_, of_row)| {
+            of_row.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+        });
+        self.problem(path, of_key.map_or(line, |(index, _)| index + 1), text);
     }
 
     fn problem(&mut self, path: &str, line: usize, text: impl Into<String>) {
@@ -122,13 +172,24 @@ impl<'f> Linter<'f> {
         let of_line = text.lines().nth(line - 1).unwrap_or_default();
         let shown = match of_line.split_once(" = ") {
             // A row on one line: the value or the key alone.
-            Some(_) if of_line.trim_start().starts_with('{') => text.get(span).map(|part| clean(part, 60)),
+            Some(_) if of_line.trim_start().starts_with('{') && span.start == start => None,
+            Some(_) if of_line.trim_start().starts_with('{') => {
+                text.get(span.clone()).map(|part| clean(part, 60))
+            }
             Some((key, value)) => Some(format!("{} = {}", clean(key, 60), clean(value, 60))),
             None => None,
         };
+        let message = in_words(error.message());
+        // A conversion names the key that it refuses, and has the place of the row.
+        if let Some(key) = message.strip_prefix('`').and_then(|rest| rest.split('`').next())
+            && span.start == start
+        {
+            let key = key.to_owned();
+            return self.in_row(path, line, &key, message);
+        }
         match shown.filter(|shown| !shown.is_empty()) {
-            Some(shown) => self.problem(path, line, format!("`{shown}`: {}", error.message())),
-            None => self.problem(path, line, error.message()),
+            Some(shown) => self.problem(path, line, format!("`{shown}`: {message}")),
+            None => self.problem(path, line, message),
         }
     }
 
@@ -149,10 +210,13 @@ impl<'f> Linter<'f> {
         T::deserialize(ValueDeserializer::from(value)).map_err(|e| self.at_error(path, text, start, &e)).ok()
     }
 
-    fn meta(&mut self, sources: &BTreeMap<String, String>) -> Option<Meta> {
+    fn meta(&mut self, sources: Option<&BTreeMap<String, String>>) -> Option<Meta> {
         let schema: Option<String> = self.top("registry.toml", "schema");
         let date: Option<String> = self.top("registry.toml", "date");
-        match Meta::new(&schema?, date.as_deref(), sources) {
+        if schema.is_none() && self.is_readable("registry.toml") {
+            self.problem("registry.toml", 1, "`schema` is missing");
+        }
+        match Meta::new(&schema?, date.as_deref(), sources?) {
             Ok(meta) => Some(meta),
             Err(why) => {
                 self.problem("registry.toml", 1, why);
@@ -163,18 +227,45 @@ impl<'f> Linter<'f> {
 
     /// `None` if they cannot be read: then citations are not checked.
     fn sources(&mut self) -> Option<BTreeMap<String, String>> {
-        self.top("sources.toml", "sources")
+        let sources: BTreeMap<String, String> = self.top("sources.toml", "sources")?;
+        for (id, text) in &sources {
+            for day in text.match_indices(", read ").filter_map(|(at, sign)| text.get(at + sign.len()..)) {
+                let day: String = day.chars().take_while(|c| !c.is_whitespace() && *c != ',').collect();
+                let day = day.trim_end_matches([':', '.', ';', ')']);
+                if day.starts_with(|c: char| c.is_ascii_digit()) && !is_day(day) {
+                    let line = self.line_of_source(id);
+                    self.problem(
+                        "sources.toml",
+                        line,
+                        format!("`{}` is not a day such as `2026-11-27`", clean(day, 40)),
+                    );
+                }
+            }
+        }
+        Some(sources)
+    }
+
+    /// The line of a source in sources.toml.
+    fn line_of_source(&self, id: &str) -> usize {
+        let file = self.files.iter().find(|file| file.path == "sources.toml");
+        let mut lines = file.map_or("", |file| file.text).lines();
+        let is_it = |line: &str| line.split('=').next().is_some_and(|key| key.trim().trim_matches('"') == id);
+        lines.position(is_it).map_or(1, |index| index + 1)
+    }
+
+    /// Whether a file is there and is TOML.
+    fn is_readable(&self, path: &str) -> bool {
+        self.files.iter().any(|file| file.path == path && file.document.is_some())
     }
 
     /// Checks that the rows of a file are in order.
     fn ordered<R: Row>(&mut self, rows: &[Placed<R>]) {
-        let mut highest: Option<&Placed<R>> = None;
-        for placed in rows {
-            if highest.is_some_and(|highest| placed.row.compare(&highest.row).is_lt()) {
-                self.untidy(&placed.path, placed.line, "the row is out of order");
-            } else {
-                highest = Some(placed);
-            }
+        let is_after = |one: &Placed<R>, other: &Placed<R>| one.row.compare(&other.row).is_gt();
+        for (index, pair) in rows.windows(2).enumerate().filter(|(_, pair)| is_after(&pair[0], &pair[1])) {
+            // Which of the two is out of order: the first one, if the second fits behind the row before.
+            let fits = index == 0 || !is_after(&rows[index - 1], &pair[1]);
+            let (moved, way) = if fits { (&pair[0], "further down") } else { (&pair[1], "further up") };
+            self.untidy(&moved.path, moved.line, format!("the row is out of order: it belongs {way}"));
         }
     }
 
@@ -203,7 +294,7 @@ impl<'f> Linter<'f> {
         for File { path, text, document, read } in &self.files {
             let Some(document) = document else { continue };
             let read = read.borrow();
-            let is_known = REQUIRED.contains(path) || document.is_empty() || !read.is_empty();
+            let is_known = REQUIRED.contains(path) || STEMS.iter().any(|stem| is_in(path, stem));
             if !is_known {
                 problems.push((*path, 1, "unknown registry file".to_owned()));
                 continue;
@@ -215,7 +306,10 @@ impl<'f> Linter<'f> {
                         "`default` can have {}",
                         document::DEFAULTS.map(|key| format!("`{key}`")).join(" and ")
                     ),
-                    other => format!("unknown table `{}`", clean(other, 60)),
+                    other if document.get(name.get_ref().as_ref()).is_some_and(is_table) => {
+                        format!("unknown table `{}`", clean(other, 60))
+                    }
+                    other => format!("unknown key `{}`", clean(other, 60)),
                 };
                 problems.push((*path, line, text));
             }
@@ -237,13 +331,47 @@ impl<'f> Linter<'f> {
                 n => format!(" ({} more rows cite it)", n - 1),
             };
             if let Some((path, line)) = places.first() {
-                self.problem(path, *line, format!("the source `{id}` is not in sources.toml{more}"));
+                let (path, line) = (path.clone(), *line);
+                self.in_row(&path, line, "source", format!("the source `{id}` is not in sources.toml{more}"));
             }
             self.cited.insert(id, Vec::new());
         }
-        for id in sources.keys().filter(|id| !self.cited.contains_key(*id)).collect::<Vec<_>>() {
-            self.untidy("sources.toml", 1, format!("no row cites `{id}`"));
+        // Rows that could not be read may cite it.
+        let uncited = sources.keys().filter(|id| self.broken.is_empty() && !self.cited.contains_key(*id));
+        for id in uncited.collect::<Vec<_>>() {
+            let line = self.line_of_source(id);
+            self.untidy("sources.toml", line, format!("no row cites `{id}`"));
         }
+    }
+}
+
+/// A message of the TOML reader in the words of TOML.
+fn in_words(message: &str) -> String {
+    let words = [
+        ("a sequence", "a list"),
+        ("a map", "a table"),
+        ("map,", "a table,"),
+        ("sequence,", "a list,"),
+        ("u64", "a number"),
+        ("u32", "a number"),
+        ("u16", "a number"),
+        ("f64", "a number"),
+        ("unknown variant", "unknown value"),
+    ];
+    let mut text = words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
+    // Every row has these two, too.
+    if text.starts_with("unknown field") && text.contains("expected ") {
+        text.push_str(", `evidence`, `source`");
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a value is a table, or a list of tables.
+fn is_table(value: &Spanned<DeValue<'_>>) -> bool {
+    match value.get_ref() {
+        DeValue::Table(_) => true,
+        DeValue::Array(rows) => rows.iter().all(|row| matches!(row.get_ref(), DeValue::Table(_))),
+        _ => false,
     }
 }
 
@@ -268,7 +396,11 @@ impl PlacedRows for Linter<'_> {
                 match Cited::<R>::deserialize(ValueDeserializer::from(row)) {
                     Ok(row) => {
                         self.cite(path, line, &row.source);
-                        row.problems().into_iter().for_each(|text| self.problem(path, line, text));
+                        for text in row.problems() {
+                            let key = text.strip_prefix('`').and_then(|rest| rest.split('`').next());
+                            let key = key.unwrap_or_default().to_owned();
+                            self.in_row(path, line, &key, text);
+                        }
                         out.push(Placed { row, path: path.to_owned(), line });
                     }
                     Err(error) => self.at_error(path, text, start, &error),

@@ -38,6 +38,30 @@ fn a_mistake_in_one_row_is_reported_once() {
     assert!(about[0].contains("more rows cite it"), "{}", about[0]);
 }
 
+/// What follows from a mistake alone is not told with it.
+#[test]
+fn a_mistake_brings_no_others() {
+    for (path, from, to) in [
+        ("drivers.toml", "[default]", "[defaults]"),
+        ("drivers.toml", "[default]\n", "[default\n"),
+        ("cudnn.toml", "[default]", "[defaults]"),
+        ("gpus.toml", "gpu = [", "gpu = "),
+        ("gpus.toml", "default = {", "defualt = {"),
+        ("sources.toml", "[sources]", "[source]"),
+        ("drivers.toml", "branch = 580\n", "branch = \"580\"\n"),
+        ("torch/2.15.toml", "version = \"2.15.0\"", "version = 2"),
+    ] {
+        let told = with_change(path, from, to);
+        assert!(
+            (1..=3).contains(&told.len()),
+            "{path} {to}: {} problems: {:#?}",
+            told.len(),
+            &told[..told.len().min(6)]
+        );
+        assert!(told.iter().all(|one| one.starts_with(path)), "{path} {to}: {told:#?}");
+    }
+}
+
 #[test]
 fn mistakes_are_found_with_file_and_line() {
     let table = [
@@ -53,7 +77,22 @@ fn mistakes_are_found_with_file_and_line() {
             "versio = \"2.9.0\"",
             "torch/2.9.toml:8: `versio = \"2.9.0\"`: unknown field",
         ),
-        ("torch/2.9.toml", "cudnn = \"9.10.2.21\"", "cudnn = \"9.10.2.99\"", "cuDNN 9.10.2.99 has no row"),
+        (
+            "torch/2.9.toml",
+            "cudnn = \"9.10.2.21\"",
+            "cudnn = \"9.10.2.99\"",
+            "torch/2.9.toml:26: cuDNN 9.10.2.99 has no row",
+        ),
+        (
+            "torch/2.9.toml",
+            "variant = \"cu126\"",
+            "variant = \"cu127\"",
+            "torch/2.9.toml:22: `variant`: `cu127` is not of CUDA 12.6",
+        ),
+        ("torch/2.9.toml", "\"cp310\"", "\"3.10\"", "torch/2.9.toml:12: `python`: `3.10` is not an ABI tag"),
+        ("gpus.toml", "class = \"geforce\"", "class = \"server\"", "`class`: `server` is none of"),
+        ("sources.toml", "read 2026-11-22", "read 2026-13-22", "`2026-13-22` is not a day"),
+        ("errors/xid.toml", "[[error]]", "[[eror]]", "errors/xid.toml:7: unknown table `eror`"),
         ("cuda.toml", "[[toolkit]]", "[[toolkits]]", "unknown table `toolkits`"),
         ("torch/2.15.toml", "\"7.5\", ", "\"7.0\", ", "CUDA 13.2 cannot compile for 7.0"),
         ("torch/2.9.toml", "\"pypi-files\"", "\"hearsay\"", "the source `hearsay` is not in sources.toml"),
@@ -74,7 +113,12 @@ fn mistakes_are_found_with_file_and_line() {
             "[[release]]\nversion = \"9.28.1.4\"\n[[release]]",
             "duplicate row: another is at cudnn.toml:",
         ),
-        ("errors/xid.toml", "component = \"other\"", "component = \"cpu\"", "is not a valid component"),
+        (
+            "errors/xid.toml",
+            "component = \"other\"",
+            "component = \"cpu\"",
+            "`component`: `cpu` is none of driver, ",
+        ),
         ("gpus.toml", "capability = \"12.1\"", "capability = \"12.9\"", "has the capability 12.9"),
     ];
     for (path, from, to, expected) in table {

@@ -12,12 +12,20 @@ use crate::registry::tables::PlacedTables;
 
 impl Linter<'_> {
     pub(super) fn together(&mut self, tables: &PlacedTables) {
-        self.drivers(tables);
-        self.gpus(tables);
+        if self.is_sound(&["drivers"]) {
+            self.drivers(tables);
+        }
+        if self.is_sound(&["drivers", "gpus"]) {
+            self.gpus(tables);
+        }
         self.builds(tables);
-        self.companions(tables);
-        self.errors(tables);
-        self.codes_as_rules(tables);
+        if self.is_sound(&["torch"]) {
+            self.companions(tables);
+        }
+        if self.is_sound(&["errors"]) {
+            self.errors(tables);
+            self.codes_as_rules(tables);
+        }
     }
 
     /// Branches that rows refer to exist, and a capability has one architecture.
@@ -33,7 +41,7 @@ impl Linter<'_> {
         });
         for (path, line, branch) in of_forward.chain(of_architectures) {
             if !known.contains(&branch) {
-                self.problem(path, *line, format!("driver branch {branch} has no row"));
+                self.problem(path, *line, format!("driver branch {branch} has no row in drivers.toml"));
             }
         }
         let mut seen = BTreeSet::new();
@@ -52,15 +60,17 @@ impl Linter<'_> {
             Some(Placed { row, path, line }) => self.cite(path, *line, &row.note_source),
             None => self.problem("gpus.toml", 1, "the table `tegra` is missing"),
         }
-        let mut by_pci: BTreeMap<&str, ComputeCapability> = BTreeMap::new();
+        let mut by_pci: BTreeMap<&str, (ComputeCapability, usize)> = BTreeMap::new();
         for Placed { row, path, line } in &tables.gpus {
             if !known.contains(&row.capability) {
                 let text = format!("no architecture in drivers.toml has the capability {}", row.capability);
                 self.problem(path, *line, text);
             }
             for pci in &row.pci {
-                if by_pci.insert(pci, row.capability).is_some_and(|other| other != row.capability) {
-                    self.problem(path, *line, format!("the PCI id {pci} has two compute capabilities"));
+                let other = by_pci.insert(pci, (row.capability, *line));
+                if let Some((_, other)) = other.filter(|(capability, _)| *capability != row.capability) {
+                    let text = format!("the PCI id {pci} has another compute capability in line {other}");
+                    self.problem(path, *line, text);
                 }
             }
         }
@@ -74,13 +84,23 @@ impl Linter<'_> {
         for Placed { row, path, line } in &tables.builds {
             let series = path.trim_start_matches("torch/").trim_end_matches(".toml");
             if !row.version.to_string().starts_with(&format!("{series}.")) {
-                self.problem(path, *line, format!("torch {} does not belong in this file", row.version));
+                let own: Vec<String> =
+                    row.version.release().iter().take(2).map(ToString::to_string).collect();
+                let text = format!("torch {} belongs in torch/{}.toml", row.version, own.join("."));
+                self.in_row(path, *line, "version", text);
             }
             if !row.targets_source.is_empty() {
                 self.cite(path, *line, &row.targets_source);
             }
-            for text in cudnn_of(row, tables).into_iter().chain(code_of(row, tables)) {
-                self.problem(path, *line, text);
+            if self.is_sound(&["cudnn"])
+                && let Some(text) = cudnn_of(row, tables)
+            {
+                self.in_row(path, *line, "cudnn", text);
+            }
+            if self.is_sound(&["cuda"]) {
+                for (key, text) in code_of(row, tables) {
+                    self.in_row(path, *line, key, text);
+                }
             }
         }
     }
@@ -92,7 +112,7 @@ impl Linter<'_> {
                 && !torch.is_empty()
                 && !torch.iter().any(|version| specifier.contains(version))
             {
-                self.problem(path, *line, format!("no torch row satisfies `{specifier}`"));
+                self.in_row(path, *line, "torch", format!("no torch row satisfies `{specifier}`"));
             }
         }
     }
@@ -136,7 +156,7 @@ impl Linter<'_> {
 fn cudnn_of(row: &Build, tables: &PlacedTables) -> Option<String> {
     let version = row.cudnn.as_ref()?;
     let Some(release) = tables.cudnn_releases.iter().find(|placed| &placed.row.version == version) else {
-        return Some(format!("cuDNN {version} has no row"));
+        return Some(format!("cuDNN {version} has no row in cudnn.toml"));
     };
     let (majors, own) = (&release.row.cuda_majors, row.cuda.as_ref()?.major);
     (!majors.is_empty() && !majors.contains(&own))
@@ -144,12 +164,13 @@ fn cudnn_of(row: &Build, tables: &PlacedTables) -> Option<String> {
 }
 
 /// What is wrong with the CUDA of a build and the code that its compiler made.
-fn code_of(row: &Build, tables: &PlacedTables) -> Vec<String> {
+fn code_of(row: &Build, tables: &PlacedTables) -> Vec<(&'static str, String)> {
     let Some(cuda) = &row.cuda else { return Vec::new() };
     let same = |v: &semver::Version| (v.major, v.minor) == (cuda.major, cuda.minor);
     let mut problems = Vec::new();
     if !tables.toolkits.iter().any(|placed| same(&placed.row.version)) {
-        problems.push(format!("CUDA {cuda} has no toolkit row"));
+        problems
+            .push(("cuda", format!("CUDA {}.{} has no `[[toolkit]]` in cuda.toml", cuda.major, cuda.minor)));
     }
     let Some(toolkit) = tables.toolkit_targets.iter().find(|placed| same(&placed.row.cuda)) else {
         return problems;
@@ -160,7 +181,8 @@ fn code_of(row: &Build, tables: &PlacedTables) -> Vec<String> {
             None => (toolkit.row.min..=toolkit.row.max).contains(&target.capability),
         };
         if !makeable {
-            problems.push(format!("CUDA {}.{} cannot compile for {target}", cuda.major, cuda.minor));
+            problems
+                .push(("targets", format!("CUDA {}.{} cannot compile for {target}", cuda.major, cuda.minor)));
         }
     }
     problems

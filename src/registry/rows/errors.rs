@@ -28,6 +28,9 @@ const PLACEHOLDERS: [&str; 15] = [
     "extension",
 ];
 
+/// The least letters of a pattern.
+const SHORTEST: usize = 4;
+
 /// A rule for log lines.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RawErrorRule")]
@@ -261,6 +264,15 @@ struct RawSurroundings {
 impl ErrorRule {
     /// What is wrong with a rule by itself.
     pub(in crate::registry) fn problems(&self) -> Option<String> {
+        let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        if self.id.is_empty() || !self.id.chars().all(is_id) {
+            return Some("`id` has small letters, digits and `-`".to_owned());
+        }
+        if self.alternatives.iter().any(|all| all.iter().map(String::len).sum::<usize>() < SHORTEST) {
+            return Some(format!(
+                "`match` has a pattern of less than {SHORTEST} letters, which any line may have"
+            ));
+        }
         (!self.is_notice && !self.hides.is_empty()).then(|| "`hides` without `notice`".to_owned())
     }
 }
@@ -324,14 +336,17 @@ impl FromStr for Condition {
                 Predicate::Says(words.to_lowercase())
             }
             (.., Ok(surrounding)) => Predicate::Surrounding(surrounding),
-            _ => return Err(format!("`{text}` is not a valid condition")),
+            _ => return Err(format!("`if`: `{text}` is no condition; docs/diagnostics.md lists them")),
         };
         Ok(Condition { negated, predicate })
     }
 }
 
 fn component(text: &str) -> Result<Component, RowError> {
-    text.parse().map_err(|()| format!("`{text}` is not a valid component"))
+    text.parse().map_err(|()| {
+        let all: Vec<&str> = Component::ALL.iter().map(|one| one.as_str()).collect();
+        format!("`component`: `{text}` is none of {}", all.join(", "))
+    })
 }
 
 fn weight(value: f64) -> Result<f64, RowError> {

@@ -50,8 +50,17 @@ pub struct GpuRow {
 
 impl GpuRow {
     pub(in crate::registry) fn problems(&self) -> Vec<String> {
+        const CLASSES: [&str; 5] = ["datacenter", "geforce", "jetson", "mining", "workstation"];
+        let mut problems = Vec::new();
+        if self.name.trim().is_empty() || self.name.trim() != self.name {
+            problems.push("`name` is empty, or has spaces around it".to_owned());
+        }
+        if let Some(class) = self.class.as_deref().filter(|class| !CLASSES.contains(class)) {
+            problems.push(format!("`class`: `{class}` is none of {}", CLASSES.join(", ")));
+        }
         let is_id = |pci: &&String| pci.len() == 4 && pci.bytes().all(|b| b.is_ascii_hexdigit());
         let invalid = self.pci.iter().filter(|pci| !is_id(pci));
-        invalid.map(|pci| format!("`{pci}` is not a valid PCI device id")).collect()
+        problems.extend(invalid.map(|pci| format!("`pci`: `{pci}` is not a device id such as `2684`")));
+        problems
     }
 }

@@ -65,9 +65,21 @@ impl Build {
         (&self.version, &self.variant, self.platform) == (&other.version, &other.variant, other.platform)
     }
 
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
-        (self.targets.is_some() != self.targets_evidence.is_some())
-            .then(|| "`targets` and `targets_evidence` must be set together".to_owned())
+    pub(in crate::registry) fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.targets.is_some() != self.targets_evidence.is_some() {
+            problems.push("`targets` and `targets_evidence` must be set together".to_owned());
+        }
+        if let Some(cuda) = &self.cuda
+            && self.variant != format!("cu{}{}", cuda.major, cuda.minor)
+        {
+            let text = format!("`variant`: `{}` is not of CUDA {}.{}", self.variant, cuda.major, cuda.minor);
+            problems.push(text);
+        }
+        if let Some(triton) = self.triton.as_ref().filter(|text| text.parse::<VersionSpecifiers>().is_err()) {
+            problems.push(format!("`triton`: `{triton}` is not a version specifier such as `~=3.10.0`"));
+        }
+        problems
     }
 
     /// Where its Pythons and its glibc are stated.
@@ -251,6 +263,12 @@ impl TryFrom<RawBuild> for Build {
             return Err("`cuda` must be set if and only if the variant is not `cpu`".to_owned());
         }
         let minor = |tag: &String| tag.strip_prefix("cp3").and_then(|minor| minor.parse().ok());
+        let is_tag = |tag: &&String| {
+            tag.strip_prefix("cp3").is_some_and(|rest| rest.trim_end_matches('t').parse::<u32>().is_ok())
+        };
+        if let Some(tag) = raw.python.iter().flatten().find(|tag| !is_tag(tag)) {
+            return Err(format!("`python`: `{tag}` is not an ABI tag such as `cp313`"));
+        }
         Ok(Build {
             version: raw.version,
             variant: raw.variant,

@@ -37,7 +37,7 @@ pub(super) struct GlobalArgs {
     /// Project folder
     #[arg(long, global = true, value_name = "DIR")]
     pub project: Option<PathBuf>,
-    /// Use this registry instead of the embedded one
+    /// Use this registry instead of the program's; `embedded`: not what `registry update` stored
     #[arg(long, global = true, value_name = "DIR")]
     pub registry: Option<PathBuf>,
     /// Cache folder

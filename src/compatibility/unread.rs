@@ -10,6 +10,7 @@ use super::{CPU, DriverFit, Needs, Policy, Violation, cuda_of_variant, is_cuda, 
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::request::Request;
+use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
 
 /// What no row says of a build.
@@ -114,9 +115,14 @@ pub fn unread_build(
         let violations = Needs::of_torch(build).violations(registry, host, policy);
         !violations.is_empty() && violations.iter().all(Violation::is_unknown)
     };
+    // What its code is does not matter for a Python that it has no wheel for.
+    let fits_python = |build: &&Cited<Build>| match (&request.python, &build.pythons) {
+        (Some(asked), Some(minors)) => minors.iter().any(|minor| asked.allows(Python::new(*minor))),
+        _ => true,
+    };
     // Where the pages of the indexes were read, the question has to be about such a build.
     let is_about_one = !has_read_index || pinned.is_some() || variant.is_some();
-    if is_about_one && of_release().filter(is_asked).any(lacks_facts) {
+    if is_about_one && of_release().filter(is_asked).filter(fits_python).any(lacks_facts) {
         return Some(UnreadBuild { what: Unread::Needs, version: pinned, variant, cuda, platform });
     }
     let mut known = of_release().peekable();

@@ -113,6 +113,18 @@ fn a_new_target_has_the_versions_of_the_others() {
     assert!(!later.read("envlock.lock").contains("demo-2.0"), "{}", run.shown());
 }
 
+/// Which code a build has is not known; that it has no wheel for a Python is.
+#[test]
+fn what_is_not_known_of_a_build_decides_only_where_it_could_be_installed() {
+    let context = TestContext::new().with_shipped_registry();
+    let machine = ["--gpu", "9.0", "--driver", "580.65.06", "--platform", "linux-aarch64"];
+    let asked = ["resolve", "torch==2.9.1", "--variant", "cu128", "--stack-only", "--dry-run", "--python"];
+    for (python, code) in [("3.12", 3), ("3.9", 1)] {
+        let run = context.run(&[&asked[..], &[python], &machine[..]].concat()).expect(code);
+        assert_eq!(run.flat().contains("does not say which GPUs"), code == 3, "{}", run.shown());
+    }
+}
+
 #[test]
 fn a_plan_is_of_the_builds_that_are_named() {
     let context = TestContext::new().with_shipped_registry();

@@ -88,9 +88,7 @@ pub(super) fn as_installed(lock: Lockfile, args: &PartArgs) -> Result<Lockfile, 
 pub(super) fn warn_if_stale(project: &Project, lock: &Lockfile, registry: &Registry, printer: &Printer) {
     if let Some(first) = staleness(project, lock, registry) {
         printer.warning(&stale_text(&first));
-    } else if let Some(manifest) = &project.manifest
-        && lockfile::needs_newer_data(lock, &manifest.request, registry)
-    {
+    } else if lockfile::needs_newer_data(lock, registry) {
         printer.warning(&format!("{}; {}", data_folder::behind(lock, registry), data_folder::newer()));
     }
 }

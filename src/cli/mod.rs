@@ -108,6 +108,9 @@ pub fn run() -> ExitCode {
 fn version() -> String {
     let own = env!("CARGO_PKG_VERSION");
     match data_folder::registry() {
+        Ok(_) if std::env::args_os().any(|word| word == settings::EMBEDDED) => {
+            format!("{own} (registry {})", crate::registry::Registry::embedded().meta().date)
+        }
         Ok(registry) => format!("{own} (registry {})", data_folder::named(&registry)),
         Err(error) => format!("{own} (registry: {})", error.message),
     }

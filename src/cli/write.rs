@@ -41,6 +41,14 @@ pub(super) fn replace_private(path: &Path, text: &str) -> Result<(), CliError> {
     Staged::new(path, text.as_bytes(), PRIVATE)?.publish().map_err(|error| failed(path, &error))
 }
 
+/// [`write_bytes`], for a file that only this user may read, whatever mode the one before had.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    uninterrupted(|| {
+        remove_abandoned(folder_of(path));
+        Staged::of_mode(path, bytes, PRIVATE)?.publish().map_err(|error| failed(path, &error))
+    })
+}
+
 /// Writes a file of any bytes atomically; a signal waits until it is written. Removes what killed processes left beside it.
 pub(super) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     uninterrupted(|| {
@@ -121,7 +129,10 @@ impl<'t> Staged<'t> {
             return Err(CliError::files(format!("`{}` is not a regular file", path.display()))
                 .hint("move it away: envlock replaces this file as a whole"));
         }
-        let mode = mode_of(path).map_or(mode, |there| there & mode);
+        Staged::of_mode(path, text, mode_of(path).map_or(mode, |there| there & mode))
+    }
+
+    fn of_mode(path: &Path, text: &'t [u8], mode: u32) -> Result<Staged<'t>, CliError> {
         let unnamed = unnamed(folder_of(path), text, mode).map_err(|error| failed(path, &error))?;
         Ok(Staged { path: path.to_owned(), text, mode, unnamed })
     }

@@ -269,6 +269,14 @@ impl IndexClient {
     /// # Errors
     /// With `--offline`, and when the server does not send the file.
     pub fn download(&self, address: &str) -> Result<std::fs::File, IndexError> {
+        self.download_up_to(address, remote_wheel::MAX_WHEEL)
+    }
+
+    /// [`IndexClient::download`] of at most so many bytes.
+    ///
+    /// # Errors
+    /// As there, and for a larger file.
+    pub fn download_up_to(&self, address: &str, limit: u64) -> Result<std::fs::File, IndexError> {
         let shown = crate::model::text::without_logins(&crate::model::text::clean(address, 200));
         let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
         if self.config.offline {
@@ -278,7 +286,7 @@ impl IndexClient {
         let (http, runtime) = self.http()?;
         let headers = reqwest::header::HeaderMap::new();
         let answer = runtime
-            .block_on(http.get(&url, &self.credentials, &headers, http::Limit::disk(remote_wheel::MAX_WHEEL)))
+            .block_on(http.get(&url, &self.credentials, &headers, http::Limit::disk(limit)))
             .map_err(failed)?;
         if answer.status != 200 {
             return Err(failed(format!("the server answered {}", answer.status)));

@@ -63,7 +63,7 @@ pub use needs::{Because, MACHINE_PARTS, MachineNeed, NeedKind, machine_need};
 pub use parse::parse;
 pub use render::{has_conda_packages, render, same_answer};
 pub use request::{names_targets, read_request, request_lines};
-pub use satisfies::{Stale, has_newer_data, needs_newer_data, stale};
+pub use satisfies::{Stale, needs_newer_data, stale};
 
 /// The name of every lockfile.
 pub const FILE: &str = "envlock.lock";

@@ -2,8 +2,9 @@
 
 use super::consistent::{Inconsistency, inconsistencies};
 use super::request::{is_option, read_request};
-use super::{Lockfile, request_lines};
+use super::{Lockfile, Stack, Target, request_lines};
 use crate::model::request::{PythonRequest, Request};
+use crate::model::timestamp::is_day;
 use crate::registry::Registry;
 
 /// Why a lock is not current.
@@ -53,15 +54,12 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
         out.extend(other_targets(lock, request).map(Stale::Content));
         // A run's options limited the answer too.
         let limited = limited_by_options(lock, request);
-        let is_behind = has_newer_data(lock, registry);
-        out.extend(
-            lock.targets
-                .iter()
-                .flat_map(|target| inconsistencies(target, &limited, registry))
-                // What older data deny may be true.
-                .filter(|one| !(is_behind && one.is_by_registry()))
-                .map(Stale::Content),
-        );
+        for target in &lock.targets {
+            let all = inconsistencies(target, &limited, registry).into_iter();
+            // What older data do not know may be true.
+            let is_unknown = is_unknown(target, lock, registry);
+            out.extend(all.filter(|one| !(is_unknown && one.is_by_registry())).map(Stale::Content));
+        }
     }
     if lock.registry_digest == registry.digest() {
         return out;
@@ -82,15 +80,19 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
 }
 
 /// Whether a lock was made with newer compatibility data than these, so that what they do not know is no fault of it.
-pub fn has_newer_data(lock: &Lockfile, registry: &Registry) -> bool {
-    lock.registry_date > registry.meta().date
+fn has_newer_data(lock: &Lockfile, registry: &Registry) -> bool {
+    is_day(&lock.registry_date) && lock.registry_date > registry.meta().date
 }
 
-/// Whether a lock states what these compatibility data, which are older than those it was made with, cannot confirm.
-pub fn needs_newer_data(lock: &Lockfile, request: &Request, registry: &Registry) -> bool {
-    let limited = limited_by_options(lock, request);
-    let mut all = lock.targets.iter().flat_map(|target| inconsistencies(target, &limited, registry));
-    has_newer_data(lock, registry) && all.any(|one| one.is_by_registry())
+/// Whether the torch of a target is a build that these data do not have, and those that the lock was made with may.
+fn is_unknown(target: &Target, lock: &Lockfile, registry: &Registry) -> bool {
+    let has_row = |stack: &Stack| registry.build(&stack.version, &stack.variant, target.platform).is_some();
+    has_newer_data(lock, registry) && target.stack.as_ref().is_some_and(|stack| !has_row(stack))
+}
+
+/// Whether a lock states builds that these compatibility data, which are older than those it was made with, cannot confirm.
+pub fn needs_newer_data(lock: &Lockfile, registry: &Registry) -> bool {
+    lock.targets.iter().any(|target| is_unknown(target, lock, registry))
 }
 
 /// Where the targets of a lock are not those that the request describes.

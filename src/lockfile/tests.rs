@@ -592,12 +592,28 @@ fn what_only_newer_data_know_is_no_fault_of_the_lock() {
     let mut lock = sample();
     lock.request = request_lines(&asked);
     lock.registry_digest = "0".repeat(64);
-    lock.targets[0].stack.as_mut().unwrap().cudnn = Some("8.0.1".parse().unwrap());
-    let said =
-        |lock: &Lockfile| (stale(lock, &asked, &registry).len(), needs_newer_data(lock, &asked, &registry));
-    assert_eq!(said(&lock), (1, false));
+    let whole = lock.clone();
+    lock.targets[0].stack.as_mut().unwrap().version = "2.99.0".parse().unwrap();
+    lock.targets[0].packages.iter_mut().filter(|one| one.name == "torch").for_each(|one| {
+        let local = one.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
+        one.version = format!("2.99.0+{local}").trim_end_matches('+').parse().unwrap();
+    });
+    let said = |lock: &Lockfile| (stale(lock, &asked, &registry).len(), needs_newer_data(lock, &registry));
+    let before = said(&lock);
+    assert!(!before.1, "{before:?}");
     lock.registry_date = "2027-01-01".into();
-    assert_eq!(said(&lock), (0, true));
+    let after = said(&lock);
+    assert_eq!(after, (0, true));
+    // A date that is none, and one that is to excuse what the data do know.
+    for date in ["9999-99-99", "zzz"] {
+        lock.registry_date = date.into();
+        assert_eq!(said(&lock), before);
+    }
+    lock.registry_date = "2027-01-01".into();
+    let mut forged = whole;
+    forged.registry_date = "2027-01-01".into();
+    forged.targets[0].stack.as_mut().unwrap().cudnn = Some("8.0.1".parse().unwrap());
+    assert_eq!(said(&forged), (1, false));
     // What no data say is a fault in any case.
     lock.targets[0].packages.retain(|package| package.name != "numpy");
     assert!(said(&lock).0 > 0);

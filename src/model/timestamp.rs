@@ -30,7 +30,13 @@ impl Timestamp {
 
 /// The day that a text such as `2026-11-01` states.
 fn date(text: &str) -> Option<NaiveDate> {
-    (text.len() == 10).then(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok())?
+    // chrono takes signs and spaces, too.
+    let is_form = text.len() == 10
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() });
+    is_form.then(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok())?
 }
 
 /// Whether a text is a day: `2026-11-01`. Days compare as their texts do.

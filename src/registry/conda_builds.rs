@@ -153,7 +153,7 @@ pub fn python_of(package: &CondaPackage) -> Option<u32> {
     let of_python = of("python").find_map(|spec| {
         let (low, high) = spec.split(' ').nth(1)?.split_once(',')?;
         let (low, high) = (minor(low)?, minor(high)?);
-        (high == low + 1).then_some(low)
+        (high.checked_sub(1) == Some(low)).then_some(low)
     });
     of_abi.or(of_python)
 }

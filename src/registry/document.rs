@@ -8,6 +8,9 @@ use toml::de::{DeTable, DeValue, Error, ValueDeserializer};
 /// What a file may state once for all its rows, in the table `default`.
 pub const DEFAULTS: [&str; 2] = ["evidence", "source"];
 
+/// How many sources a row has at most.
+pub const MOST_SOURCES: usize = 20;
+
 /// Parses a file. Each row that does not state its evidence or its source has those of the file's table `default`. What
 /// else `default` has remains in it.
 pub fn parse(text: &str) -> Result<DeTable<'_>, Error> {
@@ -15,7 +18,15 @@ pub fn parse(text: &str) -> Result<DeTable<'_>, Error> {
     let Some(DeValue::Table(default)) = document.get_mut("default").map(Spanned::get_mut) else {
         return Ok(document);
     };
-    let shared: Vec<_> = DEFAULTS.iter().filter_map(|key| default.remove_entry(*key)).collect();
+    // A long list in each of many rows would fill the memory.
+    let is_short = |key: &&&str| {
+        default.get(**key).is_some_and(|value| match value.get_ref() {
+            DeValue::Array(ids) => ids.len() <= MOST_SOURCES,
+            _ => true,
+        })
+    };
+    let keys: Vec<&str> = DEFAULTS.iter().filter(is_short).copied().collect();
+    let shared: Vec<_> = keys.into_iter().filter_map(|key| default.remove_entry(key)).collect();
     if default.is_empty() {
         document.remove("default");
     }

@@ -283,7 +283,13 @@ impl Registry {
     /// The first driver branch that no longer supports a capability, if the last one is documented.
     pub fn driver_below(&self, capability: ComputeCapability) -> Option<DottedVersion> {
         let last = self.architecture(capability)?.last_branch?;
-        let next = self.branches().iter().map(|b| b.branch).filter(|b| *b > last).min().unwrap_or(last + 1);
+        let next = self
+            .branches()
+            .iter()
+            .map(|b| b.branch)
+            .filter(|b| *b > last)
+            .min()
+            .unwrap_or(last.saturating_add(1));
         next.to_string().parse().ok()
     }
 

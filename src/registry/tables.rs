@@ -23,7 +23,7 @@ tables! {
     last_builds: LastBuild = "cuda" / "last_build", Sorted by |r| r.capability_below;
     cudnn_floors: CudnnFloor = "cudnn" / "floor", Sorted by |r| r.from.clone();
     cudnn_releases: CudnnRelease = "cudnn" / "release", Sorted by |r| r.version.clone();
-    branches: Branch = "drivers" / "branch", Sorted by |r| r.branch;
+    branches: Branch = "drivers" / "branch", Sorted by |r| r.branch, checked by Branch::problems;
     architectures: Architecture = "drivers" / "architecture",
         Sorted by |r| r.capabilities.clone(), checked by Architecture::problems;
     forward: ForwardCompatibility = "drivers" / "forward_compatibility", Sorted by |r| r.cuda.clone();

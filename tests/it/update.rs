@@ -13,6 +13,16 @@ use super::wheels::{Wheel, wheel};
 /// The day of the data that these tests sign.
 const LATER: &str = "2099-01-05";
 
+/// Where it is 2099-01-10: data of later days are refused.
+const TODAY: &str = "4071686400";
+
+/// A place in which data are taken.
+fn user() -> TestContext {
+    let mut context = TestContext::new().with_shipped_registry();
+    context.set("SOURCE_DATE_EPOCH", TODAY);
+    context
+}
+
 /// Who makes data.
 struct Publisher {
     context: TestContext,
@@ -28,7 +38,7 @@ struct Signed {
 
 impl Publisher {
     fn new() -> Publisher {
-        let context = TestContext::new().with_shipped_registry();
+        let context = user();
         let keys = KeyPair::generate_unencrypted_keypair().unwrap();
         std::fs::write(context.project().join("key.pub"), keys.pk.to_box().unwrap().into_string()).unwrap();
         Publisher { context, keys }
@@ -54,6 +64,7 @@ impl Publisher {
 
     fn sign(&self, folder: &Path) -> Signed {
         let data = self.context.project().join("registry.json");
+        let _ = std::fs::remove_file(&data);
         let packed = self
             .context
             .run(&["registry", "pack", "--registry", folder.to_str().unwrap(), "-o", data.to_str().unwrap()])
@@ -135,7 +146,7 @@ fn newer_data_are_used_from_then_on() {
     let publisher = Publisher::new();
     let file = publisher.wheel(LATER);
     let (file, key) = (file.to_str().unwrap(), publisher.key());
-    let context = TestContext::new().with_shipped_registry();
+    let context = user();
     let shipped = day_in_use(&context);
     context.run(&["registry", "show", "gpu", "RTX 7777"]).expect(1);
     let said = update(&context, &["--from", file, "--key", &key]).expect(0);
@@ -185,7 +196,7 @@ fn what_is_refused_changes_nothing() {
     let older = publisher.wheel("2098-12-31");
     let stranger = Publisher::new();
     let forged = stranger.wheel("2099-02-01");
-    let context = TestContext::new().with_shipped_registry();
+    let context = user();
     let key = publisher.key();
     update(&context, &["--from", newer.to_str().unwrap(), "--key", &key]).expect(0);
     let refused = |arguments: &[&str], code: i32, expected: &str| {
@@ -203,6 +214,10 @@ fn what_is_refused_changes_nothing() {
     refused(&["--from", "nothing.whl", "--key", &key], 2, "cannot read `nothing.whl`");
     refused(&["--from", "/dev/zero", "--key", &key], 2, "it is not a regular file");
     refused(&["--from", newer.to_str().unwrap(), "--key", newer.to_str().unwrap()], 2, ".whl`");
+    let ahead = publisher.wheel("2099-02-20");
+    refused(&["--from", ahead.to_str().unwrap(), "--key", &key], 2, "it is of 2099-02-20, a day to come");
+    refused(&["--registry", "x", "--from", "x", "--key", &key], 2, "without `--registry`");
+    refused(&["--offline", "--key", &key], 3, "`--offline` is set");
     // Other data of the same day.
     let folder = publisher.context.project().join(LATER);
     let text = std::fs::read_to_string(folder.join("gpus.toml")).unwrap();
@@ -228,7 +243,7 @@ fn from_an_index() {
     let serve = |wheels: Vec<Wheel>, shape: Shape| {
         IndexServer::start(wheels.into_iter().map(|wheel| ("pypi", wheel)).collect(), shape)
     };
-    let context = TestContext::new().with_shipped_registry();
+    let context = user();
     let from = |server: &IndexServer| {
         update(&context, &["--key", &key, "--index-url", &format!("{}/pypi", server.address)])
     };
@@ -248,7 +263,7 @@ fn from_an_index() {
     from(&serve(vec![wheel("other", "1.0")], Shape::default())).expect(3);
     from(&serve(vec![first.served("2099.1.5")], Shape { status: Some(503), ..Shape::default() })).expect(3);
     from(&serve(
-        vec![publisher.of_day("2099-03-01").served("2099.3.1")],
+        vec![publisher.of_day("2099-02-03").served("2099.2.3")],
         Shape { half_files: true, ..Shape::default() },
     ))
     .expect(2);
@@ -261,23 +276,61 @@ fn stored_data_that_cannot_be_used() {
     let publisher = Publisher::new();
     let file = publisher.wheel(LATER);
     let (file, key) = (file.to_str().unwrap(), publisher.key());
-    let context = TestContext::new().with_shipped_registry();
+    let context = user();
     update(&context, &["--from", file, "--key", &key]).expect(0);
     let stored = data_folder(&context).join("registry.whl");
     std::fs::write(&stored, b"no wheel").unwrap();
     let said = context.run(&["plan", "--gpu", "H200"]).expect(2);
-    assert!(
-        said.flat().contains("hint: run `envlock registry update`, or answer from the program's own"),
-        "{}",
-        said.shown()
-    );
+    assert!(said.flat().contains("`--registry embedded` answers from the program's own"), "{}", said.shown());
     context.run(&["plan", "--gpu", "H200", "--registry", "embedded"]).expect(0);
+    update(&context, &["--from", file, "--key", &key]).expect(0);
+    assert_eq!(day_in_use(&context), LATER);
+    // Rows that are not what is stated: the same wheel repairs them.
+    let mut archive = zip::ZipArchive::new(std::fs::File::open(&stored).unwrap()).unwrap();
+    let mut member = |name: &str| {
+        let mut bytes = Vec::new();
+        let mut entry = archive.by_name(&format!("envlock_gpu_registry/{name}")).unwrap();
+        std::io::Read::read_to_end(&mut entry, &mut bytes).unwrap();
+        bytes
+    };
+    let (mut payload, signature) = (member("registry.json"), member("registry.json.minisig"));
+    let last = payload.len() - 3;
+    payload[last] ^= 1;
+    let other = Signed { payload, signature: String::from_utf8(signature).unwrap() };
+    let (_, bytes, _) = other.served("2099.1.5").build();
+    std::fs::write(&stored, bytes).unwrap();
+    std::fs::remove_file(data_folder(&context).join("registry.json")).unwrap();
+    context.run(&["plan", "--gpu", "H200"]).expect(2);
     update(&context, &["--from", file, "--key", &key]).expect(0);
     assert_eq!(day_in_use(&context), LATER);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = data_folder(&context);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for file in ["registry.whl", "registry.json"] {
+            assert_eq!(mode(&folder.join(file)), 0o600, "{file}");
+        }
+        // What would wait for a writer, and what others can write to.
+        let ready = folder.join("registry.json");
+        std::fs::remove_file(&ready).unwrap();
+        let pipe = std::ffi::CString::new(ready.to_str().unwrap()).unwrap();
+        // SAFETY: a path without NUL.
+        assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+        assert_eq!(day_in_use(&context), LATER);
+        let _ = std::fs::remove_file(&ready);
+        let place = folder.join("registry.whl");
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let said = context.run(&["plan", "--gpu", "H200"]).expect(2);
+        assert!(said.flat().contains("others can write to it"), "{}", said.shown());
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let lock = folder.join("registry.lock");
+        std::fs::remove_file(&lock).unwrap();
+        let victim = context.write("victim", "text");
+        std::os::unix::fs::symlink(&victim, &lock).unwrap();
+        update(&context, &["--from", file, "--key", &key]).expect(2);
+        assert_eq!(context.read("victim"), "text");
+        std::fs::remove_file(&lock).unwrap();
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
         let said = context.run(&["plan", "--gpu", "H200"]).expect(2);
         assert!(said.flat().contains("can be written by every user"), "{}", said.shown());
@@ -292,7 +345,7 @@ fn killed_full_and_at_once() {
     let publisher = Publisher::new();
     let (old, new) = (publisher.wheel("2099-01-01"), publisher.wheel("2099-01-02"));
     let key = publisher.key();
-    let context = TestContext::new().with_shipped_registry();
+    let context = user();
     let begin = |file: &Path| {
         let mut command = context.command();
         command.args(["registry", "update", "--key", &key, "--from"]).arg(file);

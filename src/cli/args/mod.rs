@@ -549,6 +549,9 @@ pub(super) struct PackArgs {
     /// Public key to check the signature with, instead of those of releases
     #[arg(long, value_name = "FILE", requires = "signature")]
     pub key: Option<PathBuf>,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, ClapArgs)]

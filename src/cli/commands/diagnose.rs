@@ -69,6 +69,7 @@ fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, C
     };
     let Some(text) = text else {
         let near = explain::nearest(registry, code).join("`, `");
+        let near = if near.is_empty() { "none".to_owned() } else { near };
         return Err(CliError {
             exit: exit::NO,
             ..CliError::input(format!("no cause has the code `{}`", clean(code, 80)))

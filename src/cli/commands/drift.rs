@@ -6,7 +6,7 @@ use crate::cli::args::{DriftArgs, GlobalArgs};
 use crate::cli::error::CliError;
 use crate::cli::exit;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
-use crate::cli::settings::{self, Project};
+use crate::cli::settings::Project;
 use crate::cli::{host, lock};
 use crate::drift::{self, Broken, Change};
 use crate::inspect::{self, ThisMachine};
@@ -25,7 +25,7 @@ pub(super) fn run(global: &GlobalArgs, args: &DriftArgs, printer: &Printer) -> R
         )
         .hint("without NEW, the machine as it is now is compared"));
     }
-    let registry = settings::registry(global)?;
+    let registry = Project::find(global, true)?.registry(global)?;
     let mut before = host::read_saved_host(&args.old)?;
     let mut gone = None;
     let after = match &args.new {

@@ -33,6 +33,9 @@ const REQUIRED: [&str; 10] = [
     "sources.toml",
 ];
 
+/// Size limit of a text in bytes.
+const MAX_TEXT: usize = 4_000;
+
 /// One problem in the registry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -131,10 +134,31 @@ impl<'f> Linter<'f> {
             if let Err(error) = &document {
                 linter.at_error(path, text, 0, error);
             }
+            for value in document.iter().flat_map(|document| document.values()) {
+                linter.texts(path, text, value);
+            }
             let document = document.ok();
             linter.files.push(File { path, text, document, read: RefCell::default() });
         }
         linter
+    }
+
+    /// Reports texts that are more than a line: they reach terminals and locks.
+    fn texts(&mut self, path: &str, text: &str, value: &Spanned<DeValue<'_>>) {
+        match value.get_ref() {
+            DeValue::String(own) if own.len() > MAX_TEXT || clean(own, MAX_TEXT) != own.as_ref() => {
+                let line = line_of(text, value.span().start);
+                let shown = clean(own, 40);
+                self.problem(
+                    path,
+                    line,
+                    format!("`{shown}` has control characters, or more than {MAX_TEXT} bytes"),
+                );
+            }
+            DeValue::Array(all) => all.iter().for_each(|one| self.texts(path, text, one)),
+            DeValue::Table(table) => table.values().for_each(|one| self.texts(path, text, one)),
+            _ => {}
+        }
     }
 
     /// Whether every row of some files could be read.
@@ -280,8 +304,10 @@ impl<'f> Linter<'f> {
     }
 
     fn cite(&mut self, path: &str, line: usize, ids: &[String]) {
-        if ids.is_empty() {
-            self.problem(path, line, "the row names no source");
+        if ids.is_empty() || ids.len() > document::MOST_SOURCES {
+            let most = document::MOST_SOURCES;
+            self.in_row(path, line, "source", format!("`source`: a row has 1 to {most} sources"));
+            return;
         }
         for id in ids {
             self.cited.entry(id.clone()).or_default().push((path.to_owned(), line));

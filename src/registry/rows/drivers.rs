@@ -51,6 +51,13 @@ pub struct Architecture {
     pub last_branch: Option<u32>,
 }
 
+impl Branch {
+    pub(in crate::registry) fn problems(&self) -> Option<String> {
+        (!(100..=9_999).contains(&self.branch))
+            .then(|| format!("`branch`: {} is no driver branch", self.branch))
+    }
+}
+
 impl Architecture {
     pub(in crate::registry) fn problems(&self) -> Option<String> {
         (self.first_branch.is_some() != self.first_branch_evidence.is_some())

@@ -62,6 +62,11 @@ impl FromStr for Statement {
             return Err(format!("`{}` is not a SHA-256", clean(sha256, 80)));
         }
         let schema = schema.parse().map_err(|e| format!("`{}`: {e}", clean(schema, 40)))?;
-        Ok(Statement { date: date.to_owned(), schema, sha256: sha256.to_owned() })
+        let statement = Statement { date: date.to_owned(), schema, sha256: sha256.to_owned() };
+        // Nothing else, in no other form.
+        match statement.to_string() == text {
+            true => Ok(statement),
+            false => Err(format!("`{}` is not of the form `{statement}`", shown())),
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::cli::args::{FleetArgs, FleetCommand, GlobalArgs};
 use crate::cli::error::CliError;
 use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
+use crate::cli::settings::Project;
 use crate::cli::{exit, files, host};
 use crate::fleet::{self, Class, Difference, natural};
 use crate::model::saved_host::SavedHost;
@@ -19,7 +19,7 @@ use crate::model::text::clean;
 use crate::verify::Verdict;
 
 pub(super) fn run(global: &GlobalArgs, args: &FleetArgs, printer: &Printer) -> Result<u8, CliError> {
-    let registry = settings::registry(global)?;
+    let registry = Project::find(global, true)?.registry(global)?;
     let locks = locks(global, args.command.locks())?;
     let found = match &args.command {
         FleetCommand::Hosts(args) => nodes::of_folder(&args.folder)?,

@@ -89,8 +89,10 @@ fn in_use(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
 
 fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
     let checked = match &global.registry {
-        Some(folder) => Registry::linted(settings::registry_files(folder)?),
-        None => Registry::linted(Registry::embedded().files().to_vec()),
+        Some(folder) if folder.as_os_str() != settings::EMBEDDED => {
+            Registry::linted(settings::registry_files(folder)?)
+        }
+        _ => Registry::linted(Registry::embedded().files().to_vec()),
     };
     if printer.json {
         let problems: Vec<String> =

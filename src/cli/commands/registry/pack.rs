@@ -28,6 +28,7 @@ pub(super) fn run(global: &GlobalArgs, args: &PackArgs, printer: &Printer) -> Re
                 "write the data first: `envlock registry pack -o registry.json`, sign them, and pass `--signature FILE`",
             ));
         }
+        refuse_existing(out, args.force)?;
         write::write_bytes(out, &payload)?;
         let command = format!(
             "minisign -Sm {} -t '{statement}'",
@@ -53,18 +54,34 @@ pub(super) fn run(global: &GlobalArgs, args: &PackArgs, printer: &Printer) -> Re
         Some(path) => vec![key(path)?],
         None => signed::release_keys(),
     };
+    if keys.is_empty() {
+        return Err(CliError::usage(
+            "this build of envlock has no keys of releases to check the signature with",
+        )
+        .hint("name the public key: `--key FILE`"));
+    }
     // Who packs sees what `update` would say.
     let stated = wheel.verified(&keys).map_err(|why| refused(why.to_string()))?;
     wheel.registry(&stated).map_err(|why| refused(why.to_string()))?;
     let bytes = signed::write(&wheel, &statement)
         .map_err(|e| CliError::internal(format!("cannot make the wheel: {e}")))?;
     let out = if out.is_dir() { out.join(signed::file_name(&statement)) } else { out.clone() };
+    refuse_existing(&out, args.force)?;
     write::write_bytes(&out, &bytes)?;
     match printer.json {
         true => printer.json(&json!({ "file": out, "statement": statement.to_string() })),
         false => printer.out(&format!("wrote {}", out.display())),
     }
     Ok(exit::YES)
+}
+
+/// Refuses to replace a file: it may be the signature, or what was signed.
+fn refuse_existing(out: &Path, force: bool) -> Result<(), CliError> {
+    match !force && out.symlink_metadata().is_ok() {
+        false => Ok(()),
+        true => Err(CliError::files(format!("`{}` is there", out.display()))
+            .hint("name another file, or replace it with `--force`")),
+    }
 }
 
 /// A public key in a file.

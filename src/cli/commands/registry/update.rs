@@ -22,6 +22,10 @@ use crate::model::text::clean;
 use crate::registry::signed::{self, MAX_PAYLOAD, PROJECT, Statement};
 
 pub(super) fn run(global: &GlobalArgs, args: &UpdateArgs, printer: &Printer) -> Result<u8, CliError> {
+    if global.registry.is_some() {
+        return Err(CliError::usage("`registry update` changes the data that are used without `--registry`")
+            .hint("leave out `--registry`"));
+    }
     let keys = keys(args.key.as_deref())?;
     let offered = match &args.from {
         Some(file) => Some(of_file(file)?),
@@ -40,10 +44,11 @@ pub(super) fn run(global: &GlobalArgs, args: &UpdateArgs, printer: &Printer) -> 
         return Err(refused(format!("the data in it are of {}", statement.date)));
     }
     let registry = wheel.registry(&statement).map_err(|why| refused(why.to_string()))?;
-    match data_folder::store(&bytes, &statement, &registry)? {
+    match data_folder::store(&wheel, &statement, &registry)? {
         Outcome::Older(current) => {
             Err(refused(format!("it is of {}, older than the data in use, of {current}", statement.date)))
         }
+        Outcome::Ahead => Err(refused(format!("it is of {}, a day to come", statement.date))),
         Outcome::OtherOfDay => Err(refused(format!("other data of {} are in use", statement.date))),
         outcome => told(&outcome, Some(&statement), printer),
     }
@@ -110,6 +115,10 @@ fn of_file(path: &Path) -> Result<Offered, CliError> {
 
 /// The newest data wheel of the index, if it is newer than the data in use.
 fn of_index(global: &GlobalArgs, args: &UpdateArgs) -> Result<Option<Offered>, CliError> {
+    if global.offline {
+        return Err(CliError::network("the index pypi is not asked: `--offline` is set")
+            .hint("data from a file: `envlock registry update --from FILE`"));
+    }
     let project = Project::find(global, false)?;
     let client = fetch::client(global, &project, args.index_url.as_deref())?;
     let page = learning::page(client, learning::PYPI, PROJECT)?.ok_or_else(|| {
@@ -125,7 +134,8 @@ fn of_index(global: &GlobalArgs, args: &UpdateArgs) -> Result<Option<Offered>, C
     if !is_newer {
         return Ok(None);
     }
-    let downloaded = client.download(&file.url).map_err(|error| fetch::index_error(&error, None))?;
+    let downloaded =
+        client.download_up_to(&file.url, MAX_PAYLOAD).map_err(|error| fetch::index_error(&error, None))?;
     let failed =
         |why: String| CliError::network(format!("cannot read `{}`: {why}", clean(&file.filename, 120)));
     let bytes = read_all(downloaded).map_err(failed)?;

@@ -86,7 +86,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         reasons.extend(changed);
     }
     let is_answer = reasons.is_empty() && written.is_empty();
-    if is_answer && lockfile::needs_newer_data(lock, request, check.registry) {
+    if is_answer && lockfile::needs_newer_data(lock, check.registry) {
         return Err(CliError::new(Failure::UnknownRow, data_folder::behind(lock, check.registry))
             .hint(data_folder::newer()));
     }

@@ -167,7 +167,7 @@ fn stored(folder: &Path, is_named: bool) -> io::Result<Stored> {
 /// # Errors
 /// It cannot be read, is no regular file, or others can write to it.
 fn own_file(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match open(path, &mut std::fs::OpenOptions::new().read(true)) {
+    let file = match open(path, std::fs::OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };

@@ -52,14 +52,16 @@ fn rows(text: &str) -> Vec<(usize, usize, String)> {
 }
 
 /// The file without some of its rows.
-fn without(file: &mut RegistryFile, gone: impl Fn(usize, &str) -> bool) -> usize {
+fn without(file: &mut RegistryFile, gone: impl Fn(std::ops::Range<usize>, &str) -> bool) -> usize {
     let text = file.text.clone();
     let all = rows(&text);
     let mut out = text[..all.first().map_or(text.len(), |row| row.0)].to_owned();
     let mut count = 0;
     for (start, end, name) in &all {
-        let line = text[..*start].matches('\n').count() + 1;
-        match gone(line, name) {
+        let line = |at: usize| text[..at].matches('\n').count() + 1;
+        // The last row has the last line.
+        let end_line = if *end == text.len() { usize::MAX } else { line(*end) };
+        match gone(line(*start)..end_line, name) {
             true => count += 1,
             false => out.push_str(&text[*start..*end]),
         }
@@ -110,7 +112,7 @@ fn reduced(random: &mut Random, whole: &[RegistryFile]) -> Registry {
                 (line, random.one_in(share) && !is_limit(&file.text[*start..*end]))
             })
             .collect();
-        without(file, |line, name| TAKEN.contains(&name) && seeds[&line]);
+        without(file, |lines, name| TAKEN.contains(&name) && seeds[&lines.start]);
     }
     loop {
         match Registry::from_files(files.clone()) {
@@ -120,7 +122,7 @@ fn reduced(random: &mut Random, whole: &[RegistryFile]) -> Registry {
                 for file in &mut files {
                     let own: Vec<usize> =
                         problems.iter().filter(|p| p.path == file.path).map(|p| p.line).collect();
-                    removed += without(file, |line, _| own.contains(&line));
+                    removed += without(file, |lines, _| own.iter().any(|line| lines.contains(line)));
                 }
                 assert!(removed > 0, "{problems:#?}");
             }

@@ -21,7 +21,7 @@ pub use wheel::{DataWheel, WheelFault, file_name, read, write};
 pub const PROJECT: &str = "envlock-gpu-registry";
 
 /// The public keys of releases, one a line with its purpose: `active`, `reserve`.
-const KEYS: &str = include_str!("../../../packaging/registry-keys.txt");
+const KEYS: &str = include_str!("../../../registry/keys.txt");
 
 /// The keys that the data of releases are signed with; none in a build without release keys.
 pub fn release_keys() -> Vec<PublicKey> {

@@ -46,25 +46,36 @@ pub(super) fn none(global: &mut GlobalArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Whether a folder can be trusted, or does not exist yet. The error is a phrase that follows the folder's name.
+/// Why a folder cannot be trusted; a phrase that follows its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Untrusted {
+    #[error("belongs to another user")]
+    OtherUser,
+    #[error("can be written by every user")]
+    Everybody,
+    #[error("can be written by a group")]
+    Group,
+}
+
+/// Whether a folder can be trusted, or does not exist yet.
 #[cfg(unix)]
-pub(super) fn check(folder: &Path) -> Result<(), &'static str> {
+pub(super) fn check(folder: &Path) -> Result<(), Untrusted> {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(metadata) = fs_err::metadata(folder) else { return Ok(()) };
     let (owner, mode) = (metadata.uid(), metadata.mode());
     if owner != rustix::process::geteuid().as_raw() && owner != 0 {
-        return if is_read_only(folder) { Ok(()) } else { Err("belongs to another user") };
+        return if is_read_only(folder) { Ok(()) } else { Err(Untrusted::OtherUser) };
     }
     if mode & 0o002 != 0 {
-        return Err("can be written by every user");
+        return Err(Untrusted::Everybody);
     }
     // Many systems give each user a group of their own.
     let is_own_group = metadata.gid() == rustix::process::getegid().as_raw();
-    if mode & 0o020 != 0 && !is_own_group { Err("can be written by a group") } else { Ok(()) }
+    if mode & 0o020 != 0 && !is_own_group { Err(Untrusted::Group) } else { Ok(()) }
 }
 
 #[cfg(not(unix))]
-pub(super) fn check(_folder: &Path) -> Result<(), &'static str> {
+pub(super) fn check(_folder: &Path) -> Result<(), Untrusted> {
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::cache_folder;
+use super::cache_folder::{self, Untrusted};
 use super::clock;
 use super::error::CliError;
 use super::files::home;
@@ -46,8 +46,8 @@ fn folder() -> Option<(PathBuf, bool)> {
 enum Stored {
     /// Nothing, or what a newer program stored and this one does not read.
     Nothing,
-    /// Data.
-    Data(DataWheel, Statement),
+    /// The bytes of a data wheel, and what is stated of them.
+    Data(Vec<u8>, Statement),
     /// What is no data wheel, and why: the next update replaces it.
     Damaged(String),
 }
@@ -68,8 +68,8 @@ pub(super) fn registry() -> Result<Registry, CliError> {
         .hint(format!("{}; `--registry embedded` answers from the program's own", newer()))
     };
     let stored = stored(&folder, is_named).map_err(|e| unusable(e.to_string()))?;
-    let (wheel, statement) = match stored {
-        Stored::Data(wheel, statement) if statement.date > embedded.meta().date => (wheel, statement),
+    let (bytes, statement) = match stored {
+        Stored::Data(bytes, statement) if statement.date > embedded.meta().date => (bytes, statement),
         Stored::Data(..) | Stored::Nothing => return Ok(embedded),
         Stored::Damaged(why) => return Err(unusable(why)),
     };
@@ -80,9 +80,15 @@ pub(super) fn registry() -> Result<Registry, CliError> {
     {
         return Ok(registry);
     }
-    let registry = wheel.registry(&statement).map_err(|why| unusable(why.to_string()))?;
+    let registry = in_wheel(&bytes, &statement).map_err(unusable)?;
     keep_ready(&folder, &registry);
     Ok(registry)
+}
+
+/// The registry in a stored wheel.
+fn in_wheel(bytes: &[u8], statement: &Statement) -> Result<Registry, String> {
+    let wheel = signed::read(io::Cursor::new(bytes)).map_err(|e| e.to_string())?;
+    wheel.registry(statement).map_err(|why| why.to_string())
 }
 
 /// Size limit of the form that is read fastest, in bytes.
@@ -145,19 +151,14 @@ fn stored(folder: &Path, is_named: bool) -> io::Result<Stored> {
     };
     match cache_folder::check(folder) {
         // Root with the home of a user, as in containers: these are not its data.
-        Err("belongs to another user") if !is_named => return Ok(Stored::Nothing),
+        Err(Untrusted::OtherUser) if !is_named => return Ok(Stored::Nothing),
         Err(why) => return Err(io::Error::other(format!("the folder {why}"))),
         Ok(()) => {}
     }
     let Some(bytes) = own_file(&folder.join(STORED), MAX_PAYLOAD)? else { return Ok(Stored::Nothing) };
-    let read = signed::read(io::Cursor::new(bytes)).map_err(|e| e.to_string());
-    let stated = read.and_then(|wheel| match wheel.stated() {
-        Ok(statement) => Ok((wheel, statement)),
-        Err(why) => Err(why.to_string()),
-    });
-    Ok(match stated {
-        Ok((_, statement)) if !Meta::understands(&statement.schema) => Stored::Nothing,
-        Ok((wheel, statement)) => Stored::Data(wheel, statement),
+    Ok(match signed::stated(io::Cursor::new(&bytes)) {
+        Ok(statement) if !Meta::understands(&statement.schema) => Stored::Nothing,
+        Ok(statement) => Stored::Data(bytes, statement),
         Err(why) => Stored::Damaged(why),
     })
 }
@@ -242,7 +243,7 @@ pub(super) fn store(
     let embedded = Statement::of(&Registry::embedded());
     let place = folder.join(STORED);
     let current = match stored(&folder, is_named).map_err(failed)? {
-        Stored::Data(own, stated) if stated.date > embedded.date => match own.registry(&stated) {
+        Stored::Data(own, stated) if stated.date > embedded.date => match in_wheel(&own, &stated) {
             Ok(_) => stated,
             // What answers no question is not in use.
             Err(_) => embedded.clone(),

@@ -108,10 +108,18 @@ pub fn run() -> ExitCode {
 fn version() -> String {
     let own = env!("CARGO_PKG_VERSION");
     match data_folder::registry() {
-        Ok(_) if std::env::args_os().any(|word| word == settings::EMBEDDED) => {
+        Ok(_) if asks_for_embedded() => {
             format!("{own} (registry {})", crate::registry::Registry::embedded().meta().date)
         }
         Ok(registry) => format!("{own} (registry {})", data_folder::named(&registry)),
         Err(error) => format!("{own} (registry: {})", error.message),
     }
+}
+
+/// Whether the arguments have `--registry embedded`: clap prints the version before it has read them all.
+fn asks_for_embedded() -> bool {
+    let words: Vec<_> = std::env::args_os().collect();
+    let joined = format!("--registry={}", settings::EMBEDDED);
+    words.windows(2).any(|pair| pair[0] == "--registry" && pair[1] == settings::EMBEDDED)
+        || words.iter().any(|word| *word == *joined)
 }

@@ -87,7 +87,11 @@ fn has_newer_data(lock: &Lockfile, registry: &Registry) -> bool {
 /// Whether the torch of a target is a build that these data do not have, and those that the lock was made with may.
 fn is_unknown(target: &Target, lock: &Lockfile, registry: &Registry) -> bool {
     let has_row = |stack: &Stack| registry.build(&stack.version, &stack.variant, target.platform).is_some();
-    has_newer_data(lock, registry) && target.stack.as_ref().is_some_and(|stack| !has_row(stack))
+    // The builds of a channel are described by their records, in the lock itself.
+    let is_of_index = target.pytorch_of_conda().is_none();
+    has_newer_data(lock, registry)
+        && is_of_index
+        && target.stack.as_ref().is_some_and(|stack| !has_row(stack))
 }
 
 /// Whether a lock states builds that these compatibility data, which are older than those it was made with, cannot confirm.

@@ -184,21 +184,25 @@ fn with_sources() -> Lockfile {
             ..package("d-path", Source::Path("../libs/d".into()))
         },
     ];
-    target.conda = vec![CondaPackage {
+    target.conda = vec![sample_of_conda_package()];
+    lock.format = FORMAT_WITH_SOURCES;
+    lock
+}
+
+fn sample_of_conda_package() -> CondaPackage {
+    CondaPackage {
         name: "ffmpeg".into(),
         version: "7.1.1".into(),
         build: "gpl_h127656b_906".into(),
         channel: "conda-forge".into(),
         subdir: "linux-64".into(),
         file: "ffmpeg-7.1.1-gpl_h127656b_906.conda".into(),
-        sha256: digest('e'),
+        sha256: "e".repeat(64),
         md5: "f".repeat(32),
         size: 10_300_000,
         depends: vec!["libgcc >=13".into(), "__glibc >=2.17,<3.0.a0".into()],
         constrains: Vec::new(),
-    }];
-    lock.format = FORMAT_WITH_SOURCES;
-    lock
+    }
 }
 
 /// The build of Python files alone.
@@ -614,6 +618,13 @@ fn what_only_newer_data_know_is_no_fault_of_the_lock() {
     forged.registry_date = "2027-01-01".into();
     forged.targets[0].stack.as_mut().unwrap().cudnn = Some("8.0.1".parse().unwrap());
     assert_eq!(said(&forged), (1, false));
+    // conda's builds are described by their records: no date excuses what does not fit them.
+    let mut of_conda = lock.clone();
+    let pytorch = CondaPackage { name: "pytorch".into(), ..sample_of_conda_package() };
+    of_conda.targets[0].conda = vec![pytorch];
+    assert!(needs_newer_data(&of_conda, &registry));
+    of_conda.targets[0].packages.retain(|package| package.name != "torch");
+    assert!(!needs_newer_data(&of_conda, &registry));
     // What no data say is a fault in any case.
     lock.targets[0].packages.retain(|package| package.name != "numpy");
     assert!(said(&lock).0 > 0);

@@ -18,6 +18,20 @@ pub(super) enum Order {
     First,
 }
 
+/// What is wrong with a row that can be parsed.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// The key at whose line it is told.
+    pub key: &'static str,
+    pub text: String,
+}
+
+impl Fault {
+    pub fn at(key: &'static str, text: impl Into<String>) -> Fault {
+        Fault { key, text: text.into() }
+    }
+}
+
 /// A kind of rows.
 pub(super) trait Row: DeserializeOwned + fmt::Debug + Sized {
     /// The file `STEM.toml`, or every file of the folder `STEM/`.
@@ -31,7 +45,7 @@ pub(super) trait Row: DeserializeOwned + fmt::Debug + Sized {
     fn compare(&self, other: &Self) -> Ordering;
 
     /// What is wrong with a row that can be parsed.
-    fn problems(&self) -> Vec<String>;
+    fn problems(&self) -> Vec<Fault>;
 
     /// Puts the rows of all files in the order of the table.
     fn arrange(rows: &mut [Cited<Self>]);
@@ -123,7 +137,7 @@ macro_rules! tables {
                 key(self).cmp(&key(other))
             }
 
-            fn problems(&self) -> Vec<String> {
+            fn problems(&self) -> Vec<Fault> {
                 #[allow(unused_mut, reason = "not every table has checks of its own")]
                 let mut problems = Vec::new();
                 $(problems.extend($check(self));)?

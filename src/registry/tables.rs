@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::rows::*;
-use super::table::{Order, Placed, PlacedRows, Row, Rows, tables};
+use super::table::{Fault, Order, Placed, PlacedRows, Row, Rows, tables};
 use crate::model::cited::Cited;
 use crate::model::native::{FrameworkLoads, Opened, Provider};
 

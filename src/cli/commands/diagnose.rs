@@ -68,13 +68,13 @@ fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, C
         None => explain::of_page(include_str!("../../../docs/diagnostics.md"), code),
     };
     let Some(text) = text else {
-        let near = explain::nearest(registry, code).join("`, `");
-        let near = if near.is_empty() { "none".to_owned() } else { near };
+        let near = explain::nearest(registry, code);
+        let hint = (!near.is_empty()).then(|| format!("near it: `{}`", near.join("`, `")));
         return Err(CliError {
             exit: exit::NO,
+            hint,
             ..CliError::input(format!("no cause has the code `{}`", clean(code, 80)))
-        }
-        .hint(format!("near it: `{near}`")));
+        });
     };
     match printer.json {
         true => printer.json(&serde_json::json!({ "code": code, "text": text })),

@@ -25,7 +25,8 @@ pub(super) fn run(global: &GlobalArgs, args: &DriftArgs, printer: &Printer) -> R
         )
         .hint("without NEW, the machine as it is now is compared"));
     }
-    let registry = Project::find(global, true)?.registry(global)?;
+    let project = Project::find(global, true)?;
+    let registry = project.registry(global)?;
     let mut before = host::read_saved_host(&args.old)?;
     let mut gone = None;
     let after = match &args.new {
@@ -44,7 +45,6 @@ pub(super) fn run(global: &GlobalArgs, args: &DriftArgs, printer: &Printer) -> R
             now(host::seen(), asked.as_deref().filter(|_| gone.is_none()))?
         }
     };
-    let project = Project::find(global, true)?;
     let lock = lock::read(&project)?;
     let broken = lock.as_ref().and_then(|lock| broken(lock, &before.host, &after.host, &registry));
     let mut changes = drift::between(&before, &after, broken.as_ref());

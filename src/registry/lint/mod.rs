@@ -204,7 +204,7 @@ impl<'f> Linter<'f> {
             None => None,
         };
         let message = in_words(error.message());
-        // A conversion names the key that it refuses, and has the place of the row.
+        // A conversion of serde has a text alone, which names the key that it refuses, and the place of the row.
         if let Some(key) = message.strip_prefix('`').and_then(|rest| rest.split('`').next())
             && span.start == start
         {
@@ -422,10 +422,8 @@ impl PlacedRows for Linter<'_> {
                 match Cited::<R>::deserialize(ValueDeserializer::from(row)) {
                     Ok(row) => {
                         self.cite(path, line, &row.source);
-                        for text in row.problems() {
-                            let key = text.strip_prefix('`').and_then(|rest| rest.split('`').next());
-                            let key = key.unwrap_or_default().to_owned();
-                            self.in_row(path, line, &key, text);
+                        for fault in row.problems() {
+                            self.in_row(path, line, fault.key, fault.text);
                         }
                         out.push(Placed { row, path: path.to_owned(), line });
                     }

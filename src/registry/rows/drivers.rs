@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::cuda;
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
+use crate::registry::table::Fault;
 
 /// A cuda-compat package: the user-mode driver of a newer CUDA for kernel drivers of older branches.
 #[derive(Debug, Clone, Deserialize)]
@@ -52,15 +53,16 @@ pub struct Architecture {
 }
 
 impl Branch {
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
         (!(100..=9_999).contains(&self.branch))
-            .then(|| format!("`branch`: {} is no driver branch", self.branch))
+            .then(|| Fault::at("branch", format!("{} is no driver branch", self.branch)))
     }
 }
 
 impl Architecture {
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
-        (self.first_branch.is_some() != self.first_branch_evidence.is_some())
-            .then(|| "`first_branch` and `first_branch_evidence` must be set together".to_owned())
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
+        (self.first_branch.is_some() != self.first_branch_evidence.is_some()).then(|| {
+            Fault::at("first_branch", "`first_branch` and `first_branch_evidence` must be set together")
+        })
     }
 }

@@ -8,6 +8,7 @@ use super::RowError;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
+use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
 const PLACEHOLDERS: [&str; 15] = [
@@ -263,17 +264,17 @@ struct RawSurroundings {
 
 impl ErrorRule {
     /// What is wrong with a rule by itself.
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
         let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
         if self.id.is_empty() || !self.id.chars().all(is_id) {
-            return Some("`id` has small letters, digits and `-`".to_owned());
+            return Some(Fault::at("id", "`id` has small letters, digits and `-`"));
         }
         if self.alternatives.iter().any(|all| all.iter().map(String::len).sum::<usize>() < SHORTEST) {
-            return Some(format!(
-                "`match` has a pattern of less than {SHORTEST} letters, which any line may have"
-            ));
+            let text =
+                format!("`match` has a pattern of less than {SHORTEST} letters, which any line may have");
+            return Some(Fault::at("match", text));
         }
-        (!self.is_notice && !self.hides.is_empty()).then(|| "`hides` without `notice`".to_owned())
+        (!self.is_notice && !self.hides.is_empty()).then(|| Fault::at("hides", "`hides` without `notice`"))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
+use crate::registry::table::Fault;
 
 /// What releases of a package that uses CUDA were built with.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -72,8 +73,8 @@ pub struct SameFile {
 }
 
 impl SameFile {
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
-        (self.packages.len() < 2).then(|| "`packages` must have at least two packages".to_owned())
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
+        (self.packages.len() < 2).then(|| Fault::at("packages", "`packages` must have at least two packages"))
     }
 }
 

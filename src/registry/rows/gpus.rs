@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::model::capability::ComputeCapability;
+use crate::registry::table::Fault;
 
 /// Data on Tegra (Jetson).
 #[derive(Debug, Clone, Deserialize)]
@@ -49,18 +50,21 @@ pub struct GpuRow {
 }
 
 impl GpuRow {
-    pub(in crate::registry) fn problems(&self) -> Vec<String> {
+    pub(in crate::registry) fn problems(&self) -> Vec<Fault> {
         const CLASSES: [&str; 5] = ["datacenter", "geforce", "jetson", "mining", "workstation"];
         let mut problems = Vec::new();
         if self.name.trim().is_empty() || self.name.trim() != self.name {
-            problems.push("`name` is empty, or has spaces around it".to_owned());
+            problems.push(Fault::at("name", "`name` is empty, or has spaces around it"));
         }
         if let Some(class) = self.class.as_deref().filter(|class| !CLASSES.contains(class)) {
-            problems.push(format!("`class`: `{class}` is none of {}", CLASSES.join(", ")));
+            problems
+                .push(Fault::at("class", format!("`class`: `{class}` is none of {}", CLASSES.join(", "))));
         }
         let is_id = |pci: &&String| pci.len() == 4 && pci.bytes().all(|b| b.is_ascii_hexdigit());
         let invalid = self.pci.iter().filter(|pci| !is_id(pci));
-        problems.extend(invalid.map(|pci| format!("`pci`: `{pci}` is not a device id such as `2684`")));
+        problems.extend(
+            invalid.map(|pci| Fault::at("pci", format!("`pci`: `{pci}` is not a device id such as `2684`"))),
+        );
         problems
     }
 }

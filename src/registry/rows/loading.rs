@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::cuda;
 use crate::model::native::FrameworkLoads;
+use crate::registry::table::Fault;
 
 /// A PTX ISA version, and the first CUDA release whose driver compiles it.
 #[derive(Debug, Clone, Deserialize)]
@@ -94,31 +95,31 @@ fn isa<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(u16, u16), D::Erro
 }
 
 impl TorchShim {
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
         unsorted(&self.names)
     }
 }
 
 impl CudaLibraries {
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
         unsorted(&self.names)
     }
 }
 
 /// The complaint about names that are not sorted, or not each of them once.
-fn unsorted(names: &[String]) -> Option<String> {
+fn unsorted(names: &[String]) -> Option<Fault> {
     let is_sorted = names.is_sorted_by(|one, next| one < next);
-    (!is_sorted).then(|| "`names` must be sorted, each of them once".to_owned())
+    (!is_sorted).then(|| Fault::at("names", "`names` must be sorted, each of them once"))
 }
 
 /// What is wrong with what a framework loads.
-pub(in crate::registry) fn problems_of_loads(row: &FrameworkLoads) -> Vec<String> {
+pub(in crate::registry) fn problems_of_loads(row: &FrameworkLoads) -> Vec<Fault> {
     let mut problems = Vec::new();
     if row.starts.is_empty() {
-        problems.push("`starts` is empty".to_owned());
+        problems.push(Fault::at("starts", "`starts` is empty"));
     }
     if row.starts.iter().any(|pattern| pattern.matches('*').count() > 1) {
-        problems.push("a pattern in `starts` can have at most one `*`".to_owned());
+        problems.push(Fault::at("starts", "a pattern in `starts` can have at most one `*`"));
     }
     problems
 }

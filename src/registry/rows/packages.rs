@@ -9,6 +9,7 @@ use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::source::BuildKind;
 use crate::model::wheel::Python;
+use crate::registry::table::Fault;
 
 /// What is known of building a package beyond what its archive says.
 #[derive(Debug, Clone, Deserialize)]
@@ -161,18 +162,20 @@ pub struct PrebuiltFor<'v> {
 }
 
 impl Undeclared {
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
         let example = self.requires.replace("{version}", "1.0");
-        parse_requirement(&example).is_err().then(|| format!("`{}` is not a requirement", self.requires))
+        parse_requirement(&example)
+            .is_err()
+            .then(|| Fault::at("requires", format!("`{}` is not a requirement", self.requires)))
     }
 }
 
 impl Prebuilt {
-    pub(in crate::registry) fn problems(&self) -> Option<String> {
+    pub(in crate::registry) fn problems(&self) -> Option<Fault> {
         let places = ["{version}", "{cuda}", "{torch}", "{abi}", "{python}", "{machine}"];
         let bare = places.iter().fold(self.url.clone(), |url, place| url.replace(place, ""));
         (bare.contains(['{', '}']) || !self.url.starts_with("http"))
-            .then(|| format!("`{}` is not a URL with known places", self.url))
+            .then(|| Fault::at("url", format!("`{}` is not a URL with known places", self.url)))
     }
 
     /// The URL of the wheel; `None` if the project makes none for this CUDA.

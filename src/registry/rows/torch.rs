@@ -12,6 +12,7 @@ use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::version::DottedVersion;
 use crate::registry::Cited;
+use crate::registry::table::Fault;
 
 /// One build of torch: a version for a platform and a CUDA variant.
 #[derive(Debug, Clone, Deserialize)]
@@ -65,19 +66,20 @@ impl Build {
         (&self.version, &self.variant, self.platform) == (&other.version, &other.variant, other.platform)
     }
 
-    pub(in crate::registry) fn problems(&self) -> Vec<String> {
+    pub(in crate::registry) fn problems(&self) -> Vec<Fault> {
         let mut problems = Vec::new();
         if self.targets.is_some() != self.targets_evidence.is_some() {
-            problems.push("`targets` and `targets_evidence` must be set together".to_owned());
+            problems.push(Fault::at("targets", "`targets` and `targets_evidence` must be set together"));
         }
         if let Some(cuda) = &self.cuda
             && self.variant != format!("cu{}{}", cuda.major, cuda.minor)
         {
             let text = format!("`variant`: `{}` is not of CUDA {}.{}", self.variant, cuda.major, cuda.minor);
-            problems.push(text);
+            problems.push(Fault::at("variant", text));
         }
         if let Some(triton) = self.triton.as_ref().filter(|text| text.parse::<VersionSpecifiers>().is_err()) {
-            problems.push(format!("`triton`: `{triton}` is not a version specifier such as `~=3.10.0`"));
+            let text = format!("`triton`: `{triton}` is not a version specifier such as `~=3.10.0`");
+            problems.push(Fault::at("triton", text));
         }
         problems
     }

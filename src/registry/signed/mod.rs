@@ -8,6 +8,7 @@ mod tests;
 mod wheel;
 
 use std::fmt;
+use std::io::{Read, Seek};
 
 use minisign_verify::{PublicKey, Signature};
 
@@ -85,16 +86,6 @@ impl DataWheel {
         Err(Refusal::Signature(why))
     }
 
-    /// What the signature states, without asking who made it.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn stated(&self) -> Result<Statement, Refusal> {
-        let signature = Signature::decode(&self.signature)
-            .map_err(|e| Refusal::Signature(format!("it is not in minisign's format: {e}")))?;
-        statement_of(&signature)
-    }
-
     /// The registry, if it is what a statement says.
     ///
     /// # Errors
@@ -115,6 +106,16 @@ impl DataWheel {
         }
         Ok(registry)
     }
+}
+
+/// What the signature in a data wheel states, without asking who made it, and without unpacking the data.
+///
+/// # Errors
+/// It is no data wheel, or the statement cannot be read.
+pub fn stated(from: impl Read + Seek) -> Result<Statement, String> {
+    let text = wheel::signature(from).map_err(|e| e.to_string())?;
+    let signature = Signature::decode(&text).map_err(|e| format!("its signature cannot be read: {e}"))?;
+    statement_of(&signature).map_err(|why| why.to_string())
 }
 
 fn statement_of(signature: &Signature) -> Result<Statement, Refusal> {

@@ -46,22 +46,36 @@ pub fn file_name(statement: &Statement) -> String {
 /// It is none.
 pub fn read(from: impl Read + Seek) -> Result<DataWheel, WheelFault> {
     let mut archive = zip::ZipArchive::new(from)?;
-    let mut member = |name: &str, limit: u64| -> Result<Vec<u8>, WheelFault> {
-        let name = format!("{MODULE}/{name}");
-        let fault = |why: String| WheelFault::Member(name.clone(), clean(&why, 160));
-        let entry = archive.by_name(&name).map_err(|e| fault(e.to_string()))?;
-        let mut bytes = Vec::new();
-        entry.take(limit + 1).read_to_end(&mut bytes).map_err(|e| fault(e.to_string()))?;
-        match bytes.len() as u64 > limit {
-            true => Err(fault(format!("it has more than {limit} bytes"))),
-            false => Ok(bytes),
-        }
-    };
-    let payload = member("registry.json", MAX_PAYLOAD)?;
-    let signature = member("registry.json.minisig", MAX_SIGNATURE)?;
-    let signature = String::from_utf8(signature)
-        .map_err(|e| WheelFault::Member(format!("{MODULE}/registry.json.minisig"), e.to_string()))?;
-    Ok(DataWheel { payload, signature })
+    let payload = member(&mut archive, "registry.json", MAX_PAYLOAD)?;
+    Ok(DataWheel { payload, signature: signature_in(&mut archive)? })
+}
+
+/// Reads the signature alone.
+pub(super) fn signature(from: impl Read + Seek) -> Result<String, WheelFault> {
+    signature_in(&mut zip::ZipArchive::new(from)?)
+}
+
+fn signature_in<R: Read + Seek>(archive: &mut zip::ZipArchive<R>) -> Result<String, WheelFault> {
+    const NAME: &str = "registry.json.minisig";
+    let bytes = member(archive, NAME, MAX_SIGNATURE)?;
+    String::from_utf8(bytes).map_err(|e| WheelFault::Member(format!("{MODULE}/{NAME}"), e.to_string()))
+}
+
+/// A member of the module, of at most so many bytes.
+fn member<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    name: &str,
+    limit: u64,
+) -> Result<Vec<u8>, WheelFault> {
+    let name = format!("{MODULE}/{name}");
+    let fault = |why: String| WheelFault::Member(name.clone(), clean(&why, 160));
+    let entry = archive.by_name(&name).map_err(|e| fault(e.to_string()))?;
+    let mut bytes = Vec::new();
+    entry.take(limit + 1).read_to_end(&mut bytes).map_err(|e| fault(e.to_string()))?;
+    match bytes.len() as u64 > limit {
+        true => Err(fault(format!("it has more than {limit} bytes"))),
+        false => Ok(bytes),
+    }
 }
 
 /// The wheel of signed data, the same bytes for the same data.

@@ -19,7 +19,8 @@ use crate::model::text::clean;
 use crate::verify::Verdict;
 
 pub(super) fn run(global: &GlobalArgs, args: &FleetArgs, printer: &Printer) -> Result<u8, CliError> {
-    let registry = Project::find(global, true)?.registry(global)?;
+    let project = Project::find(global, true)?;
+    let registry = project.registry(global)?;
     let locks = locks(global, args.command.locks())?;
     let found = match &args.command {
         FleetCommand::Hosts(args) => nodes::of_folder(&args.folder)?,
@@ -28,7 +29,7 @@ pub(super) fn run(global: &GlobalArgs, args: &FleetArgs, printer: &Printer) -> R
     let (mut unanswered, environment) = (found.unanswered, found.environment);
     let mut nodes: Vec<(String, SavedHost)> = Vec::new();
     // As the project's own `verify --host` does.
-    let ignored = Project::find(global, true)?.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
+    let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
     for (name, described) in found.nodes {
         // Facts that the registry adds belong to the kind of a node: the driver of a CUDA version, capabilities.
         let completed =

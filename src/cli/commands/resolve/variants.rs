@@ -16,6 +16,9 @@ use crate::model::platform::Platform;
 use crate::model::project::ProjectPage;
 use crate::model::request::Preferences;
 
+/// How many of the newest releases tell which variants there are.
+const LATE: usize = 8;
+
 impl Learner<'_> {
     /// Reads builds of the releases that PyPI has and of which no row is on the pytorch index, newest first, until the machine
     /// takes one or none is left that is newer than the answer.
@@ -28,8 +31,13 @@ impl Learner<'_> {
         }
         let chosen =
             |learner: &Self| learner.stack_of(machine, preferences).and_then(|s| chosen_of(&s, "torch"));
-        let current = chosen(self);
-        let releases = self.not_on_pytorch_index(platform, current.as_ref());
+        let mut releases = self.not_on_pytorch_index(platform);
+        // A registry that has them all costs no solve.
+        if releases.is_empty() {
+            return;
+        }
+        let mut current = chosen(self);
+        releases.retain(|release| current.as_ref().is_none_or(|current| release > current));
         if releases.is_empty() {
             return;
         }
@@ -38,7 +46,7 @@ impl Learner<'_> {
             Err(why) => {
                 let cause = format!("its builds on the pytorch index were not read: {why}");
                 let unread = self.unread.entry(("torch".to_owned(), platform)).or_default();
-                releases.into_iter().for_each(|release| drop(unread.insert(release, cause.clone())));
+                unread.extend(releases.into_iter().map(|release| (release, cause.clone())));
                 return;
             }
         };
@@ -50,7 +58,6 @@ impl Learner<'_> {
         found.sort_by_key(|version| {
             Reverse((version.clone().without_local(), cuda_of_variant(&local_of(version))))
         });
-        let mut current = current;
         for version in found {
             if current.as_ref().is_some_and(|current| *current >= version.clone().without_local()) {
                 return;
@@ -61,8 +68,8 @@ impl Learner<'_> {
         }
     }
 
-    /// The releases of torch on PyPI that the request admits, newer than the answer, of which no row is on the pytorch index.
-    fn not_on_pytorch_index(&self, platform: Platform, current: Option<&Version>) -> BTreeSet<Version> {
+    /// The releases of torch on PyPI that the request admits and of which no row is on the pytorch index.
+    fn not_on_pytorch_index(&self, platform: Platform) -> BTreeSet<Version> {
         let Ok(Some(page)) = learning::page(self.client, PYPI, "torch") else { return BTreeSet::new() };
         let wanted = self.specifiers("torch");
         let oldest = self.base.oldest_release("torch", platform);
@@ -77,7 +84,6 @@ impl Learner<'_> {
             .filter(|version| {
                 !version.any_prerelease()
                     && wanted.as_ref().is_none_or(|wanted| wanted.contains(version))
-                    && current.is_none_or(|current| *version > current)
                     && oldest.as_ref().is_none_or(|oldest| *version > oldest)
                     && !has_row(version)
             })
@@ -117,6 +123,3 @@ impl Learner<'_> {
         Ok(variants.iter().map(page).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
-
-/// How many releases of late tell which variants there are.
-const LATE: usize = 8;

@@ -316,6 +316,18 @@ pub(super) fn request_of_target(
     Ok(request)
 }
 
+/// The registry for a question that is not about the project: that of the project here, if there is one and it can be read.
+///
+/// # Errors
+/// As [`Project::registry`].
+pub(super) fn registry_here(global: &GlobalArgs) -> Result<Registry, CliError> {
+    match Project::find(global, false) {
+        Ok(project) => project.registry(global),
+        // A log is read, and a machine is looked at, beside a manifest that has a mistake too.
+        Err(_) => registry(global),
+    }
+}
+
 /// The registry: the one that is in the program or a newer one that `registry update` stored; with `--registry embedded`
 /// the first, else the one in the `--registry` folder.
 pub(super) fn registry(global: &GlobalArgs) -> Result<Registry, CliError> {
@@ -353,9 +365,14 @@ pub(super) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, CliErro
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "toml") {
                 let relative = path.strip_prefix(folder).unwrap_or(&path);
+                let text = String::from_utf8(fs_err::read(&path)?).map_err(|error| {
+                    let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+                    CliError::registry(format!("{}:{line}: {}", path.display(), error.utf8_error()))
+                })?;
                 out.push(RegistryFile {
                     path: relative.to_string_lossy().replace('\\', "/").into(),
-                    text: files::read(&path)?.unwrap_or_default().into(),
+                    text: text.into(),
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use super::error::CliError;
@@ -113,6 +113,17 @@ fn end_after(writing: &'static Mutex<()>) {
 
 #[cfg(not(unix))]
 fn end_after(_writing: &'static Mutex<()>) {}
+
+/// Writing beyond the limit of `ulimit -f` is an error of the file with a name, not the end of the program. A handler, since
+/// it ends with `exec`: what envlock starts has the default action.
+#[cfg(unix)]
+pub(super) fn limits_are_errors() {
+    // Where no handler can be installed, the default action stays.
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
+}
+
+#[cfg(not(unix))]
+pub(super) fn limits_are_errors() {}
 
 /// A complete file that has not got its name yet.
 struct Staged<'t> {

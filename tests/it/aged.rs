@@ -234,6 +234,12 @@ fn builds_of_the_pytorch_index_are_read() {
             assert_eq!(answer(&context, &aged, machine), *expected, "{newest} {machine:?}");
         }
     }
+    // A variant whose page was read and lacks the release does not have it; without the page nobody knows.
+    let pinned = ["resolve", "torch==2.9.1", "--variant", "cu127", "--gpu", "A100", "--driver", "580.65.06"];
+    let context = TestContext::with_index(&server);
+    let refused = context.run(&pinned).expect(1);
+    assert!(!refused.flat().contains("may exist"), "{}", refused.shown());
+    context.run(&[&pinned[..], &["--stack-only"]].concat()).expect(3);
     // An index that does not answer is not one without such a build: the answer is not known.
     let mut context = TestContext::with_index(&server);
     context.set("ENVLOCK_PYTORCH_INDEX_URL", "http://127.0.0.1:9/whl");

@@ -22,7 +22,7 @@ use crate::registry::{Registry, explain};
 const MAX_LINE: u64 = diagnose::MAX_LONG_LINE as u64 + 1;
 
 pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, CliError> {
-    let registry = settings::registry(global)?;
+    let registry = settings::registry_here(global)?;
     if let Some(code) = &args.explain {
         return explained(code, &registry, printer);
     }

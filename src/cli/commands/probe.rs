@@ -36,7 +36,7 @@ fn described(args: &HostArgs, host: &Host) -> Result<SavedHost, CliError> {
 }
 
 pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
-    let registry = settings::registry(global)?;
+    let registry = settings::registry_here(global)?;
     let is_described = args.host.describe_a_machine();
     if is_described && args.prefix.is_some() {
         return Err(CliError::usage(

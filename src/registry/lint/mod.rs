@@ -325,6 +325,9 @@ impl<'f> Linter<'f> {
                 problems.push((*path, 1, "unknown registry file".to_owned()));
                 continue;
             }
+            if document.keys().all(|name| name.get_ref() == "default") {
+                problems.push((*path, 1, "the file has no rows".to_owned()));
+            }
             for name in document.keys().filter(|name| !read.contains(name.get_ref().as_ref())) {
                 let line = line_of(text, name.span().start);
                 let text = match name.get_ref().as_ref() {

@@ -40,7 +40,7 @@ const TOLD: [&str; 9] = [
 const MAX_JUDGED: usize = 20;
 
 pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> Result<u8, CliError> {
-    let registry = settings::registry(global)?;
+    let registry = settings::registry_here(global)?;
     let lock = args.lock.as_deref().map(lock::read_any).transpose()?;
     let image = read(args, printer)?;
     let place =

@@ -88,11 +88,11 @@ fn in_use(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
 }
 
 fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
-    let checked = match &global.registry {
-        Some(folder) if folder.as_os_str() != settings::EMBEDDED => {
-            Registry::linted(settings::registry_files(folder)?)
-        }
-        _ => Registry::linted(Registry::embedded().files().to_vec()),
+    let folder = global.registry.as_ref().filter(|folder| folder.as_os_str() != settings::EMBEDDED);
+    let is_own = folder.is_none();
+    let checked = match folder {
+        Some(folder) => Registry::linted(settings::registry_files(folder)?),
+        None => Registry::linted(Registry::embedded().files().to_vec()),
     };
     if printer.json {
         let problems: Vec<String> =
@@ -102,8 +102,9 @@ fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
     }
     match checked {
         Ok(registry) => {
+            let own = if is_own { "the program's own: " } else { "" };
             printer.out(&format!(
-                "{} torch builds, {} GPUs, {} sources: no problems",
+                "{own}{} torch builds, {} GPUs, {} sources: no problems",
                 registry.builds().len(),
                 registry.gpus().len(),
                 registry.sources().len()

@@ -240,10 +240,11 @@ pub(super) fn run_in(
     let mut solutions = match answer {
         JointAnswer::Solved(solutions) => solutions,
         JointAnswer::Conflict(mut refused) => {
-            let mut machines = machines.iter();
-            if let Some(build) = machines.find_map(|machine| {
-                unread_build(&registry, &machine.host, &request, client.is_some() && !global.offline)
-            }) {
+            let asked = client.filter(|_| !global.offline);
+            let open = machines
+                .iter()
+                .filter_map(|machine| unread_build(&registry, &machine.host, &request, asked.is_some()));
+            if let Some(build) = open.into_iter().find(|build| variants::may_exist(asked, build)) {
                 return Err(unread(&build, client.is_some()));
             }
             let hint = of_conda::offer(&task, project, &mut refused, &registry, owner);

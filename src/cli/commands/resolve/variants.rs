@@ -10,7 +10,8 @@ use pep440_rs::Version;
 use super::learning::{Learner, chosen_of};
 use super::machines::Machine;
 use crate::cli::learning::{self, PYPI};
-use crate::compatibility::{CPU, could_run, cuda_of_variant};
+use crate::compatibility::{CPU, Unread, UnreadBuild, could_run, cuda_of_variant};
+use crate::index::IndexClient;
 use crate::model::index_owner::{PYTORCH, local_of};
 use crate::model::platform::Platform;
 use crate::model::project::ProjectPage;
@@ -18,6 +19,20 @@ use crate::model::request::Preferences;
 
 /// How many of the newest releases tell which variants there are.
 const LATE: usize = 8;
+
+/// Whether a build that no row has may exist: the page of its variant, if it can be read, says so.
+pub(super) fn may_exist(client: Option<&IndexClient>, build: &UnreadBuild) -> bool {
+    let (Unread::Build, Some(variant), Some(client)) = (build.what, &build.variant, client) else {
+        return true;
+    };
+    let is_it =
+        |version: &Version| build.version.as_ref().is_none_or(|own| *own == version.clone().without_local());
+    match learning::page(client, &format!("{PYTORCH}/{variant}"), "torch") {
+        Ok(Some(page)) => page.newest_first(build.platform, is_it).next().is_some(),
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
 
 impl Learner<'_> {
     /// Reads builds of the releases that PyPI has and of which no row is on the pytorch index, newest first, until the machine

@@ -1,14 +1,17 @@
 //! Projects whose packages another tool resolves and installs: uv with `uv.lock`, pixi with `pixi.lock`. envlock chooses
 //! the stack, writes it into that tool's tables, and judges what the tool locked.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::error::{CliError, Failure};
 use super::exit;
 use super::files;
+use super::printer::Printer;
 use super::settings::Project;
 use super::workspace::Workspace;
+use crate::child::passed::{self, Passing};
 use crate::foreign::{ForeignLock, Tool, judge, own_name};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
@@ -16,14 +19,10 @@ use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
-use crate::model::text::conflict_marker;
+use crate::model::text::{clean, conflict_marker};
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
-
-/// Variables that would make uv do something else than it is asked for.
-const NOT_PASSED_ON: [&str; 6] =
-    ["UV_FROZEN", "UV_LOCKED", "UV_PROJECT", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "VIRTUAL_ENV"];
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
 pub(super) fn of(project: &Project) -> Option<Owner> {
@@ -89,6 +88,15 @@ pub(super) fn program(owner: Owner) -> Result<PathBuf, CliError> {
     })
 }
 
+/// Lets only the variables of [`passed`] reach a program that installs, and names the others with `--verbose`.
+pub(super) fn restrict(command: &mut Command, passing: Passing<'_>, printer: &Printer) {
+    let dropped = passing.restrict(command, std::env::vars_os());
+    if printer.verbose && !dropped.is_empty() {
+        let names: Vec<String> = dropped.iter().map(|name| clean(name, 60)).collect();
+        printer.note(&format!("variables that are not passed on: {}", names.join(", ")));
+    }
+}
+
 /// Runs a tool in a project's folder, with its output among the talk. Returns whether it succeeded.
 ///
 /// # Errors
@@ -96,16 +104,17 @@ pub(super) fn program(owner: Owner) -> Result<PathBuf, CliError> {
 pub(super) fn start(
     program: &Path,
     options: &[String],
-    folder: &Path,
-    variables: &[(&str, PathBuf)],
+    project: &Project,
+    variables: &[(&str, OsString)],
+    printer: &Printer,
 ) -> Result<bool, CliError> {
     let failed = |why: String| CliError::new(Failure::Installer, why);
     let mut command = Command::new(program);
-    command.args(options).current_dir(folder);
+    command.args(options).current_dir(&project.folder);
     command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
-    for name in NOT_PASSED_ON {
-        command.env_remove(name);
-    }
+    let passing =
+        Passing { purpose: passed::Purpose::OfTheProject, builds: true, more: project.passed_variables() };
+    restrict(&mut command, passing, printer);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let status =
         command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", program.display())))?;

@@ -67,6 +67,16 @@ impl Project {
         }
     }
 
+    /// The variables that the project adds to those that reach an installer.
+    pub fn passed_variables(&self) -> &[String] {
+        self.manifest.as_ref().map(|manifest| &*manifest.pass_env).unwrap_or_default()
+    }
+
+    /// The packages that `sync` may build.
+    pub fn allowed_builds(&self) -> &[String] {
+        self.manifest.as_ref().map(|manifest| &*manifest.allow_build).unwrap_or_default()
+    }
+
     /// What the manifest states about packages by hand.
     pub fn stated_metadata(&self) -> &[StatedMetadata] {
         self.manifest.as_ref().map(|manifest| &*manifest.request.metadata).unwrap_or_default()

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
+use super::common::installed::install;
 use super::context::TestContext;
-use super::verify::install;
 use super::wheels::wheel;
 
 /// The rounds for each file.

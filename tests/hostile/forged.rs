@@ -1,8 +1,7 @@
 //! Forged locks: the checksum is right, because whoever forges a lock computes it too. What the lock says is held
 //! against the manifest and the index.
 
-use sha2::{Digest, Sha256};
-
+use super::common::installed::with_checksum;
 use super::context::{IndexServer, Shape, TestContext};
 use super::wheels::{Wheel, wheel};
 
@@ -37,13 +36,6 @@ fn forge(context: &TestContext, changes: &[(&str, &str)]) {
         changed = changed.replacen(from, to, 1);
     }
     context.write("envlock.lock", &with_checksum(&changed));
-}
-
-/// A changed lock with the checksum of what it says.
-pub fn with_checksum(lock: &str) -> String {
-    let body = &lock[lock.find("registry = ").unwrap()..];
-    let head = &lock[..lock.find("checksum = ").unwrap()];
-    format!("{head}checksum = \"{}\"\n{body}", hex::encode(Sha256::digest(body.as_bytes())))
 }
 
 const MINER: &str = "\n[[package]]\nname = \"cryptominer\"\nversion = \"6.6\"\nindex = \"pypi\"\nreason = \"asked\"\nfiles = [\n    \

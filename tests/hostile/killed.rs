@@ -5,8 +5,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::common::torch::{TAGS, libtorch_python, torch};
 use super::context::{IndexServer, Shape, TestContext, leftovers};
-use super::learn::{TAGS, libtorch_python, torch};
 use super::wheels::{little_pypi, wheel};
 
 /// The version of `other` that a file names, if it does.

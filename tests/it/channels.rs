@@ -507,12 +507,12 @@ fn conda_packages_that_nobody_asked_for_are_told() {
         ),
     ];
     for (text, expected) in forged {
-        context.write("envlock.lock", &super::forged::with_checksum(&text));
+        context.write("envlock.lock", &super::common::installed::with_checksum(&text));
         let run = context.run(&["resolve", "--locked"]).expect(1);
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
     let other = lock.replace("file = \"numpy-2.4.6-", "file = \"numpy-2.4.7-");
-    context.write("envlock.lock", &super::forged::with_checksum(&other));
+    context.write("envlock.lock", &super::common::installed::with_checksum(&other));
     let run = context.run(&["resolve", "--locked"]).expect(2);
     assert!(run.flat().contains("is not a file of `numpy-2.4.6-"), "{}", run.shown());
 }

@@ -396,7 +396,7 @@ fn a_forged_stack_does_not_pass() {
         ("\"cuda-version >=12.9,<13\"", "\"cuda-version >=13.0,<14\"", "requires `cuda-version >=13.0,<14`"),
     ] {
         assert!(text.contains(from), "{text}");
-        context.write("envlock.lock", &super::forged::with_checksum(&text.replacen(from, to, 1)));
+        context.write("envlock.lock", &super::common::installed::with_checksum(&text.replacen(from, to, 1)));
         let run = context.run(&["resolve", "--locked"]).expect(1);
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }

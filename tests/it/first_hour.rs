@@ -139,7 +139,7 @@ fn checks_say_what_they_compare() {
     let lock = context.read("envlock.lock");
     let outside = lock.replacen("\n[[target]]", "files = [\"../requirements.txt\"]\n\n[[target]]", 1);
     context.write("../requirements.txt", "idna\n");
-    context.write("envlock.lock", &super::forged::with_checksum(&outside));
+    context.write("envlock.lock", &super::common::installed::with_checksum(&outside));
     assert!(locked(&[], 0).flat().contains("for its own request"));
     // A file that was exported is compared, and the command that writes it anew is named.
     let manifest = "[project]\nname = \"x\"\ndependencies = [\"six\"]\n[target.a]\ngpus = [\"none\"]\npython = \"3.12\"\n[target.b]\ngpus = [\"none\"]\npython = \"3.11\"\n";
@@ -326,8 +326,10 @@ fn several_requirements_files() {
     let lock = context.read("envlock.lock");
     let start = lock.find("files = [").unwrap();
     let end = start + lock[start..].find("]\n").unwrap() + 2;
-    context
-        .write("envlock.lock", &super::forged::with_checksum(&format!("{}{}", &lock[..start], &lock[end..])));
+    context.write(
+        "envlock.lock",
+        &super::common::installed::with_checksum(&format!("{}{}", &lock[..start], &lock[end..])),
+    );
     context.write("requirements.txt", "inference\n");
     let run = context.run(&["export", "github"]).expect(0);
     assert!(

@@ -6,13 +6,14 @@ mod architecture;
 mod channels;
 mod circles;
 mod cluster;
+#[path = "../common/mod.rs"]
+mod common;
 mod conda;
 #[cfg(feature = "conda")]
 mod conda_requests;
 #[cfg(feature = "conda")]
 mod conda_stack;
 mod containers;
-mod context;
 mod cutoff;
 mod diagnose;
 mod direct;
@@ -20,22 +21,13 @@ mod drift;
 mod explorer;
 mod export;
 mod file_systems;
-#[path = "../hostile/files.rs"]
-mod files;
 mod first_hour;
 mod fixes;
 mod fleet;
 mod foreign;
-#[path = "../hostile/forged.rs"]
-mod forged;
 mod frameworks;
-#[path = "../hostile/full_disk.rs"]
-mod full_disk;
 mod images;
 mod index;
-#[cfg(unix)]
-#[path = "../hostile/killed.rs"]
-mod killed;
 mod learn;
 mod linked;
 mod loader;
@@ -43,8 +35,6 @@ mod native;
 mod nodes;
 #[cfg(unix)]
 mod options;
-#[path = "../hostile/outside.rs"]
-mod outside;
 mod owned;
 mod parts;
 #[cfg(unix)]
@@ -65,4 +55,5 @@ mod update;
 mod verify;
 #[cfg(unix)]
 mod violated;
-mod wheels;
+
+use common::{context, wheels};

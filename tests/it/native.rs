@@ -5,8 +5,8 @@ use std::process::Command;
 
 use sha2::Digest;
 
+use super::common::installed::base64;
 use super::context::{Run, TestContext, skipped};
-use super::verify::base64;
 
 /// Device code: one container for each list, `2` machine code or `1` PTX (ISA 8.7), with targets as fatbins
 /// write them.

@@ -119,7 +119,7 @@ fn a_lock_that_counts_a_package_to_the_wrong_part_is_noticed() {
         let (head, tail) = lock.split_at(lock.rfind("name = \"tool\"").unwrap());
         let changed = format!("{head}{}", tail.replacen(from, to, 1));
         assert_ne!(changed, lock);
-        context.write("envlock.lock", &super::forged::with_checksum(&changed));
+        context.write("envlock.lock", &super::common::installed::with_checksum(&changed));
         let run = context.run(&check).expect(1);
         assert!(run.flat().contains(told), "{}", run.shown());
     }

@@ -45,6 +45,8 @@ pub(super) struct Manifest {
     pub targets: Vec<TargetRow>,
     /// Normalized names of the packages that `sync` may build.
     pub allow_build: Vec<String>,
+    /// Variables that reach an installer besides the usual ones.
+    pub pass_env: Vec<String>,
     /// The day of the oldest compatibility data that the project takes, `2026-11-20`.
     pub registry_minimum: Option<String>,
     /// The bounds of envlock's own tables, where the file has those of another tool too.
@@ -148,6 +150,8 @@ struct RawRegistry {
 struct RawSync {
     #[serde(default)]
     allow_build: Vec<Spanned<String>>,
+    #[serde(default)]
+    pass_env: Vec<Spanned<String>>,
 }
 
 /// `[[metadata]]`: what a release requires.
@@ -297,6 +301,14 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
             .map_err(|_| format!("`{}` is not a package name", clean(name.as_ref(), 60)))
             .map_err(|m| source.error(name.span().start, &m))?;
         manifest.allow_build.push(normalized);
+    }
+    for name in raw.sync.iter().flat_map(|sync| &sync.pass_env) {
+        let own = name.as_ref();
+        if own.is_empty() || !own.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            let text = format!("`{}` is not the name of a variable", clean(own, 60));
+            return Err(source.error(name.span().start, &text));
+        }
+        manifest.pass_env.push(own.clone());
     }
     for row in &raw.metadata {
         let stated = stated_metadata(row.as_ref(), name).map_err(|m| source.error(row.span().start, &m))?;

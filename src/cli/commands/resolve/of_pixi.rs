@@ -178,7 +178,7 @@ impl OfPixi<'_> {
             (self.printer.quiet || self.printer.json, "--quiet"),
         ];
         let options = given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned());
-        match owner::start(pixi, &options.collect::<Vec<_>>(), &self.project.folder, &[])? {
+        match owner::start(pixi, &options.collect::<Vec<_>>(), self.project, &[], self.printer)? {
             true => Ok(()),
             false => Err(CliError::new(
                 Failure::Installer,

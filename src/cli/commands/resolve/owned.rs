@@ -2,7 +2,8 @@
 //! then the lock of the stack. All or none: where uv refuses, the files are as they were.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 
 use super::writing::NewManifest;
 use crate::cli::args::{GlobalArgs, SolveArgs};
@@ -346,7 +347,7 @@ impl Owned<'_> {
     /// Lets uv lock, and reads what it locked.
     fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, CliError> {
         let options = self.options();
-        if !owner::start(uv, &options, &self.project.folder, &self.python(lock))? {
+        if !owner::start(uv, &options, self.project, &self.python(lock), self.printer)? {
             let words: Vec<String> = options.iter().map(|word| shell_word(word)).collect();
             let message = format!("`uv {}` failed with this stack", words.join(" "));
             return Err(CliError::new(Failure::Installer, message)
@@ -365,14 +366,14 @@ impl Owned<'_> {
     }
 
     /// The Python for uv, where uv finds none that the project allows and envlock does.
-    fn python(&self, lock: &Lockfile) -> Vec<(&'static str, PathBuf)> {
+    fn python(&self, lock: &Lockfile) -> Vec<(&'static str, OsString)> {
         const VARIABLE: &str = "UV_PYTHON";
         if std::env::var_os(VARIABLE).is_some() || owner::python_of_uv(self.project).is_some() {
             return Vec::new();
         }
         let wanted = lock.targets.first().map(Target::wanted_python);
         let found = wanted.and_then(|wanted| owner::with_places(|places| pythons::python(places, wanted)));
-        found.map(|found| (VARIABLE, found.path)).into_iter().collect()
+        found.map(|found| (VARIABLE, found.path.into())).into_iter().collect()
     }
 
     fn options(&self) -> Vec<String> {

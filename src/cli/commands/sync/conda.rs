@@ -8,9 +8,10 @@ use super::place::{self, Found, MARK, OWN_FOLDER, mark_of};
 use super::start;
 use super::tell;
 use super::work::Work;
+use crate::child::passed::{self, Passing};
 use crate::cli::args::SyncArgs;
 use crate::cli::error::{CliError, Failure};
-use crate::cli::owner::with_places;
+use crate::cli::owner::{self, with_places};
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::cli::write;
@@ -200,7 +201,14 @@ impl Half {
             fs_err::remove_file(record)?;
         }
         for step in &self.steps {
-            start::run(start::command(&step.command), step, program.name, printer)?;
+            let mut command = start::command(&step.command);
+            let more = project.passed_variables();
+            owner::restrict(
+                &mut command,
+                Passing { purpose: passed::Purpose::Install, builds: false, more },
+                printer,
+            );
+            start::run(command, step, program.name, printer)?;
         }
         let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
         let removes = !self.changes.remove.is_empty();

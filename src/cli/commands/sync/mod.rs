@@ -135,6 +135,7 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
             found: &found,
             changes: &changes,
             project: missing_project,
+            passed: project.passed_variables(),
             folder: &project.folder,
         };
         if args.dry_run {
@@ -216,8 +217,7 @@ fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs)
     if args.build {
         return Ok(());
     }
-    let allowed = project.manifest.as_ref().map(|m| m.allow_build.as_slice()).unwrap_or_default();
-    let refused = sync::needs_permission(&target.packages, changes, allowed);
+    let refused = sync::needs_permission(&target.packages, changes, project.allowed_builds());
     if refused.is_empty() {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! `sync` in a project whose packages another tool holds: that tool installs what its lock says, then envlock verifies.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -200,7 +201,7 @@ impl Owned<'_> {
         if self.args.build {
             return Ok(());
         }
-        let allowed = self.project.manifest.as_ref().map(|m| m.allow_build.as_slice()).unwrap_or_default();
+        let allowed = self.project.allowed_builds();
         let (python, platform) = (self.target.python, self.target.platform);
         let is_built = |package: &Package| match &package.source {
             Source::Path(path) => path.starts_with('/') || path.split('/').any(|part| part == ".."),
@@ -282,11 +283,11 @@ impl Owned<'_> {
             false => "the lock is stale: `envlock resolve` makes it current".to_owned(),
         };
         // The environment is named, or the tool's own.
-        let mut variables = Vec::new();
+        let mut variables: Vec<(&str, OsString)> = Vec::new();
         if self.owner == Owner::Uv && self.args.prefix.is_some() {
-            variables.push((owner::UV_ENVIRONMENT, std::path::absolute(prefix)?));
+            variables.push((owner::UV_ENVIRONMENT, std::path::absolute(prefix)?.into()));
         }
-        let started = owner::start(program, &command[1..], &self.project.folder, &variables);
+        let started = owner::start(program, &command[1..], self.project, &variables, self.printer);
         let failed = |error: CliError| CliError { hint: error.hint.or(Some(hint.clone())), ..error };
         match started.map_err(failed)? {
             true => Ok(()),

@@ -7,49 +7,14 @@ use super::lists::shown;
 use super::place::{MARK, OWN_FOLDER, making, mark_of};
 use super::tell;
 use super::work::Work;
+use crate::child::passed::{self, Passing};
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
+use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings;
 use crate::cli::write;
 use crate::sync::{Purpose, Step};
-
-/// Variables of pip and uv that would change what is installed, or where.
-const NOT_PASSED_ON: [&str; 33] = [
-    "PIP_FIND_LINKS",
-    "UV_FIND_LINKS",
-    "PIP_TARGET",
-    "PIP_PREFIX",
-    "PIP_ROOT",
-    "PIP_USER",
-    "PIP_PYTHON",
-    "PIP_CONSTRAINT",
-    "PIP_REQUIREMENT",
-    "PIP_EDITABLE",
-    "PIP_NO_BINARY",
-    "PIP_ONLY_BINARY",
-    "PIP_DRY_RUN",
-    "PIP_UPGRADE",
-    "PIP_FORCE_REINSTALL",
-    "PIP_IGNORE_INSTALLED",
-    "PIP_PRE",
-    "UV_SYSTEM_PYTHON",
-    "UV_CONSTRAINT",
-    "UV_OVERRIDE",
-    "UV_NO_BINARY",
-    "UV_EXCLUDE_NEWER",
-    "UV_TORCH_BACKEND",
-    "UV_WORKING_DIR",
-    "UV_INDEX",
-    "UV_BUILD_CONSTRAINT",
-    "PIP_PLATFORM",
-    "PIP_ABI",
-    "PIP_PYTHON_VERSION",
-    "PIP_IMPLEMENTATION",
-    "PIP_NO_INDEX",
-    "PIP_REQUIRE_HASHES",
-    "PYTHONHOME",
-];
 
 impl Work<'_> {
     /// Runs the commands.
@@ -96,9 +61,9 @@ impl Work<'_> {
 
     fn start(&self, step: &Step, printer: &Printer) -> Result<(), CliError> {
         let mut command = command(&step.command);
-        for name in NOT_PASSED_ON {
-            command.env_remove(name);
-        }
+        let builds = !matches!(step.purpose, Purpose::MakeEnvironment | Purpose::Remove);
+        let passing = Passing { purpose: passed::Purpose::Install, builds, more: self.passed };
+        owner::restrict(&mut command, passing, printer);
         // Configuration files could redirect packages to another folder; what they say of indexes was read already.
         command
             .env("PIP_CONFIG_FILE", if cfg!(windows) { "nul" } else { "/dev/null" })
@@ -114,10 +79,7 @@ impl Work<'_> {
         }
         if let Some(pypi) = &self.addresses.1 {
             // In variables, because other users can read a command line, and the URL may have a login.
-            command
-                .env_remove("UV_INDEX_URL")
-                .env("UV_DEFAULT_INDEX", &pypi.url)
-                .env("PIP_INDEX_URL", &pypi.url);
+            command.env("UV_DEFAULT_INDEX", &pypi.url).env("PIP_INDEX_URL", &pypi.url);
         }
         run(command, step, self.installer.name(), printer)
     }

@@ -18,6 +18,8 @@ pub(super) struct Work<'w> {
     pub changes: &'w Changes,
     /// The project itself, if it is to be installed.
     pub project: Option<PathBuf>,
+    /// The variables that the project lets reach the installer besides the usual ones.
+    pub passed: &'w [String],
     /// The folder of the lock.
     pub folder: &'w Path,
 }

@@ -191,7 +191,7 @@ impl Wheel {
         }
         add(&format!("{info}/WHEEL"), about.as_bytes());
         let line = |path: &str, bytes: &[u8]| {
-            format!("{path},sha256={},{}\n", super::verify::base64(&Sha256::digest(bytes)), bytes.len())
+            format!("{path},sha256={},{}\n", super::installed::base64(&Sha256::digest(bytes)), bytes.len())
         };
         let mut record: String = self.files.iter().map(|(path, bytes)| line(path, bytes)).collect();
         record.push_str(&line(&filler, &vec![7; self.filler]));

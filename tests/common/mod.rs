@@ -1,0 +1,8 @@
+//! What the test programs share. Each uses a part of it.
+
+#![allow(dead_code, reason = "each test program uses another part")]
+
+pub mod context;
+pub mod installed;
+pub mod torch;
+pub mod wheels;

@@ -114,14 +114,16 @@ fn has_moved(package: &ChosenPackage, own: &Distribution) -> bool {
     matches!(package.source, Source::Git { .. } | Source::Path(_)) && own.direct.is_none()
 }
 
-/// The packages to be installed whose build runs code of theirs, and that neither `allowed` nor the project contains.
+/// The packages to be installed whose build runs code of theirs, that are not `allowed`, and that are not of the project by
+/// `is_own`, which gets a package's name and locked folder.
 pub fn needs_permission<'p>(
     packages: &'p [ChosenPackage],
     changes: &Changes,
     allowed: &[String],
+    is_own: &dyn Fn(&str, &str) -> bool,
 ) -> Vec<&'p str> {
     let is_own = |package: &ChosenPackage| match &package.source {
-        Source::Path(path) => !path.split('/').any(|part| part == "..") && !path.starts_with('/'),
+        Source::Path(path) => is_own(&package.name, path),
         _ => false,
     };
     packages
@@ -173,9 +175,14 @@ mod tests {
         ];
         let all: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
         let changes = Changes { install: all, ..Changes::default() };
-        assert_eq!(needs_permission(&packages, &changes, &[]), ["git", "above"]);
-        assert_eq!(needs_permission(&packages, &changes, &["git".to_owned()]), ["above"]);
+        let is_own = |_: &str, path: &str| path == "libs/own";
+        let needed = |changes: &Changes, allowed: &[String]| -> Vec<String> {
+            let names = needs_permission(&packages, changes, allowed, &is_own);
+            names.into_iter().map(str::to_owned).collect()
+        };
+        assert_eq!(needed(&changes, &[]), ["git", "above"]);
+        assert_eq!(needed(&changes, &["git".to_owned()]), ["above"]);
         // What is installed already is not built.
-        assert!(needs_permission(&packages, &Changes::default(), &[]).is_empty());
+        assert!(needed(&Changes::default(), &[]).is_empty());
     }
 }

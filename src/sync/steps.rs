@@ -58,8 +58,8 @@ pub struct Lists {
     pub requirements: Option<PathBuf>,
     /// What is installed from repositories and folders, which have no hash.
     pub direct: Option<PathBuf>,
-    /// Whether some of it is built.
-    pub builds: bool,
+    /// The packages that are built, by name; all others come as wheels.
+    pub builds: Vec<String>,
     /// What isolated builds may require.
     pub build_constraints: Option<PathBuf>,
     /// What builds in the environment require.
@@ -107,6 +107,9 @@ pub struct Talk {
     pub offline: bool,
 }
 
+/// No package is built but those that are named.
+const ONLY_WHEELS: [&str; 2] = ["--only-binary", ":all:"];
+
 /// The commands that make the changes.
 pub fn steps(
     installer: &Installer,
@@ -122,6 +125,10 @@ pub fn steps(
         Installer::Pip(..) if changes.again.is_empty() => Vec::new(),
         Installer::Pip(..) => vec!["--force-reinstall"],
     };
+    // The installer holds to it, whatever the lock says a file is: a source distribution of any other package, and of what
+    // builds require, is refused.
+    let built = lists.builds.iter().flat_map(|name| ["--no-binary", name]);
+    let only_wheels: Vec<&str> = ONLY_WHEELS.into_iter().chain(built).collect();
     let mut steps = Vec::new();
     let mut push = |purpose, command| steps.push(Step { purpose, command });
     if let Some(interpreter) = &place.make {
@@ -132,23 +139,26 @@ pub fn steps(
     }
     if let Some(file) = &lists.requirements {
         let mut options = vec!["--no-deps", "--require-hashes"];
-        if !lists.builds {
-            options.extend(["--only-binary", ":all:"]);
-        }
+        options.extend(&only_wheels);
         options.extend(&again);
         push(Purpose::Install, commands.install_list(&options, lists, file));
     }
     if let Some(file) = &lists.direct {
-        let options = ["--no-deps"].into_iter().chain(again.iter().copied()).collect::<Vec<_>>();
+        let mut options = vec!["--no-deps"];
+        options.extend(&only_wheels);
+        options.extend(&again);
         push(Purpose::Install, commands.install_list(&options, lists, file));
     }
     if let Some(file) = &lists.build_requirements {
-        let options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "-r"];
+        let options = ["--no-deps", "--require-hashes", ONLY_WHEELS[0], ONLY_WHEELS[1], "-r"];
         push(Purpose::InstallBuildRequirements, commands.install_with(&options, file));
     }
     if let Some(file) = &lists.requirements_build {
-        let options = ["--no-deps", "--no-build-isolation"].into_iter().chain(again).chain(["-r"]);
-        push(Purpose::Build, commands.install_with(&options.collect::<Vec<_>>(), file));
+        let mut options = vec!["--no-deps", "--no-build-isolation"];
+        options.extend(&only_wheels);
+        options.extend(&again);
+        options.push("-r");
+        push(Purpose::Build, commands.install_with(&options, file));
     }
     if let Some(folder) = &lists.project {
         push(Purpose::InstallProject, commands.install_with(&["--no-deps", "-e"], folder));

@@ -439,3 +439,10 @@ pub fn leftovers(folder: &Path) -> Vec<String> {
 pub fn skipped(why: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {why}\n").as_bytes());
 }
+
+/// Makes a file a program.
+#[cfg(unix)]
+pub fn executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}

@@ -4,5 +4,7 @@
 
 pub mod context;
 pub mod installed;
+#[cfg(unix)]
+pub mod synced;
 pub mod torch;
 pub mod wheels;

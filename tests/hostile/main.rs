@@ -6,6 +6,8 @@ mod files;
 mod forged;
 mod full_disk;
 #[cfg(unix)]
+mod installers;
+#[cfg(unix)]
 mod killed;
 #[cfg(unix)]
 mod outside;

@@ -30,6 +30,9 @@ impl Work<'_> {
             texts.push((path.clone(), text));
             Some(path)
         };
+        // What a repository or a folder holds is built, whatever the lock says of it.
+        let is_built = |package: &&ChosenPackage| package.build.is_some() || package.files.is_empty();
+        let built = part.packages.iter().filter(is_built).map(|package| package.name.clone()).collect();
         let (direct, hashed) = part.packages.iter().cloned().partition(|package| package.files.is_empty());
         let of = |packages: Vec<ChosenPackage>| {
             let part = Target { packages, ..part.clone() };
@@ -38,7 +41,7 @@ impl Work<'_> {
         let lists = Lists {
             requirements: list("requirements.txt", of(hashed)?),
             direct: list("direct.txt", of(direct)?),
-            builds: part.packages.iter().any(|package| package.build.is_some()),
+            builds: built,
             build_constraints: list("build-constraints.txt", export::build_constraints(&part)?),
             build_requirements: list(
                 "build-requirements.txt",

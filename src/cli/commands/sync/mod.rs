@@ -10,7 +10,8 @@ mod targets;
 mod tell;
 mod work;
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::verify;
@@ -23,6 +24,7 @@ use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::direct::Direct;
 use crate::model::request::Request;
 use crate::registry::Registry;
 use crate::solver::allowed_pythons;
@@ -93,7 +95,7 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     if let Some(half) = half.as_ref().filter(|_| !args.dry_run) {
         if half.is_made() {
             // What PyPI's half would refuse is refused before anything is installed.
-            check(&sync::changes(target, None, None), target, &project, args)?;
+            check(&sync::changes(target, None, None), target, (&project, &lock), args)?;
         }
         half.execute(&project, start, printer)?;
     }
@@ -120,7 +122,7 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     let mut over = sync::put_over(&conda::names_on_pypi(&whole.conda), distributions);
     over.retain(|name| !changes.remove.contains(name));
     changes.remove.extend(over);
-    check(&changes, target, &project, args)?;
+    check(&changes, target, (&project, &lock), args)?;
     let mut is_as_read = half.as_ref().is_none_or(|half| half.steps.is_empty());
     let missing_project = own.as_ref().filter(|own| !own.is_installed).map(|own| own.folder.clone());
     if !changes.is_empty() || missing_project.is_some() || found.place.make.is_some() {
@@ -204,7 +206,12 @@ fn other_locks(project: &Project, lock: &Lockfile, target: &Target, registry: &R
 }
 
 /// Refuses changes that would break something, or that run code nobody allowed.
-fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs) -> Result<(), CliError> {
+fn check(
+    changes: &Changes,
+    target: &Target,
+    (project, lock): (&Project, &Lockfile),
+    args: &SyncArgs,
+) -> Result<(), CliError> {
     if let Some(name) = changes.conda_owns.first() {
         return Err(CliError::new(
             Failure::Installer,
@@ -217,11 +224,34 @@ fn check(changes: &Changes, target: &Target, project: &Project, args: &SyncArgs)
     if args.build {
         return Ok(());
     }
-    let refused = sync::needs_permission(&target.packages, changes, project.allowed_builds());
+    let refused =
+        sync::needs_permission(&target.packages, changes, project.allowed_builds(), &|name, path| {
+            is_own(project, lock, name, path)
+        });
     if refused.is_empty() {
         return Ok(());
     }
     Err(not_allowed(&refused, project))
+}
+
+/// Whether a folder is the project's own: the request names it for this package, and it is there, below the project.
+fn is_own(project: &Project, lock: &Lockfile, name: &str, path: &str) -> bool {
+    let of_manifest = project.manifest.as_ref().map(|manifest| Cow::Borrowed(&manifest.request));
+    // Without a manifest the request of the lock is all there is.
+    let Some(request) = of_manifest.or_else(|| lockfile::read_request(&lock.request).ok().map(Cow::Owned))
+    else {
+        return false;
+    };
+    let folder = &project.folder;
+    let from_folder = |path: &str| files::path_from(&folder.join(path), folder);
+    let is_named = request.requirements.iter().any(|user| {
+        user.requirement.name.as_ref() as &str == name
+            && matches!(user.direct(), Some(Direct::Path(named)) if from_folder(&named) == from_folder(path))
+    });
+    let real = |path: &Path| fs_err::canonicalize(path).ok();
+    let is_below =
+        real(&folder.join(path)).zip(real(folder)).is_some_and(|(own, root)| own.starts_with(root));
+    is_named && is_below
 }
 
 /// The error of packages that would be built.

@@ -10,8 +10,8 @@ use rattler_solve::{ChannelPriority, SolveError, SolverImpl, SolverTask, resolvo
 use super::channel::name_of;
 use super::machine::VirtualPackage;
 use super::repodata::{InvalidRepodata, Repodata, reachable};
-use super::spec::{InvalidSpec, admits, parse};
-use crate::model::conda::name_of_spec;
+use super::spec::{InvalidSpec, admits, channel_of_spec, parse};
+use crate::model::conda::{CondaSpec, name_of_spec};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 
@@ -248,6 +248,25 @@ pub fn unmet(packages: &[CondaPackage]) -> Vec<Unmet> {
                     found: format!("{} {} {}", other.name, other.version, other.build),
                 });
             }
+        }
+    }
+    out
+}
+
+/// The match specs of a request that the package of their name does not meet, with what there is. A package that is not there
+/// is none of them.
+pub fn unmet_of_request(specs: &[CondaSpec], packages: &[CondaPackage]) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for asked in specs {
+        let own = packages.iter().find(|own| own.name == asked.name());
+        let Some((own, spec)) = own.zip(parse(&asked.text).ok()) else { continue };
+        let is_from = channel_of_spec(&asked.text).is_none_or(|channel| channel == own.channel);
+        let is_met = own.version.parse::<Version>().is_ok_and(|version| admits(&spec, &version, &own.build));
+        if !is_from || !is_met {
+            out.push((
+                asked.text.clone(),
+                format!("{} {} {} of {}", own.name, own.version, own.build, own.channel),
+            ));
         }
     }
     out

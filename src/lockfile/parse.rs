@@ -102,6 +102,10 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         let members = members(raw.targets.take(), &targets)?;
         let package = sources::conda_package(raw)?;
         for member in members {
+            if targets[member].conda.iter().any(|own| own.name == package.name) {
+                let name = &package.name;
+                return Err(LockError::Malformed(format!("a target has conda's `{name}` twice")));
+            }
             targets[member].conda.push(package.clone());
         }
     }

@@ -51,9 +51,13 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// A changed lock with the checksum of what it says.
+/// A changed lock with the checksums of what it says.
 pub fn with_checksum(lock: &str) -> String {
-    let body = &lock[lock.find("registry = ").unwrap()..];
+    let read: toml::Table = lock.parse().unwrap();
+    let lines = read["request"]["lines"].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+    let of_request = hex::encode(Sha256::digest(lines.collect::<Vec<_>>().join("\n").as_bytes()));
+    let stated = read["request"]["sha256"].as_str().unwrap();
+    let body = lock[lock.find("registry = ").unwrap()..].replacen(stated, &of_request, 1);
     let head = &lock[..lock.find("checksum = ").unwrap()];
     format!("{head}checksum = \"{}\"\n{body}", hex::encode(Sha256::digest(body.as_bytes())))
 }

@@ -511,6 +511,21 @@ fn conda_packages_that_nobody_asked_for_are_told() {
         let run = context.run(&["resolve", "--locked"]).expect(1);
         assert!(run.flat().contains(expected), "{expected}: {}", run.shown());
     }
+    // A package that the request does not mean, and one name twice.
+    world.manifest("\"tqdm\"", "\"numpy >=99\"");
+    assert!(lock.contains("\"conda numpy\""), "{lock}");
+    let forged = lock.replace("\"conda numpy\"", "\"conda numpy >=99\"");
+    context.write("envlock.lock", &super::common::installed::with_checksum(&forged));
+    let run = context.run(&["resolve", "--locked"]).expect(1);
+    let said = "the request has `numpy >=99` of conda, but the lock has numpy 2.4.6 ";
+    assert!(run.flat().contains(said), "{}", run.shown());
+    world.manifest("\"tqdm\"", "\"numpy\"");
+    let row = &lock[lock.find("[[conda-package]]").unwrap()..];
+    let row = &row[..row[5..].find("[[").unwrap() + 5];
+    let twice = lock.replacen(row, &format!("{row}{row}"), 1);
+    context.write("envlock.lock", &super::common::installed::with_checksum(&twice));
+    let run = context.run(&["resolve", "--locked"]).expect(2);
+    assert!(run.flat().contains("twice"), "{}", run.shown());
     let other = lock.replace("file = \"numpy-2.4.6-", "file = \"numpy-2.4.7-");
     context.write("envlock.lock", &super::common::installed::with_checksum(&other));
     let run = context.run(&["resolve", "--locked"]).expect(2);

@@ -72,6 +72,15 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
             |target| local::differences(target, check.request, check.registry, &check.project.folder);
         reasons.extend(lock.targets.iter().flat_map(of_target).collect::<BTreeSet<_>>());
         #[cfg(feature = "conda")]
+        for target in &lock.targets {
+            let specs = &check.request.conda.specs;
+            reasons.extend(
+                crate::conda::unmet_of_request(specs, &target.conda).into_iter().map(|(spec, found)| {
+                    format!("the request has `{spec}` of conda, but the lock has {found}")
+                }),
+            );
+        }
+        #[cfg(feature = "conda")]
         for one in lock.targets.iter().flat_map(|target| crate::conda::unmet(&target.conda)) {
             let crate::conda::Unmet { package, spec, found } = one;
             reasons.push(format!("conda's {package} requires `{spec}`, but the lock has {found}"));

@@ -13,6 +13,7 @@ use super::settings::Project;
 use super::workspace::Workspace;
 use crate::child::passed::{self, Passing};
 use crate::foreign::{ForeignLock, Tool, judge, own_name};
+use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::level::Level;
@@ -243,14 +244,25 @@ pub(super) fn pinned_python(project: &Project) -> Option<Python> {
     Some(Python::new(version.minor))
 }
 
-/// The Python series that uv takes for a project, and why: `.python-version`, else that of its environment or the first
-/// that it finds.
+/// The Python series that uv takes for a project, and why: `.python-version`, else that of its environment, which is not
+/// run, or the first that it finds.
 pub(super) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> {
     if let Some(pinned) = pinned_python(project) {
         return Some((pinned, "of `.python-version`"));
     }
-    let found = pythons::of_uv(&with_places(pythons::uv)?, &project.folder)?;
-    Some((Python::new(found.version.minor), "the one that uv takes here"))
+    let allows = |python: &Python| {
+        let limit = project.manifest.as_ref().and_then(|manifest| manifest.request.python.as_ref());
+        limit.is_none_or(|limit| limit.allows(Python::new(python.minor)))
+    };
+    let environment = project.folder.join(environment(&project.folder));
+    let own = inspect::python_of(&inspect::ThisMachine, &environment).filter(allows);
+    let found = own.or_else(|| {
+        let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten()?;
+        let table: toml::Table = text.parse().ok()?;
+        let requires = table.get("project").and_then(|project| project.get("requires-python")?.as_str());
+        Some(with_places(|places| pythons::of_uv(places, &project.folder, requires))?.version)
+    })?;
+    Some((Python::new(found.minor), "the one that uv takes here"))
 }
 
 /// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.

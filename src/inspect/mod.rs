@@ -45,7 +45,7 @@ pub use library::{Detail, library, library_of_bytes};
 pub use linked::linked;
 pub use native::native;
 pub use owner::Records;
-pub use prefix::{PrefixError, site_packages_of as site_packages};
+pub use prefix::{PrefixError, python_of, site_packages_of as site_packages};
 pub use process::Loads;
 pub use symbol_versions::of_bytes as symbol_versions_of_bytes;
 pub use traces::traces;

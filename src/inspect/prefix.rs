@@ -40,6 +40,11 @@ pub(super) struct Sites {
     pub python: Option<Python>,
 }
 
+/// The Python series of an environment, by its files; `None` if it is none, or they do not tell.
+pub fn python_of(tree: &dyn FileTree, prefix: &Path) -> Option<Python> {
+    sites(tree, prefix).ok()?.python
+}
+
 /// The site-packages folders and the Python series of an environment.
 ///
 /// # Errors

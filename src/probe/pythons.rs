@@ -96,12 +96,30 @@ pub fn uv(places: &Places<'_>) -> Option<PathBuf> {
     folders(places).chain(usual).map(|folder| folder.join(program("uv"))).find(|path| path.is_file())
 }
 
-/// The Python that uv takes in a folder: that of its environment, or the first that it finds. None is downloaded.
-pub fn of_uv(uv: &Path, folder: &Path) -> Option<FoundPython> {
-    let mut command = Command::new(uv);
-    command.args(["python", "find", "--offline", "--no-python-downloads"]).current_dir(folder);
+/// The Python that uv takes for a project without an environment: the first that it finds outside the project and of what
+/// the project `requires`. None is downloaded, and nothing below the project is run: neither by uv, nor uv itself.
+pub fn of_uv(places: &Places<'_>, project: &Path, requires: Option<&str>) -> Option<FoundPython> {
+    let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let project = real(project);
+    let is_outside = |path: &Path| path.is_absolute() && !real(path).starts_with(&project);
+    let outside = Places {
+        path: places.path.iter().filter(|folder| is_outside(folder)).cloned().collect(),
+        home: places.home.clone(),
+        variable: places.variable,
+    };
+    let mut command = Command::new(uv(&outside)?);
+    command.args(["python", "find", "--no-project", "--no-config", "--offline", "--no-python-downloads"]);
+    command.args(requires);
+    // An environment above the current folder would be one too.
+    command.current_dir(Path::new("/")).env("PATH", std::env::join_paths(&outside.path).ok()?);
+    for name in
+        ["VIRTUAL_ENV", "CONDA_PREFIX", "UV_PYTHON", "UV_PROJECT", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY"]
+    {
+        command.env_remove(name);
+    }
     let (true, path) = ask(command).ok()? else { return None };
-    who(Path::new(path.trim()))
+    let path = PathBuf::from(path.trim());
+    is_outside(&path).then(|| who(&path))?
 }
 
 /// `pixi` on `PATH`, or where its installer puts it.

@@ -9,7 +9,7 @@ use super::Surroundings;
 /// The user that stands for root in a container with a user namespace.
 const OVERFLOW_UID: u32 = 65534;
 
-/// Folders of programs that are searched after `PATH`.
+/// Folders of the system's programs.
 const PROGRAMS: [&str; 6] = [
     "/usr/bin",
     "/usr/local/bin",
@@ -55,10 +55,12 @@ pub(super) fn is_trusted(_around: &Surroundings<'_>, path: &Path) -> bool {
     path.exists()
 }
 
-/// A program by its name, from `PATH` and the system's folders: the first that is trusted.
+/// A program by its name, from the system's folders: the first that is trusted. `PATH` has the folders of environments too,
+/// and in a container these belong to root. It is what a made-up root has.
 pub(super) fn program(around: &Surroundings<'_>, name: &str) -> Option<PathBuf> {
-    let path = (around.variable)("PATH").unwrap_or_default();
-    let system = PROGRAMS.iter().filter(|_| around.root == Path::new("/")).map(PathBuf::from);
+    let is_made_up = around.root != Path::new("/");
+    let path = (around.variable)("PATH").filter(|_| is_made_up).unwrap_or_default();
+    let system = PROGRAMS.iter().filter(|_| !is_made_up).map(PathBuf::from);
     let folders = std::env::split_paths(&path).chain(system).filter(|folder| folder.is_absolute());
     folders.map(|folder| folder.join(name)).find(|file| file.is_file() && is_trusted(around, file))
 }
@@ -106,6 +108,8 @@ mod tests {
         assert!(is_trusted(&here, &program), "{}", program.display());
         assert_eq!(super::program(&here, "nvidia-smi").as_deref(), Some(program.as_path()));
         assert!(nvml_is_trusted(&here), "the folder belongs to who made up the root");
+        let whole = Surroundings { root: "/".into(), variable: &variable };
+        assert_ne!(super::program(&whole, "nvidia-smi"), Some(program.clone()), "PATH is not the system");
         // A link to a trusted file, in a folder that others may write to.
         let open = dir.path().join("open");
         fs_err::create_dir(&open).unwrap();

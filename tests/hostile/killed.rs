@@ -1,10 +1,11 @@
 //! Runs that are killed at random moments: what they leave is the state before or after them, or `--locked` says what
 //! differs, and `resolve` repairs it. A few kills run always; `ENVLOCK_KILLS=500` makes more.
 
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::common::synced::Synced;
 use super::common::torch::{TAGS, libtorch_python, torch};
 use super::context::{IndexServer, Shape, TestContext, leftovers};
 use super::wheels::{little_pypi, wheel};
@@ -117,4 +118,47 @@ fn a_killed_reader_of_wheels_leaves_no_false_row() {
         let again = context.run(&arguments).expect(0);
         assert_eq!(again.stdout, whole.stdout, "round {round}");
     }
+}
+
+/// An installation that is killed at any moment is completed by the next one: nobody has to remove a folder.
+fn a_killed_sync_is_completed(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    env.lock("\"beta\", \"gamma\"", "");
+    let start = Instant::now();
+    env.sync(&[]).expect(0);
+    let whole = start.elapsed();
+    let venv = env.context.project().join(".venv");
+    let mut seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().subsec_nanos();
+    for round in 0..kills() {
+        std::fs::remove_dir_all(&venv).unwrap();
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut command = env.context.command();
+        // A group of its own, so that the installer is killed too.
+        command.arg("sync").stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(whole.mul_f64(f64::from(seed) / f64::from(u32::MAX)));
+        // SAFETY: the child has not been waited for, so that its process group is still its own.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        child.wait().unwrap();
+        let left = format!("{:?}", files_of(&venv));
+        let run = env.sync(&[]);
+        assert_eq!(run.code, 0, "round {round}, left {left}: {}", run.shown());
+        assert_eq!(env.prints("import beta, gamma, alpha; print(alpha.x)"), "2", "round {round}");
+    }
+}
+
+/// The names of what is in a folder.
+fn files_of(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_killed_sync_of_pip_is_completed() {
+    a_killed_sync_is_completed(false);
+}
+
+#[test]
+fn a_killed_sync_of_uv_is_completed() {
+    a_killed_sync_is_completed(true);
 }

@@ -352,3 +352,43 @@ fn a_setup_py_that_keeps_the_parser_busy_is_left() {
         assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
     }
 }
+
+/// A planted `.venv/bin/python` and a planted uv below the project are not run by commands that only look or lock.
+#[test]
+fn nothing_below_the_project_is_run_by_static_commands() {
+    let mut context = TestContext::new();
+    let mark = context.dir.path().join("mark");
+    let script = format!("#!/bin/sh\necho $0 $@ >> {}\nexit 1\n", mark.display());
+    for program in
+        [".venv/bin/python", ".venv/bin/python3", ".venv/bin/uv", ".venv/bin/nvidia-smi", ".venv/bin/git"]
+    {
+        let path = context.write(program, &script);
+        super::context::executable(&path);
+    }
+    context.write(".venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.12.1\n");
+    context.write(
+        "pyproject.toml",
+        "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.9\"\n[tool.envlock]\n",
+    );
+    let mut path = context.project().join(".venv/bin").display().to_string();
+    if let Some(uv) = std::env::var_os("ENVLOCK_TEST_UV") {
+        path = format!("{path}:{}", Path::new(&uv).parent().unwrap().display());
+    }
+    context.set("PATH", &path);
+    // The machine as it is: a made-up root has its programs on PATH.
+    context.set("ENVLOCK_SYSROOT", "/");
+    context.set("VIRTUAL_ENV", &context.project().join(".venv").display().to_string());
+    for arguments in [
+        &["probe"][..],
+        &["plan", "--gpu", "none"],
+        &["resolve", "--stack-only", "--gpu", "none"],
+        &["resolve", "torch", "--stack-only", "--gpu", "none", "--dry-run"],
+        &["verify", "--smoke", "off"],
+        &["diagnose", "pyproject.toml"],
+        &["outdated", "--offline"],
+    ] {
+        context.run(arguments);
+        let ran = std::fs::read_to_string(&mark).unwrap_or_default();
+        assert!(ran.is_empty(), "{arguments:?}: {ran}");
+    }
+}

@@ -175,7 +175,7 @@ const OF_NEW_VENV: [&str; 11] = [
 ];
 
 /// Whether a folder holds nothing but an environment that is being made: no other file, and no package but the installer.
-fn is_unfinished(prefix: &Path) -> bool {
+pub(super) fn is_unfinished(prefix: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(prefix) else { return true };
     let is_own = entries.flatten().all(|entry| {
         let name = entry.file_name();

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::lists::shown;
-use super::place::{MARK, OWN_FOLDER, making, mark_of};
+use super::place::{MARK, OWN_FOLDER, is_unfinished, making, mark_of};
 use super::tell;
 use super::work::Work;
 use crate::child::passed::{self, Passing};
@@ -40,6 +40,11 @@ impl Work<'_> {
                 let _ = fs_err::create_dir_all(folder);
             }
             let _ = write::replace(&making, "");
+            // What an interruption left: uv clears no folder that is no environment yet.
+            let replaces = self.found.place.make.as_ref().is_some_and(|make| make.replaces);
+            if replaces && !prefix.join("pyvenv.cfg").is_file() && is_unfinished(prefix) {
+                fs_err::remove_dir_all(prefix)?;
+            }
         }
         for step in &make {
             self.start(step, printer)?;

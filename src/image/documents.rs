@@ -1,6 +1,6 @@
 //! The documents of an image: index, manifest and configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -14,6 +14,10 @@ use crate::model::text::clean;
 const MAX_DOCUMENT: u64 = 4 << 20;
 /// Maximum depth of an index in an index.
 const MAX_DEPTH: usize = 4;
+/// Maximum number of descriptors of an archive's indexes: names of images, and platforms.
+const MAX_DESCRIPTORS: usize = 10_000;
+/// Maximum number of layers. Docker's storage takes 127.
+const MAX_LAYERS: usize = 1_000;
 /// Maximum number of images that an error names.
 const NAMED: usize = 8;
 /// The annotation with a manifest's reference name (OCI image specification, annotations).
@@ -164,10 +168,11 @@ pub(super) fn describe(archive: &Archive, choice: &Choice) -> Result<Described, 
 
 fn of_layout(archive: &Archive, choice: &Choice) -> Result<Described, ImageError> {
     let index: IndexDocument = parse("index.json", &archive.bytes("index.json", MAX_DOCUMENT)?)?;
-    let mut found = Vec::new();
+    let mut collected = Collected { archive, found: Vec::new(), indexes: BTreeSet::new(), count: 0 };
     for descriptor in index.manifests {
-        collect(archive, descriptor, None, MAX_DEPTH, &mut found)?;
+        collected.add(descriptor, None, MAX_DEPTH)?;
     }
+    let found = collected.found;
     let chosen = choose(&found, choice)?;
     let bytes = verified(archive, &chosen.descriptor.digest)?;
     let manifest: ManifestDocument = parse(&chosen.descriptor.digest, &bytes)?;
@@ -194,38 +199,49 @@ struct Found {
     name: Option<String>,
 }
 
-/// Adds the images that a descriptor stands for: one, or those of an index.
-fn collect(
-    archive: &Archive,
-    descriptor: Descriptor,
-    name: Option<&str>,
-    depth: usize,
-    out: &mut Vec<Found>,
-) -> Result<(), ImageError> {
-    let own = descriptor.annotations.as_ref().and_then(|list| list.get(REFERENCE)).map(String::as_str);
-    let name = own.or(name).map(str::to_owned);
-    let is_index =
-        descriptor.media_type.contains("image.index") || descriptor.media_type.contains("manifest.list");
-    if is_index {
-        if depth == 0 {
-            return Err(ImageError::File(
-                clean(&descriptor.digest, 100),
-                "its indexes are nested too deep".to_owned(),
-            ));
+/// The images of a layout so far.
+struct Collected<'a> {
+    archive: &'a Archive,
+    found: Vec<Found>,
+    /// The indexes that were read, each with the name that it gives its images.
+    indexes: BTreeSet<(String, Option<String>)>,
+    /// How many descriptors were met.
+    count: usize,
+}
+
+impl Collected<'_> {
+    /// Adds the images that a descriptor stands for: one, or those of an index, which is read once.
+    fn add(&mut self, descriptor: Descriptor, name: Option<&str>, depth: usize) -> Result<(), ImageError> {
+        let failed = |why: &str| ImageError::File(clean(&descriptor.digest, 100), why.to_owned());
+        self.count += 1;
+        if self.count > MAX_DESCRIPTORS {
+            return Err(failed(&format!("the indexes name more than {MAX_DESCRIPTORS} images")));
         }
-        let index: IndexDocument = parse(&descriptor.digest, &verified(archive, &descriptor.digest)?)?;
-        for inner in index.manifests {
-            collect(archive, inner, name.as_deref(), depth - 1, out)?;
+        let own = descriptor.annotations.as_ref().and_then(|list| list.get(REFERENCE)).map(String::as_str);
+        let name = own.or(name).map(str::to_owned);
+        let is_index =
+            descriptor.media_type.contains("image.index") || descriptor.media_type.contains("manifest.list");
+        if is_index {
+            if depth == 0 {
+                return Err(failed("its indexes are nested too deep"));
+            }
+            if self.indexes.insert((descriptor.digest.clone(), name.clone())) {
+                let bytes = verified(self.archive, &descriptor.digest)?;
+                let index: IndexDocument = parse(&descriptor.digest, &bytes)?;
+                for inner in index.manifests {
+                    self.add(inner, name.as_deref(), depth - 1)?;
+                }
+            }
+            return Ok(());
         }
-        return Ok(());
+        // BuildKit's attestations are manifests that are no images.
+        let is_image = descriptor.platform.as_ref().is_none_or(|platform| platform.os != "unknown");
+        // An index may name images of other platforms that were not saved.
+        if is_image && file_of(&descriptor.digest).is_ok_and(|file| self.archive.has(&file)) {
+            self.found.push(Found { descriptor, name });
+        }
+        Ok(())
     }
-    // BuildKit's attestations are manifests that are no images.
-    let is_image = descriptor.platform.as_ref().is_none_or(|platform| platform.os != "unknown");
-    // An index may name images of other platforms that were not saved.
-    if is_image && file_of(&descriptor.digest).is_ok_and(|file| archive.has(&file)) {
-        out.push(Found { descriptor, name });
-    }
-    Ok(())
 }
 
 /// The only image that fits.
@@ -329,6 +345,10 @@ fn finished(
     let diff_ids = document.rootfs.diff_ids;
     if diff_ids.len() != layers.len() {
         let why = format!("it states {} layers, and the manifest {}", diff_ids.len(), layers.len());
+        return Err(ImageError::File(config_digest, why));
+    }
+    if layers.len() > MAX_LAYERS {
+        let why = format!("the image has more than {MAX_LAYERS} layers");
         return Err(ImageError::File(config_digest, why));
     }
     let start = document.config.unwrap_or_default();

@@ -8,7 +8,7 @@ const MAX_TEXT: u64 = 64 << 20;
 const MAX_SOURCE: u64 = 4 << 20;
 
 /// How much of a file is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kept {
     /// Nothing.
     No,

@@ -33,12 +33,18 @@ pub(super) struct ReadLayer {
     pub unpacked: u64,
 }
 
-/// Reads a layer and applies its members.
+/// Reads a layer and applies its members. `left`: how many bytes the image may still unpack to.
 ///
 /// # Errors
 /// When it cannot be read, is cut off, damaged or a bomb, or a member has no place.
-pub(super) fn read(blob: Blob, mut layer: Layer<'_>, progress: &dyn Progress) -> Result<ReadLayer> {
+pub(super) fn read(
+    blob: Blob,
+    mut layer: Layer<'_>,
+    left: u64,
+    progress: &dyn Progress,
+) -> Result<ReadLayer> {
     let size = blob.size;
+    let limit = unpacked_limit(size).min(left);
     let counted = Counted { inner: blob.reader, count: 0, progress };
     let mut packed = std::io::BufReader::with_capacity(PIECE, Hashed::new(counted));
     let start = std::io::BufRead::fill_buf(&mut packed)?;
@@ -55,19 +61,19 @@ pub(super) fn read(blob: Blob, mut layer: Layer<'_>, progress: &dyn Progress) ->
     };
     let (packed, diff_id, unpacked) = match kind {
         Packing::None => {
-            let (packed, unpacked) = apply(packed, size, &mut layer)?;
+            let (packed, unpacked) = apply(packed, limit, &mut layer)?;
             (packed, None, unpacked)
         }
         Packing::Gzip => {
             let unpacking = Hashed::new(flate2::bufread::MultiGzDecoder::new(packed));
-            let (unpacking, unpacked) = apply(unpacking, size, &mut layer)?;
+            let (unpacking, unpacked) = apply(unpacking, limit, &mut layer)?;
             let (unpacking, diff_id) = unpacking.finish();
             (unpacking.into_inner(), Some(diff_id), unpacked)
         }
         Packing::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(packed)?;
             decoder.window_log_max(MAX_WINDOW)?;
-            let (unpacking, unpacked) = apply(Hashed::new(decoder), size, &mut layer)?;
+            let (unpacking, unpacked) = apply(Hashed::new(decoder), limit, &mut layer)?;
             let (unpacking, diff_id) = unpacking.finish();
             (unpacking.finish(), Some(diff_id), unpacked)
         }
@@ -89,9 +95,8 @@ enum Packing {
     Zstd,
 }
 
-/// Applies the members of an unpacked layer, and reads it to its end. `packed` is its packed size.
-fn apply<R: Read>(unpacked: R, packed: u64, layer: &mut Layer<'_>) -> Result<(R, u64)> {
-    let limit = unpacked_limit(packed);
+/// Applies the members of an unpacked layer of at most `limit` bytes, and reads it to its end.
+fn apply<R: Read>(unpacked: R, limit: u64, layer: &mut Layer<'_>) -> Result<(R, u64)> {
     let limited = Limited { inner: unpacked, left: limit };
     let mut members = Members::new(std::io::BufReader::with_capacity(PIECE, limited));
     while let Some(member) = members.member()? {

@@ -1,7 +1,7 @@
 //! The file system of an image: its layers, applied one over the other, in memory. Contents that are kept lie in one
 //! temporary file.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom, Write as _};
 use std::path::{Component, Path, PathBuf};
@@ -41,6 +41,8 @@ pub struct Merged {
     end: u64,
     /// Contents that were not kept under their first name and are under another: by layer and number of the member the nodes.
     again: BTreeMap<usize, Wanted>,
+    /// Where the contents of layers begin that are listed several times, by first layer and member.
+    repeated: HashMap<(usize, u32, Kept), u64>,
     /// How many parts of links were followed, and how many bytes their targets have.
     followed: usize,
     link_bytes: usize,
@@ -86,6 +88,8 @@ pub(super) struct Layer<'m> {
     opaque: HashSet<usize>,
     /// The second time: only these contents.
     again: Option<Wanted>,
+    /// The number under which the same bytes are a layer first, if they are one several times.
+    first: Option<usize>,
 }
 
 impl Merged {
@@ -97,14 +101,16 @@ impl Merged {
             spool: tempfile::tempfile()?,
             end: 0,
             again: BTreeMap::new(),
+            repeated: HashMap::new(),
             followed: 0,
             link_bytes: 0,
         })
     }
 
-    /// The next layer.
-    pub(super) fn layer(&mut self, number: usize) -> Layer<'_> {
-        Layer { merged: self, number, members: 0, opaque: HashSet::new(), again: None }
+    /// The next layer. `first`: the number under which the same bytes are a layer first, if they are one several times: their
+    /// contents are kept once.
+    pub(super) fn layer(&mut self, number: usize, first: Option<usize>) -> Layer<'_> {
+        Layer { merged: self, number, members: 0, opaque: HashSet::new(), again: None, first }
     }
 
     /// The layers that must be read again, for contents whose first name did not say that they matter: another name or a
@@ -146,7 +152,7 @@ impl Merged {
     /// A layer that is read again.
     pub(super) fn again(&mut self, number: usize) -> Layer<'_> {
         let wanted = self.again.remove(&number);
-        Layer { merged: self, number, members: 0, opaque: HashSet::new(), again: wanted }
+        Layer { merged: self, number, members: 0, opaque: HashSet::new(), again: wanted, first: None }
     }
 
     /// No layer follows: the temporary file gets its full size, which may end in a hole.
@@ -247,7 +253,7 @@ impl Layer<'_> {
                 let full = format!("/{}/{name}", parts.join("/"));
                 let start = match kept::of(&full, member.size) {
                     Kept::No => None,
-                    kept => Some(self.keep(kept, member.size, archive)?),
+                    kept => Some(self.keep_once(kept, member.size, origin.member, archive)?),
                 };
                 What::File(member.size, start, origin)
             }
@@ -390,7 +396,19 @@ impl Layer<'_> {
         }
     }
 
-    /// Copies a content into the temporary file. Returns where it begins.
+    /// [`Layer::keep`], once for all places of the same layer.
+    fn keep_once(&mut self, kept: Kept, size: u64, member: u32, archive: &mut impl Read) -> Result<u64> {
+        let Some(first) = self.first else { return self.keep(kept, size, archive) };
+        let key = (first, member, kept);
+        if let Some(start) = self.merged.repeated.get(&key) {
+            return Ok(*start);
+        }
+        let start = self.keep(kept, size, archive)?;
+        self.merged.repeated.insert(key, start);
+        Ok(start)
+    }
+
+    /// Copies a content into the temporary file, in which pages of zeros are holes. Returns where it begins.
     fn keep(&mut self, kept: Kept, size: u64, archive: &mut impl Read) -> Result<u64> {
         let start = self.merged.end.next_multiple_of(PAGE);
         let end = start.checked_add(size).filter(|end| *end <= MAX_SPOOLED);
@@ -402,7 +420,7 @@ impl Layer<'_> {
         let mut failure = None;
         let mut give = |part: Part<'_>| {
             let done = match part {
-                Part::Bytes(bytes) => file.write_all(bytes),
+                Part::Bytes(bytes) => write_with_holes(file, bytes),
                 Part::Payload(count) => {
                     i64::try_from(count).map_err(Error::other).and_then(|count| file.seek_relative(count))
                 }
@@ -430,6 +448,22 @@ impl Layer<'_> {
             None => Ok(start),
         }
     }
+}
+
+/// Writes bytes to a place that nothing was written to: what is zero is left out, in whole pages.
+fn write_with_holes(file: &mut File, bytes: &[u8]) -> Result<()> {
+    let is_hole = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+    let pages: Vec<&[u8]> = bytes.chunks(PAGE as usize).collect();
+    let mut at = 0;
+    for run in pages.chunk_by(|one, other| is_hole(one) == is_hole(other)) {
+        let length: usize = run.iter().map(|page| page.len()).sum();
+        match is_hole(run[0]) {
+            true => file.seek_relative(i64::try_from(length).map_err(Error::other)?)?,
+            false => file.write_all(&bytes[at..at + length])?,
+        }
+        at += length;
+    }
+    Ok(())
 }
 
 impl Store for Merged {

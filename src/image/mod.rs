@@ -15,6 +15,7 @@ mod squashfs;
 mod startup;
 mod unpack;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -174,7 +175,7 @@ fn read_file_system(
     let system = SquashFs::new(part, progress)?;
     progress.layer(1, 1, system.size());
     let mut merged = Merged::new()?;
-    let unpacked = system.apply(&mut merged.layer(0))?;
+    let unpacked = system.apply(&mut merged.layer(0, None))?;
     for at in merged.layers_to_read_again() {
         system.apply(&mut merged.again(at))?;
     }
@@ -201,11 +202,22 @@ fn read_layers(path: &Path, choice: &Choice, progress: &dyn Progress) -> Result<
         documents::describe(&archive, choice)?;
     let mut merged =
         Merged::new().map_err(|why| ImageError::File("the temporary file".to_owned(), why.to_string()))?;
+    // What may be unpacked in all, by what arrived: a layer that is listed several times counts once.
+    let mut firsts: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    for (at, stated) in layers.iter().enumerate() {
+        firsts.entry(&stated.file).and_modify(|(_, is_repeated)| *is_repeated = true).or_insert((at, false));
+    }
+    let mut packed = 0_u64;
+    for file in firsts.keys() {
+        packed = packed.saturating_add(archive.blob(file)?.size);
+    }
+    let limit = layer::unpacked_limit(packed);
     let mut unpacked = 0;
     for (at, stated) in layers.iter().enumerate() {
         let blob = archive.blob(&stated.file)?;
         progress.layer(at + 1, layers.len(), blob.size);
-        let read = layer::read(blob, merged.layer(at), progress)
+        let first = firsts.get(stated.file.as_str()).filter(|first| first.1).map(|first| first.0);
+        let read = layer::read(blob, merged.layer(at, first), limit - unpacked, progress)
             .map_err(|why| ImageError::Layer(at + 1, layers.len(), why.to_string()))?;
         if let Some(digest) = stated.digest.as_ref().filter(|digest| **digest != read.digest) {
             return Err(ImageError::Digest(stated.file.clone(), digest.clone(), read.digest));
@@ -219,7 +231,7 @@ fn read_layers(path: &Path, choice: &Choice, progress: &dyn Progress) -> Result<
     for at in merged.layers_to_read_again() {
         let blob = archive.blob(&layers[at].file)?;
         progress.layer(at + 1, layers.len(), blob.size);
-        layer::read(blob, merged.again(at), progress)
+        layer::read(blob, merged.again(at), limit, progress)
             .map_err(|why| ImageError::Layer(at + 1, layers.len(), why.to_string()))?;
     }
     merged.finish().map_err(|why| ImageError::File("the temporary file".to_owned(), why.to_string()))?;

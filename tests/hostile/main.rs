@@ -5,6 +5,7 @@ mod common;
 mod files;
 mod forged;
 mod full_disk;
+mod images;
 #[cfg(unix)]
 mod installers;
 #[cfg(unix)]

@@ -1,0 +1,128 @@
+//! Images that state more than they are: each digest counts once, and limits are those of the bytes that arrived.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use envlock::image::{Choice, Image, ImageError, Progress};
+use sha2::{Digest as _, Sha256};
+
+struct Silent;
+
+impl Progress for Silent {
+    fn layer(&self, _number: usize, _of: usize, _size: u64) {}
+    fn read(&self, _bytes: u64) {}
+}
+
+fn digest(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
+}
+
+/// An OCI layout.
+struct Layout(tempfile::TempDir);
+
+impl Layout {
+    fn new() -> Layout {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("blobs/sha256")).unwrap();
+        Layout(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().to_path_buf()
+    }
+
+    /// Puts a blob, and returns its descriptor.
+    fn blob(&self, kind: &str, bytes: &[u8]) -> serde_json::Value {
+        let hash = digest(bytes);
+        std::fs::write(self.path().join("blobs/sha256").join(&hash), bytes).unwrap();
+        serde_json::json!({
+            "mediaType": format!("application/vnd.oci.image.{kind}"), "digest": format!("sha256:{hash}"), "size": bytes.len(),
+        })
+    }
+
+    fn index(&self, manifests: &[serde_json::Value]) {
+        let text = serde_json::json!({ "schemaVersion": 2, "manifests": manifests }).to_string();
+        std::fs::write(self.path().join("index.json"), text).unwrap();
+    }
+
+    /// An image of these layers, given as a descriptor and the digest of what it unpacks to.
+    fn image(&self, layers: &[(serde_json::Value, String)]) -> serde_json::Value {
+        let diff_ids: Vec<String> = layers.iter().map(|(_, id)| format!("sha256:{id}")).collect();
+        let config = serde_json::json!({
+            "architecture": "amd64", "os": "linux", "rootfs": { "type": "layers", "diff_ids": diff_ids },
+        });
+        let config = self.blob("config.v1+json", config.to_string().as_bytes());
+        let layers: Vec<&serde_json::Value> = layers.iter().map(|(layer, _)| layer).collect();
+        let manifest = serde_json::json!({ "schemaVersion": 2, "config": config, "layers": layers });
+        self.blob("manifest.v1+json", manifest.to_string().as_bytes())
+    }
+
+    /// A layer with one file.
+    fn layer(&self, path: &str, content: &[u8]) -> (serde_json::Value, String) {
+        let mut tar = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, path, content).unwrap();
+        let tar = tar.into_inner().unwrap();
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(&tar).unwrap();
+        (self.blob("layer.v1.tar+gzip", &gz.finish().unwrap()), digest(&tar))
+    }
+
+    fn read(&self) -> Result<Image, ImageError> {
+        envlock::image::read(&self.path(), &Choice::default(), &Silent)
+    }
+}
+
+const LIBRARY: &str = "opt/v/lib/python3.12/site-packages/a/lib.so";
+
+#[test]
+fn a_layer_that_is_listed_often_takes_its_space_once() {
+    let layout = Layout::new();
+    let content: Vec<u8> = b"0123456789abcdef".repeat(4 << 16);
+    let layer = layout.layer(LIBRARY, &content);
+    let image = layout.image(&vec![layer; 30]);
+    layout.index(&[image]);
+    let image = layout.read().unwrap();
+    assert_eq!(image.layers, 30);
+    assert!(image.spooled <= 2 * content.len() as u64, "{} of {}", image.spooled, content.len());
+    // The content is there.
+    let opened = envlock::inspect::FileTree::start(&image.tree, &Path::new("/").join(LIBRARY), 1 << 30);
+    assert_eq!(opened.unwrap(), content);
+}
+
+#[test]
+fn holes_stay_holes() {
+    let layout = Layout::new();
+    let mut content = vec![0; 48 << 20];
+    content[20 << 20] = 7;
+    *content.last_mut().unwrap() = 9;
+    layout.index(&[layout.image(&[layout.layer(LIBRARY, &content)])]);
+    let image = layout.read().unwrap();
+    assert!(image.spooled <= 1 << 20, "{}", image.spooled);
+    let opened = envlock::inspect::FileTree::start(&image.tree, &Path::new("/").join(LIBRARY), 1 << 30);
+    assert!(opened.unwrap() == content);
+}
+
+#[test]
+fn more_layers_and_names_than_any_image_has_are_refused() {
+    let layout = Layout::new();
+    let layer = layout.layer("etc/x", b"x");
+    layout.index(&[layout.image(&vec![layer; 1_001])]);
+    assert!(layout.read().err().unwrap().to_string().contains("more than 1000 layers"));
+    // An index that names an index 2,000 times, which names another one 2,000 times.
+    let image = layout.image(&[layout.layer("etc/y", b"y")]);
+    let mut inner = image;
+    for _ in 0..3 {
+        let text = serde_json::json!({ "schemaVersion": 2, "manifests": vec![inner; 2_000] }).to_string();
+        inner = layout.blob("index.v1+json", text.as_bytes());
+    }
+    layout.index(&[inner]);
+    let start = Instant::now();
+    let read = layout.read();
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    // One image, by however many names.
+    assert_eq!(read.unwrap().layers, 1);
+}

@@ -7,6 +7,9 @@ use super::flow::Flow;
 use super::value::{Value, into_dict, put};
 use crate::sdist::slice::{descendants, own_descendants};
 
+/// How much of a list is looked at in the time of a step, in the units of [`Value::size`].
+const LOOKED_AT_A_STEP: usize = 1 << 10;
+
 impl<'t> Evaluator<'t, '_> {
     /// Runs the statements of a block or module.
     pub(super) fn block(&mut self, block: Node<'t>) -> Flow {
@@ -260,6 +263,12 @@ impl<'t> Evaluator<'t, '_> {
         };
         let size = source.size();
         for item in items {
+            // The comparison below looks at the whole list.
+            self.steps += size / LOOKED_AT_A_STEP;
+            if !self.may_go_on() {
+                self.passed = Some(None);
+                return Flow::Unsure;
+            }
             self.assign(left, item);
             let flow = self.block(body);
             if source.size() != size {

@@ -20,7 +20,7 @@ use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
-use crate::model::text::{clean, conflict_marker};
+use crate::model::text::{clean, conflict_marker, normalized_name};
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
@@ -265,13 +265,53 @@ pub(super) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> 
     Some((Python::new(found.minor), "the one that uv takes here"))
 }
 
+/// The groups that uv installs when none is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DefaultGroups {
+    All,
+    /// By their normalized names.
+    Named(Vec<String>),
+}
+
+impl DefaultGroups {
+    /// Whether a group is one, by its normalized name.
+    pub fn has(&self, group: &str) -> bool {
+        match self {
+            DefaultGroups::All => true,
+            DefaultGroups::Named(names) => names.iter().any(|name| name == group),
+        }
+    }
+}
+
 /// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.
-pub(super) fn default_groups(project: &Project) -> Vec<String> {
-    let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten().unwrap_or_default();
-    let table: toml::Table = text.parse().unwrap_or_default();
-    let groups = table.get("tool").and_then(|tool| tool.get("uv")?.get("default-groups"));
-    match groups.and_then(toml::Value::as_array) {
-        Some(groups) => groups.iter().filter_map(|group| Some(group.as_str()?.to_owned())).collect(),
-        None => vec!["dev".to_owned()],
+pub(super) fn default_groups(project: &Project) -> DefaultGroups {
+    let stated = settings_of_uv(&project.folder.join(files::PYPROJECT))
+        .and_then(|settings| settings.get("default-groups").cloned());
+    match stated {
+        Some(toml::Value::String(all)) if all == "all" => DefaultGroups::All,
+        Some(toml::Value::Array(groups)) => {
+            DefaultGroups::Named(groups.iter().filter_map(toml::Value::as_str).map(normalized_name).collect())
+        }
+        _ => DefaultGroups::Named(vec!["dev".to_owned()]),
+    }
+}
+
+/// The packages that uv's settings of a project have built from source although they have wheels: `no-binary-package` of the
+/// first `uv.toml` or `[tool.uv]` at or above the project, by their normalized names.
+pub(super) fn built_by_settings(project: &Project) -> Vec<String> {
+    let folder = fs_err::canonicalize(&project.folder).unwrap_or_else(|_| project.folder.clone());
+    let files =
+        folder.ancestors().flat_map(|folder| ["uv.toml", files::PYPROJECT].map(|name| folder.join(name)));
+    let settings = files.into_iter().find_map(|file| settings_of_uv(&file));
+    let names = settings.and_then(|settings| settings.get("no-binary-package")?.as_array().cloned());
+    names.iter().flatten().filter_map(toml::Value::as_str).map(normalized_name).collect()
+}
+
+/// uv's settings in a file: all of `uv.toml`, `[tool.uv]` of another one.
+fn settings_of_uv(file: &Path) -> Option<toml::Table> {
+    let table: toml::Table = files::read(file).ok().flatten()?.parse().ok()?;
+    match file.file_name().is_some_and(|name| name == "uv.toml") {
+        true => Some(table),
+        false => table.get("tool")?.get("uv")?.as_table().cloned(),
     }
 }

@@ -205,3 +205,58 @@ fn a_package_of_another_name_is_not_a_build_that_is_allowed() {
     refused(&run);
     assert!(run.flat().contains("`built` exists only as source"), "{}", run.shown());
 }
+
+/// A project that uv holds: what nobody allowed is not built, whatever its settings, groups, markers and files say.
+#[test]
+fn uv_builds_nothing_that_was_not_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("ran");
+    let far = "cp38-abi3-manylinux_2_99_x86_64";
+    let more = vec![
+        ("pypi", leaves("evil", "1.0", &mark)),
+        ("pypi", leaves("both", "1.0", &mark)),
+        ("pypi", wheel("both", "1.0").file("both.py", "")),
+        ("pypi", leaves("far", "1.0", &mark)),
+        ("pypi", wheel("far", "1.0").tags(far).file("far.py", "")),
+    ];
+    let Some(mut env) = Synced::with(true, more) else { return };
+    env.context.set("UV_PYTHON_DOWNLOADS", "never");
+    env.context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", env.server.address));
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let marker = format!("; platform_release == '{}'", release.trim());
+    let groups = "[dependency-groups]\nother_Group = [\"evil\"]\n";
+    for (what, dependencies, tables, settings) in [
+        ("every group", "", groups, "default-groups = \"all\""),
+        ("a group's name", "", groups, "default-groups = [\"Other.group\"]"),
+        ("a marker on the kernel", &format!("\"evil{marker}\""), "", ""),
+        ("a marker on a patch", "\"evil; python_full_version >= '3.8.1'\"", "", ""),
+        ("a wheel for a newer glibc", "\"far\"", "", ""),
+        ("a setting", "\"both\"", "", "no-binary-package = [\"Both\"]"),
+        ("all by a setting", "\"both\"", "", "no-binary = true"),
+    ] {
+        let _ = std::fs::remove_dir_all(env.context.project().join(".venv"));
+        let _ = std::fs::remove_file(env.context.project().join("uv.lock"));
+        let _ = std::fs::remove_file(env.context.project().join("envlock.lock"));
+        let text = format!(
+            "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">={}\"\ndependencies = [{dependencies}]\n{tables}[tool.uv]\n{settings}\n[tool.envlock]\n",
+            env.series
+        );
+        env.context.write("pyproject.toml", &text);
+        // The lock is made by who forges it; reading metadata may build there.
+        let made = env.context.command_of("uv").arg("lock").output().unwrap();
+        assert!(made.status.success(), "{what}: {}", String::from_utf8_lossy(&made.stderr));
+        env.context.run(&["resolve", "--gpu", "none", "--python", &env.series]).expect(0);
+        let _ = std::fs::remove_file(&mark);
+        let _ = std::fs::remove_dir_all(env.context.dir.path().join("uv-cache"));
+        let run = env.sync(&[]);
+        assert_eq!(run.code, 2, "{what}: {}", run.shown());
+        assert_eq!(ran(&mark), [""; 0], "{what}: {}", run.shown());
+        // Allowed, it is built.
+        if what == "a marker on a patch" {
+            let allowed = text.replace("[tool.envlock]\n", "[tool.envlock.sync]\nallow-build = [\"evil\"]\n");
+            env.context.write("pyproject.toml", &allowed);
+            env.sync(&[]).expect(0);
+            assert_eq!(ran(&mark), ["evil"]);
+        }
+    }
+}

@@ -19,6 +19,7 @@ use crate::lockfile::Target;
 use crate::model::installed::Installed;
 use crate::model::owner::Owner;
 use crate::model::source::Source;
+use crate::model::text::normalized_name;
 use crate::registry::Registry;
 use crate::sync::{self, Changes};
 
@@ -60,8 +61,8 @@ impl Owned<'_> {
         let python = self.python(installed.as_ref())?;
         let environments = self.environments();
         let changes = self.changes(&environments, installed.as_ref(), is_exact);
-        self.check_builds(&environments, &changes)?;
-        let command = self.command(&program, python.as_deref(), (&changes, is_exact));
+        let builds = self.builds(&environments, &changes)?;
+        let command = self.command(&program, python.as_deref(), (&changes, is_exact), &builds);
         if self.args.dry_run {
             let nothing = self.is_done(&changes, installed.as_ref());
             let commands = if nothing { Vec::new() } else { vec![command] };
@@ -153,12 +154,14 @@ impl Owned<'_> {
         let all = self.current.lock.environments(self.target.platform, Some(self.target.python));
         let parts = &self.args.parts;
         let default_groups = owner::default_groups(self.project);
+        let has = |names: &[String], name: &str| {
+            names.iter().any(|own| normalized_name(own) == normalized_name(name))
+        };
         let is_asked = |name: &str| match name.split_once(' ') {
             None => name == "default",
-            Some(("extra", extra)) => parts.all_extras || parts.extra.iter().any(|own| own == extra),
+            Some(("extra", extra)) => parts.all_extras || has(&parts.extra, extra),
             Some(("group", group)) => {
-                let named = parts.group.iter().chain(&default_groups).any(|own| own == group);
-                parts.all_groups || named
+                parts.all_groups || has(&parts.group, group) || default_groups.has(&normalized_name(group))
             }
             _ => false,
         };
@@ -196,28 +199,61 @@ impl Owned<'_> {
         self.owner == Owner::Uv && self.is_current && changes.is_empty() && own.as_ref().is_none_or(has_own)
     }
 
-    /// Refuses packages that would be built, which runs code that nobody allowed.
-    fn check_builds(&self, environments: &[Environment], changes: &Changes) -> Result<(), CliError> {
-        if self.args.build {
-            return Ok(());
-        }
+    /// The packages that may be built, by name: those that the project allows, and its own folders. uv builds no other.
+    ///
+    /// # Errors
+    /// When others would be built, as far as it can be seen: which runs code that nobody allowed.
+    fn builds(&self, environments: &[Environment], changes: &Changes) -> Result<Vec<String>, CliError> {
         let allowed = self.project.allowed_builds();
+        let is_allowed = |name: &str| allowed.iter().any(|own| own == name);
         let (python, platform) = (self.target.python, self.target.platform);
+        let real = |path: &Path| fs_err::canonicalize(path).ok();
+        let root = self.current.path.parent().unwrap_or(&self.project.folder);
+        let is_own = |package: &Package| match &package.source {
+            Source::Path(path) => {
+                let own = real(&root.join(path));
+                own.zip(real(root)).is_some_and(|(own, root)| own.starts_with(root))
+            }
+            _ => false,
+        };
         let is_built = |package: &Package| match &package.source {
-            Source::Path(path) => path.starts_with('/') || path.split('/').any(|part| part == ".."),
-            Source::Git { .. } => true,
+            Source::Path(_) | Source::Git { .. } => true,
             Source::Index(_) | Source::Url(_) => {
                 package.has_source && package.usable(python, platform).is_empty()
             }
         };
-        let built = environments.iter().flat_map(|environment| &environment.packages).filter(|p| is_built(p));
-        let mut names: Vec<&str> = built
-            .map(|package| package.name.as_str())
-            .filter(|name| changes.puts(name) && !allowed.iter().any(|own| own == name))
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        if names.is_empty() { Ok(()) } else { Err(super::not_allowed(&names, self.project)) }
+        if !self.args.build {
+            let built =
+                environments.iter().flat_map(|environment| &environment.packages).filter(|p| is_built(p));
+            let refused = built.filter(|package| changes.puts(&package.name) && !is_own(package));
+            let mut names: Vec<&str> = refused.map(|package| package.name.as_str()).collect();
+            names.retain(|name| !is_allowed(name));
+            names.sort_unstable();
+            names.dedup();
+            if !names.is_empty() {
+                return Err(super::not_allowed(&names, self.project));
+            }
+        }
+        // What the prediction does not see, uv refuses: a marker that it evaluates in another way, a wheel that does not fit.
+        let all = self.current.lock.environments(platform, Some(python));
+        let packages = all.iter().flat_map(|environment| &environment.packages);
+        let lifted =
+            packages.filter(|package| is_own(package) || is_allowed(&package.name) && is_built(package));
+        let mut lifted: Vec<String> = lifted.map(|package| package.name.clone()).collect();
+        lifted.sort_unstable();
+        lifted.dedup();
+        if self.owner == Owner::Uv && !self.args.build {
+            let mut others = owner::built_by_settings(self.project);
+            others.retain(|name| !is_allowed(name) && !lifted.contains(name));
+            if let Some(name) = others.first() {
+                return Err(CliError::new(
+                    Failure::Installer,
+                    format!("uv's setting `no-binary-package` builds `{name}` from source, which runs its code, and that was not allowed"),
+                )
+                .hint("remove it there; or allow it once with `--build`, or with `allow-build` in the table of `sync`"));
+            }
+        }
+        Ok(lifted)
     }
 
     /// The command that installs.
@@ -226,6 +262,7 @@ impl Owned<'_> {
         program: &Path,
         python: Option<&Path>,
         (changes, is_exact): (&Changes, bool),
+        builds: &[String],
     ) -> Vec<String> {
         let mut command = vec![program.to_string_lossy().into_owned()];
         let mut add = |words: &[&str]| command.extend(words.iter().map(|word| (*word).to_owned()));
@@ -234,6 +271,10 @@ impl Owned<'_> {
                 add(&["sync", "--locked"]);
                 if let Some(python) = python {
                     add(&["--python", &python.to_string_lossy()]);
+                }
+                if !self.args.build {
+                    add(&["--no-build"]);
+                    builds.iter().for_each(|name| add(&["--no-binary-package", name]));
                 }
                 // uv leaves a package of the locked version as it is, whatever happened to its files.
                 for name in &changes.again {

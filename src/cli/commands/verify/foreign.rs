@@ -6,6 +6,7 @@ use pep440_rs::Version;
 
 use crate::cli::args::PartArgs;
 use crate::cli::error::CliError;
+use crate::cli::owner::DefaultGroups;
 use crate::foreign::{self, Environment, ForeignLock, Judged, Tool};
 use crate::lockfile::same_version;
 use crate::model::host::Host;
@@ -60,7 +61,7 @@ pub(super) fn of(
 pub(super) fn add_parts(
     judged: &mut Judged,
     lock: &ForeignLock,
-    (parts, usual): (&PartArgs, &[String]),
+    (parts, usual): (&PartArgs, &DefaultGroups),
     installed: &Installed,
     registry: &Registry,
 ) -> Result<(), CliError> {
@@ -85,7 +86,7 @@ pub(super) fn add_parts(
         let is_asked = asked.contains(&environment.name)
             || parts.all_extras && environment.name.starts_with("extra ")
             || parts.all_groups && environment.name.starts_with("group ");
-        let is_usual = usual.iter().any(|group| environment.name == format!("group {group}"));
+        let is_usual = environment.name.strip_prefix("group ").is_some_and(|group| usual.has(group));
         if !is_asked && !is_usual {
             continue;
         }

@@ -170,7 +170,7 @@ pub(in crate::cli::commands) fn judge(
             let mut judged = foreign::of(&held.lock, &held.path, None, &mut installed, &machine, registry)?;
             if held.state.owner == Owner::Uv {
                 let (none, usual) = (PartArgs::default(), owner::default_groups(project));
-                let parts = (question.parts.unwrap_or(&none), usual.as_slice());
+                let parts = (question.parts.unwrap_or(&none), &usual);
                 foreign::add_parts(&mut judged, &held.lock, parts, &installed, registry)?;
             }
             // The project itself may be left out (`sync --no-project`).

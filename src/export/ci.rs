@@ -3,11 +3,11 @@
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::ExportError;
+use super::{ExportError, yaml};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::platform::{Arch, Os};
-use crate::model::text::shell_word;
+use crate::model::text::{clean, shell_word};
 
 /// The start of every workflow that envlock writes.
 pub const GITHUB_MARK: &str = "# Written by envlock as a GitHub Actions workflow";
@@ -116,8 +116,7 @@ pub fn github(
         None => prefix.to_owned(),
     };
     let prefix = shell_word(&folder);
-    // A literal of an expression.
-    let folder = folder.replace('\'', "''");
+    let folder = yaml::pattern(&folder);
     let python = match target.patches.specifiers(target.python.minor) {
         // As setup-python reads ranges.
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
@@ -138,12 +137,25 @@ pub fn github(
         true => ("cpu", ", and a convolution runs on the CPU", " and computes"),
         false => ("off", "", ""),
     };
-    let is_made = format!(
+    let is_made = yaml::value(&format!(
         "${{{{ always() && hashFiles('{folder}/pyvenv.cfg', '{folder}/conda-meta/history') != '' }}}}"
+    ));
+    let verify = format!("{envlock} verify{option} --prefix {prefix} --smoke off");
+    let is_current = yaml::command(&format!("{envlock} resolve --locked{reads} --format github"));
+    let sync = yaml::command(&format!("{envlock} sync{option} --smoke {smoke} --format github"));
+    let (annotate, report) = (
+        yaml::command(&format!("{verify} --format github")),
+        yaml::command(&format!("{verify} --format junit -o envlock.xml")),
     );
+    let summary = yaml::block(
+        &format!("{{ echo '```'; {verify} 2>&1 || true; echo '```'; }} >> \"$GITHUB_STEP_SUMMARY\""),
+        "          ",
+    );
+    // In a comment.
+    let named = clean(&envlock, 200);
     let with_group = match parts {
         "" if !lock.parts().is_empty() => {
-            format!(", with the group that has their packages (`{envlock} export github --group NAME`)")
+            format!(", with the group that has their packages (`{named} export github --group NAME`)")
         }
         "" => ", where the lock has what they need".to_owned(),
         _ => String::new(),
@@ -175,7 +187,7 @@ jobs:
     steps:
       - uses: actions/checkout@v4
       - run: {INSTALL}
-      - run: {envlock} resolve --locked{reads} --format github
+      - run: {is_current}
   environment:
     name: the lock{of_project} installs{and_computes}
     runs-on: {runner}
@@ -185,16 +197,15 @@ jobs:
       - uses: {python}
 {tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked{computes}.
-      - run: {envlock} sync{option} --smoke {smoke} --format github
+      - run: {sync}
       # The project's tests{with_group}:
       # - run: envlock run{option} -- python -m pytest
 {tests_in}      # What stopped `sync` is annotated by itself.
-      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format github
+      - run: {annotate}
         if: {is_made}
-      - run: {envlock} verify{option} --prefix {prefix} --smoke off --format junit -o envlock.xml
+      - run: {report}
         if: {is_made}
-      - run: |
-          {{ echo '```'; {envlock} verify{option} --prefix {prefix} --smoke off 2>&1 || true; echo '```'; }} >> "$GITHUB_STEP_SUMMARY"
+      - run: {summary}
         if: {is_made}
       - uses: actions/upload-artifact@v4
         if: {is_made}
@@ -218,6 +229,7 @@ pub fn pre_commit(project: Option<&str>, reads: &[String]) -> String {
         None => ("envlock".to_owned(), "envlock.lock".to_owned()),
     };
     let name = serde_json::Value::from(format!("{lock} is current"));
+    let entry = yaml::value(&format!("{envlock} resolve --locked{reads}"));
     sealed(&format!(
         r#"{PRE_COMMIT_MARK}: .pre-commit-config.yaml
 repos:
@@ -225,7 +237,7 @@ repos:
     hooks:
       - id: {id}
         name: {name}
-        entry: {envlock} resolve --locked{reads}
+        entry: {entry}
         # The program on PATH: PyPI's `envlock` is another one.
         language: system
         # Also where a commit deletes a file, which no pattern of files sees. It takes milliseconds.

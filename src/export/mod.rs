@@ -15,6 +15,7 @@ mod pylock;
 mod requirements;
 mod uv;
 mod uv_project;
+mod yaml;
 
 pub use builds::{build_constraints, build_requirements, requirements_to_build};
 pub use ci::{

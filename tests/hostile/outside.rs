@@ -416,3 +416,35 @@ fn nothing_below_the_project_is_run_by_static_commands() {
         assert!(ran.is_empty(), "{arguments:?}: {ran}");
     }
 }
+
+/// The name of a folder is text wherever an export puts it: neither YAML nor an expression of a workflow.
+#[test]
+fn folders_of_odd_names_are_text_in_exports() {
+    let context = TestContext::new();
+    std::fs::create_dir_all(context.project().join(".git")).unwrap();
+    let mut usual = std::collections::BTreeMap::new();
+    for name in ["plain", "a: b", "a #b", "it's ${{ github.token }}", "two\nlines: x", "- x", "{x}", "a\"b"] {
+        context.write(&format!("{name}/envlock.toml"), "[stack]\ntorch = \"*\"\n");
+        let folder = context.project().join(name);
+        let run = |arguments: &[&str]| {
+            context.finish(context.command().current_dir(&folder).args(arguments).output().unwrap())
+        };
+        run(&["resolve", "--stack-only", "--gpu", "none"]).expect(0);
+        for format in ["github", "pre-commit"] {
+            let made = run(&["export", format]).expect(0).stdout;
+            // The command of the summary is a block of one line, or a text in quotes.
+            let lines = made.lines().count() + usize::from(!made.contains("run: |"));
+            assert_eq!(*usual.entry(format).or_insert(lines), lines, "{name:?} {format}\n{made}");
+            let mut is_block = false;
+            for line in made.lines().filter(|line| !line.trim_start().starts_with('#')) {
+                let value = line.trim_start().trim_start_matches("- ").split_once(": ");
+                let value = value.map_or("", |(_, value)| value);
+                let is_text = is_block || value.starts_with('"');
+                is_block = value == "|";
+                assert!(is_text || !value.contains(": ") && !value.contains(" #"), "{name:?}: {line}");
+                let expressions = line.replace("${{ '${{' }}", "");
+                assert!(format == "pre-commit" || !expressions.contains("${{ github"), "{name:?}: {line}");
+            }
+        }
+    }
+}

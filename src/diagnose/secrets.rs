@@ -92,9 +92,11 @@ pub(super) fn masked(text: &str) -> String {
         Some(end) if !out[end..].trim().is_empty() => format!("{}{MASK}", &out[..end]),
         _ => out,
     };
-    let out = values_masked(&out);
+    let out = places_masked(&values_masked(&out));
+    let is_login = lower.contains(" login");
     let is_of_mysql = lower.contains("mysql") || lower.contains("mariadb");
     let mut hide_next = false;
+    let mut hide_quoted = false;
     let mut named_before = false;
     let mut after_is = false;
     let mut open_quote = None;
@@ -121,9 +123,13 @@ pub(super) fn masked(text: &str) -> String {
         if is_of_mysql && word.len() > 2 && word.starts_with("-p") {
             return format!("-p{MASK}");
         }
+        if std::mem::take(&mut hide_quoted) && word.starts_with(['\'', '"', '(']) {
+            open_quote = unclosed_quote(word);
+            return MASK.to_owned();
+        }
         if std::mem::take(&mut hide_next) && !word.is_empty() {
             // `password => abc`
-            hide_next = matches!(word, "=" | ":" | "=>" | ":=");
+            hide_next = ASSIGNS.contains(&word);
             if hide_next {
                 return word.to_owned();
             }
@@ -140,7 +146,7 @@ pub(super) fn masked(text: &str) -> String {
         }
         // `password = abc`, `token is abc123`
         if std::mem::take(&mut named_before) {
-            hide_next = matches!(word, "=" | ":" | "=>" | ":=");
+            hide_next = ASSIGNS.contains(&word);
             after_is = matches!(word, "is" | "was" | "of" | "to");
             if hide_next || after_is {
                 return word.to_owned();
@@ -153,9 +159,30 @@ pub(super) fn masked(text: &str) -> String {
                 return MASK.to_owned();
             }
         }
+        // `('password', 'abc')`, `set "token" "abc"`
+        if word.contains(['\'', '"'])
+            && !word.contains(['=', ':'])
+            && is_quoted_name(word)
+            && names_secret(word)
+        {
+            hide_quoted = true;
+            return word.to_owned();
+        }
+        // `Basic abc` of a header
+        if word.trim_start_matches(['\'', '"']).eq_ignore_ascii_case("basic") {
+            after_is = true;
+            return word.to_owned();
+        }
+        // `<password>abc</password>`
+        if let Some(masked) = element_masked(word) {
+            return masked;
+        }
         let Some(at) = word.find(['=', ':']) else {
             // `--token abc`, `login me password abc` of netrc, `curl -u me:abc`
-            let is_option = word.starts_with('-') && (names_secret(word) || matches!(word, "-u" | "--user"));
+            let is_option = word.starts_with('-')
+                && (names_secret(word)
+                    || matches!(word, "-u" | "--user")
+                    || is_login && matches!(word, "-p" | "--pass"));
             hide_next = is_option || word == "password";
             named_before = !hide_next && names_secret(word);
             return tokens_masked(word);
@@ -170,6 +197,71 @@ pub(super) fn masked(text: &str) -> String {
         tokens_masked(&parameters_masked(&login_masked(word)))
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Words between a name and its value.
+const ASSIGNS: [&str; 7] = ["=", ":", "=>", ":=", "->", "\u{2192}", "<<<"];
+
+/// Whether a word is a quoted name, perhaps with a bracket before and a comma after it: `('password',`.
+fn is_quoted_name(word: &str) -> bool {
+    let inner = word.trim_start_matches(['(', '[', '{']).trim_end_matches([',', ')', ']', '}']);
+    let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'));
+    quote.is_some_and(|quote| inner.len() > 2 && inner.ends_with(quote) && inner.matches(quote).count() == 2)
+}
+
+/// `<password>***</password>`: the content of an element with a secret name.
+fn element_masked(word: &str) -> Option<String> {
+    let (before, rest) = word.split_once('<')?;
+    let (name, rest) = rest.split_once('>')?;
+    let end = rest.find("</")?;
+    (names_secret(name) && end > 0).then(|| format!("{before}<{name}>{MASK}{}", &rest[end..]))
+}
+
+/// The parts of addresses that are secret by their place: `/t/TOKEN/` of a conda server, `/bot1:TOKEN/` of a bot, and a login in a
+/// percent-encoded address.
+fn places_masked(text: &str) -> String {
+    let mut out = text.to_owned();
+    for (before, after) in [("/t/", "/"), ("/token/", "/"), ("%3A%2F%2F", "%40"), ("%3a%2f%2f", "%40")] {
+        let mut from = 0;
+        while let Some(at) = out[from..].find(before).map(|at| from + at + before.len()) {
+            from = at;
+            let word = out[..at].rsplit(' ').next().unwrap_or_default();
+            if after == "/" && !word.contains("://") {
+                continue;
+            }
+            let rest = &out[at..];
+            let end = rest.find(after).or((after == "/").then(|| rest.find(' ').unwrap_or(rest.len())));
+            let Some(end) = end.filter(|end| (8..400).contains(end) && !rest[..*end].contains(' ')) else {
+                continue;
+            };
+            out.replace_range(at..at + end, MASK);
+            from = at + MASK.len();
+        }
+    }
+    if let Some(at) = out.find("/bot")
+        && let Some(colon) = out[at..].find(':').map(|colon| at + colon)
+        && colon > at + 4
+        && out[at + 4..colon].bytes().all(|byte| byte.is_ascii_digit())
+    {
+        let end = out[colon..].find(['/', ' ', '\'', '"']).map_or(out.len(), |end| colon + end);
+        out.replace_range(colon + 1..end, MASK);
+    }
+    out
+}
+
+/// Whether a word of letters and digits changes between kinds as often as a random one: no name does. `_ZN...` are symbols.
+fn is_random(piece: &str) -> bool {
+    if piece.len() < 20 || !piece.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return false;
+    }
+    let kind = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
+    let bytes = piece.as_bytes();
+    let changes = bytes.windows(2).filter(|pair| kind(&pair[0]) != kind(&pair[1])).count();
+    let count = |is: fn(&u8) -> bool| bytes.iter().filter(|byte| is(byte)).count();
+    count(u8::is_ascii_digit) >= 1
+        && count(u8::is_ascii_uppercase) >= 2
+        && count(u8::is_ascii_lowercase) >= 2
+        && changes * 5 >= piece.len() * 2
 }
 
 /// The quote that a text begins with and does not end.
@@ -203,13 +295,24 @@ fn is_like_a_token(value: &str) -> bool {
 
 /// Whether a name is that of a secret.
 fn names_secret(name: &str) -> bool {
-    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase().replace('-', "_");
+    let name = name.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase().replace('-', "_");
     let ends = [
         "token",
         "passwort",
         "kennwort",
         "contrase\u{f1}a",
         "senha",
+        "passe",
+        "parola",
+        "clave",
+        "wachtwoord",
+        "salasana",
+        "haslo",
+        "has\u{142}o",
+        "l\u{f6}senord",
+        "\u{43f}\u{430}\u{440}\u{43e}\u{43b}\u{44c}",
+        "\u{5bc6}\u{7801}",
+        "\u{30d1}\u{30b9}\u{30ef}\u{30fc}\u{30c9}",
         "password",
         "passwd",
         "passphrase",
@@ -239,7 +342,8 @@ fn values_masked(text: &str) -> String {
         let name = head[..at].rsplit('"').next().unwrap_or_default();
         out.push_str(head);
         rest = tail;
-        if names_secret(name) {
+        let value = tail.split('"').next().unwrap_or_default();
+        if names_secret(name) || may_name_secret(name) && is_like_a_token(value) {
             out.push_str(MASK);
             rest = &tail[tail.find('"').unwrap_or(tail.len())..];
         }
@@ -296,7 +400,16 @@ fn tokens_masked(word: &str) -> String {
         match known {
             Some((start, _)) => out.extend([start, MASK]),
             None if is_web_token => out.extend(["eyJ", MASK]),
-            None => out.push_str(piece),
+            None if piece.contains("_Z") => out.push_str(piece),
+            None => {
+                for run in piece.split_inclusive(['_', '-', '.']) {
+                    let word = run.trim_end_matches(['_', '-', '.']);
+                    match is_random(word) {
+                        true => out.extend([MASK, &run[word.len()..]]),
+                        false => out.push_str(run),
+                    }
+                }
+            }
         }
         let next = tail.chars().next().map_or(0, char::len_utf8);
         out.push_str(&tail[..next]);
@@ -305,9 +418,10 @@ fn tokens_masked(word: &str) -> String {
     out
 }
 
-/// A word such as `sk-learn-something-long` is no token.
+/// A word such as `sk-learn-something-long` is no token; one of many letters without a break is.
 fn has_digit_or_upper(text: &str) -> bool {
     text.bytes().any(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+        || text.len() >= 24 && text.bytes().all(|b| b.is_ascii_lowercase())
 }
 
 fn is_token(c: char) -> bool {
@@ -395,6 +509,44 @@ mod tests {
         }
     }
 
+    /// Secrets that have no form of their own: what is around them tells, or that no name looks so.
+    #[test]
+    fn secrets_by_what_is_around_them() {
+        let random = ["Zk3vQ9mXp2LrT7bYw8Nc", "aB3dE5fG7hJ9kL1mN3pQ5rS7", "q7eRTx1m3uNoP4S4b6dfg"];
+        let plain = ["abcdefghijklmnopqrstuvwxyz", "0123456789abcdefghijklm"];
+        let forms = [
+            "header 'X: Basic {}'",
+            "token -> {}",
+            "https%3A%2F%2Fme%3A{}%40host%2F",
+            "('password', '{}')",
+            "docker login -u me -p {}",
+            "https://conda.host/t/tk-{}/chan/linux-64",
+            "{\"username\":\"me\",\"key\":\"{}\"}",
+            "https://api.telegram.org/bot123456:{}/sendMessage",
+            "mot_de_passe={}",
+            "<password>{}</password>",
+            "password <<< {}",
+            "passwort: {}",
+            "set \"api_token\" \"{}\"",
+        ];
+        for form in forms {
+            for secret in
+                random.iter().chain(plain.iter().filter(|_| !form.contains("Basic") && !form.contains("key")))
+            {
+                let text = form.replace("{}", secret);
+                assert!(!masked(&text).contains(secret), "{}", masked(&text));
+            }
+        }
+        for form in ["{}", "it was {}, he said", "/srv/x-{}-y", "[{}]", "a={}", "x:{};"] {
+            for secret in random {
+                let text = form.replace("{}", secret);
+                assert!(!masked(&text).contains(secret), "{}", masked(&text));
+            }
+        }
+        let letters = "hf_abcdefghijklmnopqrstuvwxyzabcdefgh";
+        assert!(!masked(letters).contains("abcdefgh"));
+    }
+
     #[test]
     fn what_is_no_secret_stays() {
         for text in [
@@ -412,6 +564,11 @@ mod tests {
             "unexpected keyword argument 'use_auth_token' transformers==4.2",
             "Setting pad_token to eos_token 50256 for open-end generation",
             "/usr/lib/libcudnn.so.9: undefined symbol: cudnnGetVersion, version libcudnn.so.9",
+            "undefined symbol: _ZN3c1021throwNullDataPtrErrorEv, cublasGemmStridedBatchedEx3 failed",
+            "/home/me/t/x.py /opt/t/lib/python3.12 NVIDIA GeForce RTX 4090 GPU-2f1c9a04-77d1-7b2a-9d1e-0c1f2a3b4c5d",
+            "git+https://github.com/a/b@0123456789abcdef0123456789abcdef01234567",
+            "File \"/t/lib.py\", line 1, in <module> cudnnConvolutionBackwardFilter2D(x)",
+            "torch-2.9.1+cu128-cp312-cp312-manylinux_2_28_x86_64.whl",
         ] {
             assert_eq!(masked(text), text);
         }

@@ -98,10 +98,25 @@ pub enum ForeignError {
     /// It locks more than envlock reads.
     #[error("it has more than {0} packages")]
     TooLarge(usize),
+    /// Its packages have more requirements and files than envlock reads.
+    #[error("it has more than {0} requirements and files of packages")]
+    TooManyParts(usize),
 }
 
 /// Maximum number of packages of a lock. The largest public ones have some thousand.
 const MAX_PACKAGES: usize = 50_000;
+
+/// Maximum number of requirements and files of a TOML lock, each an inline table; a lock of 3,000 packages has 100,000. They
+/// are counted before they are read, since what is read takes a hundred times their space.
+const MAX_PARTS: usize = 600_000;
+
+/// Reads a TOML document of which each requirement and file is an inline table.
+fn of_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ForeignError> {
+    if text.bytes().filter(|byte| *byte == b'{').count() > MAX_PARTS {
+        return Err(ForeignError::TooManyParts(MAX_PARTS));
+    }
+    toml::from_str(text).map_err(|error| ForeignError::Syntax(error.message().to_owned()))
+}
 
 /// A lock of another tool.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::document::{
     file_name, git, holds, index, index_of_file, invalid, marker, name, url, version, wheel,
 };
-use super::{Environment, ForeignError, MAX_PACKAGES, Package, python_for};
+use super::{Environment, ForeignError, MAX_PACKAGES, Package, of_toml, python_for};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
@@ -92,8 +92,7 @@ struct Entry {
 }
 
 pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
-    let raw: RawLock =
-        toml::from_str(text).map_err(|error| ForeignError::Syntax(error.message().to_owned()))?;
+    let raw: RawLock = of_toml(text)?;
     if raw.lock_version.split('.').next() != Some("1") {
         let found = crate::model::text::clean(&raw.lock_version, 20);
         return Err(ForeignError::Version(found, "1"));

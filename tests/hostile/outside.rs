@@ -448,3 +448,18 @@ fn folders_of_odd_names_are_text_in_exports() {
         }
     }
 }
+
+/// What a lock of another tool has is counted before it takes a hundred times its space.
+#[test]
+fn a_lock_with_millions_of_edges_is_refused() {
+    let context = TestContext::new();
+    let edges = "{ name = \"a\" },\n".repeat(1_000_000);
+    context.write(
+        "uv.lock",
+        &format!("version = 1\n[[package]]\nname = \"a\"\nversion = \"1\"\nsource = {{ registry = \"x\" }}\ndependencies = [\n{edges}]\n"),
+    );
+    let start = Instant::now();
+    let run = context.run(&["plan", "--gpu", "A100", "--lock", "uv.lock"]).expect(2);
+    assert!(run.flat().contains("more than 600000 requirements and files"), "{}", run.shown());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}

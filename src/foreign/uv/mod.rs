@@ -9,7 +9,7 @@ use pep508_rs::MarkerTree;
 use serde::Deserialize;
 
 use super::document::{file_name, git, index, invalid, marker, name, url, version, wheel};
-use super::{ForeignError, MAX_PACKAGES, Package};
+use super::{ForeignError, MAX_PACKAGES, Package, of_toml};
 use crate::model::solution::{ChosenFile, Edge};
 use crate::model::source::Source;
 
@@ -133,8 +133,7 @@ struct Dependency {
 
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn parse(text: &str) -> Result<Graph, ForeignError> {
-    let raw: RawLock =
-        toml::from_str(text).map_err(|error| ForeignError::Syntax(error.message().to_owned()))?;
+    let raw: RawLock = of_toml(text)?;
     if raw.version != 1 {
         return Err(ForeignError::Version(raw.version.to_string(), "1"));
     }

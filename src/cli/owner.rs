@@ -91,7 +91,8 @@ pub(super) fn program(owner: Owner) -> Result<PathBuf, CliError> {
 
 /// Lets only the variables of [`passed`] reach a program that installs, and names the others with `--verbose`.
 pub(super) fn restrict(command: &mut Command, passing: Passing<'_>, printer: &Printer) {
-    let dropped = passing.restrict(command, std::env::vars_os());
+    let mut dropped = passing.restrict(command, std::env::vars_os());
+    dropped.retain(|name| !name.starts_with("ENVLOCK_"));
     if printer.verbose && !dropped.is_empty() {
         let names: Vec<String> = dropped.iter().map(|name| clean(name, 60)).collect();
         printer.note(&format!("variables that are not passed on: {}", names.join(", ")));

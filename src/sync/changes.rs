@@ -71,7 +71,10 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
             }
         }
     }
-    let Some(keeps) = keeps else { return changes };
+    let Some(keeps) = keeps else {
+        robbed(&mut changes, target, installed);
+        return changes;
+    };
     // What builds require is installed before they are built, and is not a package of the lock.
     let built_last = target.installed_always().filter(|package| package.is_built_after_others());
     let of_builds = built_last.flat_map(|package| &package.build).flat_map(|build| &build.requires);
@@ -85,7 +88,38 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
         !wanted.contains(own.name.as_str()) && !kept.contains(own.name.as_str()) && !by_conda(own)
     });
     changes.remove = extra.map(|own| own.name.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    robbed(&mut changes, target, installed);
     changes
+}
+
+/// Adds the packages that stay and lose files to what is removed or replaced: an installer removes a file with the first package
+/// that recorded it.
+fn robbed(changes: &mut Changes, target: &Target, installed: &Installed) {
+    let goes = |name: &str, changes: &Changes| {
+        [&changes.remove, &changes.replace].iter().any(|list| list.iter().any(|own| own == name))
+    };
+    // Of two owners one has the fault, which names the other.
+    let shared = installed.distributions.iter().flat_map(|own| {
+        own.faults.iter().filter_map(|fault| match fault {
+            FileFault::OwnedTwice(_, other) => Some((own.name.as_str(), other.as_str())),
+            _ => None,
+        })
+    });
+    let pairs: BTreeSet<(&str, &str)> =
+        shared.flat_map(|(one, other)| [(one, other), (other, one)]).collect();
+    let mut is_more = true;
+    while std::mem::take(&mut is_more) {
+        for (goer, stayer) in &pairs {
+            let stays = target.installed_always().any(|package| package.name == *stayer)
+                && !changes.puts(stayer)
+                && !changes.conda_owns.iter().any(|own| own == stayer);
+            if stays && goes(goer, changes) {
+                changes.replace.push((*stayer).to_owned());
+                changes.again.push((*stayer).to_owned());
+                is_more = true;
+            }
+        }
+    }
 }
 
 /// Whether the files of a package are there as it recorded them. A file that was published with a wrong RECORD, or that

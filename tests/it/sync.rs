@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::common::synced::{BUILD_SYSTEM, Synced, backend, plant};
+use super::wheels::wheel;
 
 fn an_environment_is_made_changed_and_left_alone(with_uv: bool) {
     let Some(env) = Synced::new(with_uv) else { return };
@@ -538,4 +539,47 @@ fn a_failing_smoke_test_is_annotated() {
     let run = env.sync(&["--format", "github"]).expect(0);
     assert!(!run.stdout.contains("::error"), "{}", run.shown());
     assert!(run.flat().contains("smoke test not run: the environment is not active"), "{}", run.shown());
+}
+
+/// A package that goes takes files of one that stays with it: that one is installed again in the same run.
+fn what_stays_is_whole(with_uv: bool) {
+    let more = vec![
+        (
+            "pypi",
+            wheel("opencv-python", "1.0").file("cv2/__init__.py", "x = 'full'\n").file("cv2/big.py", ""),
+        ),
+        ("pypi", wheel("opencv-headless", "1.0").file("cv2/__init__.py", "x = 'headless'\n")),
+        ("pypi", wheel("part-a", "1.0").file("parts/__init__.py", "y = 1\n").file("parts/a.py", "")),
+        ("pypi", wheel("part-b", "1.0").file("parts/__init__.py", "y = 1\n").file("parts/b.py", "")),
+    ];
+    let Some(env) = Synced::with(with_uv, more) else { return };
+    env.lock("\"opencv-python\", \"opencv-headless\"", "");
+    env.sync(&["--smoke", "off"]);
+    env.lock("\"part-a\", \"part-b\"", "");
+    env.sync(&[]).expect(0);
+    env.lock("\"part-b\"", "");
+    env.sync(&[]).expect(0);
+    assert_eq!(env.prints("import parts; print(parts.y)"), "1");
+    env.lock("\"opencv-python\", \"opencv-headless\"", "");
+    env.sync(&["--smoke", "off"]);
+    for (kept, said) in [("opencv-headless", "headless"), ("opencv-python", "full")] {
+        env.lock(&format!("{kept:?}"), "");
+        let run = env.sync(&[]).expect(0);
+        assert!(run.stdout.contains("removed 1"), "{}", run.shown());
+        assert_eq!(env.prints("import cv2; print(cv2.x)"), said);
+        // Nothing is left to do.
+        assert!(!env.sync(&[]).expect(0).stdout.contains(" with "));
+        env.lock("\"opencv-python\", \"opencv-headless\"", "");
+        env.sync(&["--smoke", "off"]);
+    }
+}
+
+#[test]
+fn pip_leaves_what_stays_whole() {
+    what_stays_is_whole(false);
+}
+
+#[test]
+fn uv_leaves_what_stays_whole() {
+    what_stays_is_whole(true);
 }

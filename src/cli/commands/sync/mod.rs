@@ -23,6 +23,7 @@ use crate::cli::lock;
 use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings::{self, Project};
+use crate::inspect::Environment;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
 use crate::model::request::Request;
@@ -153,6 +154,19 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
         }
         work.execute(start, printer)?;
         is_as_read = false;
+        if !changes.remove.is_empty() || !changes.replace.is_empty() {
+            // Files that two packages have with the same content (`nvidia/__init__.py`) went with one of them.
+            let chosen = found.chosen;
+            let environment = Environment { prefix: found.place.prefix.clone(), chosen };
+            let left = place::find(args, &project, target, environment, &others)?;
+            let more = sync::changes(target, left.installed.as_ref(), None);
+            check(&more, target, (&project, &lock), args)?;
+            if !more.is_empty() {
+                let installer = work.installer.clone();
+                let again = Work { installer, found: &left, changes: &more, project: None, ..work };
+                again.execute(start, printer)?;
+            }
+        }
         if !whole.conda.is_empty() {
             // What was removed had taken the place of files of conda's packages.
             let again = conda::half(args, &project, whole, talk)?;

@@ -3,8 +3,6 @@
 //! What a program leaves behind is not waited for: a process that keeps its output open (an ssh master connection, a
 //! daemon), or the program itself where the kernel does not let it end (`nvidia-smi` on a broken driver).
 
-pub mod passed;
-
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};

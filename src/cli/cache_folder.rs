@@ -18,7 +18,7 @@ const NONE: &str = "/dev/null";
 pub(super) fn choose(global: &mut GlobalArgs, printer: &Printer) -> Result<(), CliError> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(named) = global.cache_dir.take().or_else(|| variable("ENVLOCK_CACHE_DIR")) {
-        if let Err(why) = check(&named) {
+        if let Err(why) = check_all(&named) {
             return Err(CliError::usage(format!("the cache folder `{}` {why}", named.display()))
                 .hint("name a folder of your own, or leave out `--cache-dir` and `ENVLOCK_CACHE_DIR`"));
         }
@@ -31,7 +31,7 @@ pub(super) fn choose(global: &mut GlobalArgs, printer: &Printer) -> Result<(), C
         .map(|folder| folder.join("envlock"))
         .or_else(|| home().map(|home| home.join(".cache/envlock")));
     let chosen = match users {
-        Some(folder) => check(&folder).map(|()| folder.clone()).map_err(|why| {
+        Some(folder) => check_all(&folder).map(|()| folder.clone()).map_err(|why| {
             printer.warning(&format!("the cache folder `{}` {why}: it is not used", folder.display()));
         }),
         None => private().ok_or(()),
@@ -55,6 +55,44 @@ pub(super) enum Untrusted {
     Everybody,
     #[error("can be written by a group")]
     Group,
+}
+
+/// Whether a folder, those above it and those in it can be trusted. Who can write above it puts another one in its place.
+fn check_all(folder: &Path) -> Result<(), String> {
+    check(folder).map_err(|why| why.to_string())?;
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    let real = fs_err::canonicalize(&absolute).unwrap_or_else(|_| absolute.clone());
+    for above in
+        absolute.ancestors().chain(real.ancestors()).filter(|above| *above != absolute && *above != real)
+    {
+        check_above(above).map_err(|why| format!("lies in `{}`, which {why}", above.display()))?;
+    }
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_file()));
+    for inside in folders.map(|entry| entry.path()) {
+        check(&inside).map_err(|why| format!("contains `{}`, which {why}", inside.display()))?;
+    }
+    Ok(())
+}
+
+/// Whether nobody else can rename what is in a folder: everybody, unless it has the sticky bit, or another user. root is in
+/// containers whose home is another user's.
+#[cfg(unix)]
+fn check_above(folder: &Path) -> Result<(), Untrusted> {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(metadata) = fs_err::metadata(folder) else { return Ok(()) };
+    let (owner, mode, own) = (metadata.uid(), metadata.mode(), rustix::process::geteuid().as_raw());
+    if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+        return Err(Untrusted::Everybody);
+    }
+    // As root's files appear in a user namespace.
+    const OVERFLOW: u32 = 65534;
+    if own != 0 && ![own, 0, OVERFLOW].contains(&owner) { Err(Untrusted::OtherUser) } else { Ok(()) }
+}
+
+#[cfg(not(unix))]
+fn check_above(_folder: &Path) -> Result<(), Untrusted> {
+    Ok(())
 }
 
 /// Whether a folder can be trusted, or does not exist yet.

@@ -11,7 +11,6 @@ use super::files;
 use super::printer::Printer;
 use super::settings::Project;
 use super::workspace::Workspace;
-use crate::child::passed::{self, Passing};
 use crate::foreign::{ForeignLock, Tool, judge, own_name};
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
@@ -24,6 +23,7 @@ use crate::model::text::{clean, conflict_marker, normalized_name};
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
+use crate::sync::passed::{self, Passing};
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
 pub(super) fn of(project: &Project) -> Option<Owner> {
@@ -91,8 +91,16 @@ pub(super) fn program(owner: Owner) -> Result<PathBuf, CliError> {
 
 /// Lets only the variables of [`passed`] reach a program that installs, and names the others with `--verbose`.
 pub(super) fn restrict(command: &mut Command, passing: Passing<'_>, printer: &Printer) {
-    let mut dropped = passing.restrict(command, std::env::vars_os());
+    command.env_clear();
+    let mut dropped = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        match name.to_str().is_some_and(|name| passing.admits(name)) {
+            true => _ = command.env(name, value),
+            false => dropped.push(name.to_string_lossy().into_owned()),
+        }
+    }
     dropped.retain(|name| !name.starts_with("ENVLOCK_"));
+    dropped.sort();
     if printer.verbose && !dropped.is_empty() {
         let names: Vec<String> = dropped.iter().map(|name| clean(name, 60)).collect();
         printer.note(&format!("variables that are not passed on: {}", names.join(", ")));

@@ -2,6 +2,7 @@
 
 mod changes;
 mod conda;
+pub mod passed;
 mod steps;
 
 pub use changes::{Changes, changes, needs_permission};

@@ -245,6 +245,20 @@ fn a_cache_that_others_can_write_to_is_not_used() {
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
     let named = context.run(&["--cache-dir", open.to_str().unwrap(), "cache", "dir"]).expect(2);
     assert!(named.stderr.contains("can be written by every user"), "{}", named.shown());
+    // Above it, and in it.
+    let below = open.join("mine");
+    std::fs::create_dir(&below).unwrap();
+    let run = context.run(&["--cache-dir", below.to_str().unwrap(), "cache", "dir"]).expect(2);
+    assert!(
+        run.flat().contains("lies in `[DIR]/open`, which can be written by every user"),
+        "{}",
+        run.shown()
+    );
+    let whole = context.dir.path().join("whole");
+    std::fs::create_dir_all(whole.join("simple")).unwrap();
+    std::fs::set_permissions(whole.join("simple"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let run = context.run(&["--cache-dir", whole.to_str().unwrap(), "cache", "dir"]).expect(2);
+    assert!(run.flat().contains("contains `[DIR]/whole/simple`, which can be"), "{}", run.shown());
     // What needs no cache does not look at it.
     context.run(&["--cache-dir", open.to_str().unwrap(), "probe"]).expect(0);
     context.set("ENVLOCK_CACHE_DIR", "");

@@ -316,7 +316,7 @@ impl<'f> Linter<'f> {
 
     /// Reports tables and files that nothing has read: a misspelled name would drop its rows.
     fn unknown(&mut self) {
-        let mut problems = Vec::new();
+        let (mut problems, mut empty) = (Vec::new(), Vec::new());
         for File { path, text, document, read } in &self.files {
             let Some(document) = document else { continue };
             let read = read.borrow();
@@ -326,7 +326,7 @@ impl<'f> Linter<'f> {
                 continue;
             }
             if document.keys().all(|name| name.get_ref() == "default") {
-                problems.push((*path, 1, "the file has no rows".to_owned()));
+                empty.push(*path);
             }
             for name in document.keys().filter(|name| !read.contains(name.get_ref().as_ref())) {
                 let line = line_of(text, name.span().start);
@@ -344,6 +344,7 @@ impl<'f> Linter<'f> {
             }
         }
         problems.into_iter().for_each(|(path, line, text)| self.problem(path, line, text));
+        empty.into_iter().for_each(|path| self.untidy(path, 1, "the file has no rows"));
     }
 
     /// Reports cited sources that are not in sources.toml, each once, at the first row that cites it; and sources that no

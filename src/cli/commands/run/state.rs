@@ -15,10 +15,12 @@ use crate::inspect::Fingerprint;
 use crate::model::installed::Installed;
 
 /// Variables that change what is imported or loaded.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 11] = [
     "HOME",
     "LD_LIBRARY_PATH",
+    "LD_AUDIT",
     "LD_PRELOAD",
+    "PYTHONHOME",
     "PYTHONPATH",
     "PYTHONNOUSERSITE",
     "CUDA_VISIBLE_DEVICES",

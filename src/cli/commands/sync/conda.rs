@@ -8,7 +8,6 @@ use super::place::{self, Found, MARK, OWN_FOLDER, mark_of};
 use super::start;
 use super::tell;
 use super::work::Work;
-use crate::child::passed::{self, Passing};
 use crate::cli::args::SyncArgs;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::owner::{self, with_places};
@@ -23,6 +22,7 @@ use crate::model::source::CondaPackage;
 use crate::probe::conda::{self, CondaProgram};
 use crate::probe::pythons;
 use crate::registry::conda_names::pypi_name;
+use crate::sync::passed::{self, Passing};
 use crate::sync::{self, Changes, Place, Step, Talk, conda_changes, conda_steps};
 
 /// The list of what is installed, in [`OWN_FOLDER`] of the project.

@@ -7,13 +7,13 @@ use super::lists::shown;
 use super::place::{MARK, OWN_FOLDER, is_unfinished, making, mark_of};
 use super::tell;
 use super::work::Work;
-use crate::child::passed::{self, Passing};
 use crate::cli::error::{CliError, Failure};
 use crate::cli::exit;
 use crate::cli::owner;
 use crate::cli::printer::Printer;
 use crate::cli::settings;
 use crate::cli::write;
+use crate::sync::passed::{self, Passing};
 use crate::sync::{Purpose, Step};
 
 impl Work<'_> {
@@ -42,7 +42,7 @@ impl Work<'_> {
             let _ = write::replace(&making, "");
             // What an interruption left: uv clears no folder that is no environment yet.
             let replaces = self.found.place.make.as_ref().is_some_and(|make| make.replaces);
-            if replaces && !prefix.join("pyvenv.cfg").is_file() && is_unfinished(prefix) {
+            if replaces && prefix.is_dir() && !prefix.join("pyvenv.cfg").is_file() && is_unfinished(prefix) {
                 fs_err::remove_dir_all(prefix)?;
             }
         }

@@ -3,9 +3,6 @@
 //!
 //! It is code, and not a row of the registry, since data must not widen it.
 
-use std::ffi::OsString;
-use std::process::Command;
-
 /// What a program is started for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -222,24 +219,6 @@ impl Passing<'_> {
             // Elsewhere than on Windows `http_proxy` and `HTTP_PROXY` are two variables, and both are read.
             (cfg!(windows) || name == upper || pattern.ends_with("_PROXY")) && matches(pattern, &upper)
         }) || self.more.iter().any(|own| own == name || cfg!(windows) && own.eq_ignore_ascii_case(name))
-    }
-
-    /// Lets only these variables of the surroundings reach a command. Returns the names of the others, sorted.
-    pub fn restrict(
-        &self,
-        command: &mut Command,
-        surroundings: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Vec<String> {
-        command.env_clear();
-        let mut dropped = Vec::new();
-        for (name, value) in surroundings {
-            match name.to_str().filter(|name| self.admits(name)) {
-                Some(_) => _ = command.env(name, value),
-                None => dropped.push(name.to_string_lossy().into_owned()),
-            }
-        }
-        dropped.sort();
-        dropped
     }
 }
 

@@ -375,11 +375,12 @@ pub(super) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, CliErro
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "toml") {
                 let relative = path.strip_prefix(folder).unwrap_or(&path);
-                let text = String::from_utf8(fs_err::read(&path)?).map_err(|error| {
-                    let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-                    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-                    CliError::registry(format!("{}:{line}: {}", path.display(), error.utf8_error()))
-                })?;
+                let text =
+                    String::from_utf8(files::read_bytes(&path)?.unwrap_or_default()).map_err(|error| {
+                        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+                        CliError::registry(format!("{}:{line}: {}", path.display(), error.utf8_error()))
+                    })?;
                 out.push(RegistryFile {
                     path: relative.to_string_lossy().replace('\\', "/").into(),
                     text: text.into(),

@@ -108,7 +108,7 @@ pub fn of_uv(places: &Places<'_>, project: &Path, requires: Option<&str>) -> Opt
         variable: places.variable,
     };
     let mut command = Command::new(uv(&outside)?);
-    command.args(["python", "find", "--no-project", "--no-config", "--offline", "--no-python-downloads"]);
+    command.args(["python", "find", "--no-project", "--offline", "--no-python-downloads"]);
     command.args(requires);
     // An environment above the current folder would be one too.
     command.current_dir(Path::new("/")).env("PATH", std::env::join_paths(&outside.path).ok()?);

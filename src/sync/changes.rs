@@ -72,7 +72,7 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
         }
     }
     let Some(keeps) = keeps else {
-        robbed(&mut changes, target, installed);
+        add_losers_of_files(&mut changes, target, installed);
         return changes;
     };
     // What builds require is installed before they are built, and is not a package of the lock.
@@ -88,13 +88,13 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
         !wanted.contains(own.name.as_str()) && !kept.contains(own.name.as_str()) && !by_conda(own)
     });
     changes.remove = extra.map(|own| own.name.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    robbed(&mut changes, target, installed);
+    add_losers_of_files(&mut changes, target, installed);
     changes
 }
 
 /// Adds the packages that stay and lose files to what is removed or replaced: an installer removes a file with the first package
 /// that recorded it.
-fn robbed(changes: &mut Changes, target: &Target, installed: &Installed) {
+fn add_losers_of_files(changes: &mut Changes, target: &Target, installed: &Installed) {
     let goes = |name: &str, changes: &Changes| {
         [&changes.remove, &changes.replace].iter().any(|list| list.iter().any(|own| own == name))
     };

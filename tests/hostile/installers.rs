@@ -197,15 +197,6 @@ fn variables_that_would_redirect_an_installer_do_not_reach_it() {
     }
 }
 
-#[test]
-fn a_package_of_another_name_is_not_a_build_that_is_allowed() {
-    let Some(env) = Synced::with(false, vec![("pypi", wheel("delta", "1.0"))]) else { return };
-    env.lock("\"built\"", "");
-    let run = env.sync(&[]);
-    refused(&run);
-    assert!(run.flat().contains("`built` exists only as source"), "{}", run.shown());
-}
-
 /// A project that uv holds: what nobody allowed is not built, whatever its settings, groups, markers and files say.
 #[test]
 fn uv_builds_nothing_that_was_not_allowed() {

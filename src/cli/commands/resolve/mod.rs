@@ -241,10 +241,10 @@ pub(super) fn run_in(
         JointAnswer::Solved(solutions) => solutions,
         JointAnswer::Conflict(mut refused) => {
             let asked = client.filter(|_| !global.offline);
-            let open = machines
+            let mut open = machines
                 .iter()
                 .filter_map(|machine| unread_build(&registry, &machine.host, &request, asked.is_some()));
-            if let Some(build) = open.into_iter().find(|build| variants::may_exist(asked, build)) {
+            if let Some(build) = open.find(|build| variants::may_exist(asked, build)) {
                 return Err(unread(&build, client.is_some()));
             }
             let hint = of_conda::offer(&task, project, &mut refused, &registry, owner);

@@ -26,6 +26,7 @@ use crate::cli::settings::{self, Project};
 use crate::inspect::Environment;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
+use crate::model::installed::Installed;
 use crate::model::request::Request;
 use crate::registry::Registry;
 use crate::solver::allowed_pythons;
@@ -124,6 +125,7 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     over.retain(|name| !changes.remove.contains(name));
     changes.remove.extend(over);
     check(&changes, target, (&project, &lock), args)?;
+    let mut seen = None;
     let mut is_as_read = half.as_ref().is_none_or(|half| half.steps.is_empty());
     let missing_project = own.as_ref().filter(|own| !own.is_installed).map(|own| own.folder.clone());
     if !changes.is_empty() || missing_project.is_some() || found.place.make.is_some() {
@@ -154,23 +156,12 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
         }
         work.execute(start, printer)?;
         is_as_read = false;
-        if !changes.remove.is_empty() || !changes.replace.is_empty() {
-            // Files that two packages have with the same content (`nvidia/__init__.py`) went with one of them.
-            let chosen = found.chosen;
-            let environment = Environment { prefix: found.place.prefix.clone(), chosen };
-            let left = place::find(args, &project, target, environment, &others)?;
-            let more = sync::changes(target, left.installed.as_ref(), None);
-            check(&more, target, (&project, &lock), args)?;
-            if !more.is_empty() {
-                let installer = work.installer.clone();
-                let again = Work { installer, found: &left, changes: &more, project: None, ..work };
-                again.execute(start, printer)?;
-            }
-        }
+        seen = again(&work, (args, &project, &lock), &others, start, printer)?;
         if !whole.conda.is_empty() {
             // What was removed had taken the place of files of conda's packages.
             let again = conda::half(args, &project, whole, talk)?;
             again.execute(&project, start, printer)?;
+            seen = None;
         }
     } else if args.dry_run {
         match half.as_ref().filter(|half| !half.steps.is_empty()) {
@@ -181,7 +172,33 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     }
     let runs_its_code = found.runs_its_code() || half.is_some_and(|half| half.is_made());
     let verify = verified(args, target, found.place.prefix.clone(), runs_its_code);
-    verify::of_read(global, &verify, found.installed.as_ref().filter(|_| is_as_read), printer)
+    let before = found.installed.as_ref().filter(|_| is_as_read);
+    verify::of_read(global, &verify, seen.as_ref().or(before), printer)
+}
+
+/// Installs again what lost files to a package that went: those that both had with the same content (`nvidia/__init__.py`) are
+/// no fault before. Returns what is installed, where it was looked at and nothing was missing.
+fn again(
+    work: &Work<'_>,
+    (args, project, lock): (&SyncArgs, &Project, &Lockfile),
+    others: place::Others<'_>,
+    start: Instant,
+    printer: &Printer,
+) -> Result<Option<Installed>, CliError> {
+    if work.changes.remove.is_empty() && work.changes.replace.is_empty() {
+        return Ok(None);
+    }
+    let environment = Environment { prefix: work.found.place.prefix.clone(), chosen: work.found.chosen };
+    let left = place::find(args, project, work.target, environment, others)?;
+    let more = sync::changes(work.target, left.installed.as_ref(), None);
+    if more.is_empty() {
+        return Ok(left.installed);
+    }
+    check(&more, work.target, (project, lock), args)?;
+    let (installer, addresses) = (work.installer.clone(), work.addresses.clone());
+    Work { installer, addresses, found: &left, changes: &more, project: None, ..*work }
+        .execute(start, printer)?;
+    Ok(None)
 }
 
 /// The verification of an environment after it was installed. `runs_its_code`: whether the smoke test may run unasked.
@@ -271,16 +288,21 @@ fn is_own(project: &Project, lock: &Lockfile, name: &str, path: &str) -> bool {
 /// The error of packages that would be built.
 fn not_allowed(refused: &[&str], project: &Project) -> CliError {
     let names = refused.join("`, `");
-    let listed: Vec<String> = refused.iter().map(|name| format!("{name:?}")).collect();
     let (exist, their) = if refused.len() == 1 { ("exists", "its") } else { ("exist", "their") };
     CliError::new(
         Failure::Installer,
         format!("`{names}` {exist} only as source, and building runs {their} code, which was not allowed"),
     )
-    .hint(format!(
+    .hint(how_to_allow(refused, project))
+}
+
+/// How builds are allowed.
+fn how_to_allow(names: &[&str], project: &Project) -> String {
+    let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    format!(
         "allow it once with `--build`, or in {}: `[{}sync]` with `allow-build = [{}]`",
         project.manifest_name(),
         if project.manifest_name() == files::MANIFEST { "" } else { "tool.envlock." },
         listed.join(", ")
-    ))
+    )
 }

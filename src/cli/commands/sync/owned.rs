@@ -248,9 +248,9 @@ impl Owned<'_> {
             if let Some(name) = others.first() {
                 return Err(CliError::new(
                     Failure::Installer,
-                    format!("uv's setting `no-binary-package` builds `{name}` from source, which runs its code, and that was not allowed"),
+                    format!("uv's setting `no-binary-package` builds `{name}` from source, which runs its code and was not allowed"),
                 )
-                .hint("remove it there; or allow it once with `--build`, or with `allow-build` in the table of `sync`"));
+                .hint(format!("remove it there, or {}", super::how_to_allow(&[name.as_str()], self.project))));
             }
         }
         Ok(lifted)

@@ -30,6 +30,8 @@ pub(super) enum Failure {
     Installer,
     /// No environment is named, active or found.
     Environment,
+    /// No GPU that CUDA shows.
+    NoGpu,
     /// The step limit was exceeded, or a bug in envlock.
     Internal,
     /// A wheel without GPU code, for which there is no registry row.
@@ -50,6 +52,7 @@ impl Failure {
             Failure::Network => "network",
             Failure::Installer => "installer",
             Failure::Environment => "environment",
+            Failure::NoGpu => "no-gpu",
             Failure::Internal => "internal",
             Failure::NoCode => "no-gpu-code",
         }
@@ -57,7 +60,7 @@ impl Failure {
 
     fn exit(self) -> u8 {
         match self {
-            Failure::Network | Failure::Environment | Failure::UnknownRow => exit::NOT_KNOWN,
+            Failure::Network | Failure::Environment | Failure::UnknownRow | Failure::NoGpu => exit::NOT_KNOWN,
             _ => exit::CANNOT_ANSWER,
         }
     }

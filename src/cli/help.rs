@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Solve", &["resolve", "plan", "outdated"]),
     ("Ask", &["why", "tree", "graph", "diff"]),
     ("Install", &["sync", "export"]),
-    ("Check", &["verify", "run", "guard", "drift", "fleet", "image", "diagnose", "inspect"]),
+    ("Check", &["verify", "run", "guard", "drift", "fleet", "image", "diagnose", "inspect", "selftest"]),
     ("Data and shell", &["registry", "schema", "cache", "completions", "man", "help"]),
 ];
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::prefix::{PrefixError, Sites, interpreter, patch, sites};
-use super::record::{MAX_RECORD, encode, entries};
+use super::record::{Entry, MAX_RECORD, encode, entries};
 use super::tree::{About, FileTree, Kind};
 use crate::model::installed::{
     CondaHere, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion,
@@ -351,9 +351,12 @@ fn files(
         } else if let Some(size) = entry.size
             && found.size != size
         {
-            let path = entry.path.clone().into_owned();
+            let (full, path) = (&path, entry.path.clone().into_owned());
             distribution.faults.push(match is_older(&found, record.as_ref()) {
                 true => FileFault::AsPublished(path, size, found.size),
+                false if is_extended(tree, full, &entry, found.size) => {
+                    FileFault::Extended(path, size, found.size)
+                }
                 false => FileFault::Size(path, size, found.size),
             });
         } else if depth == Depth::Hashes && entry.hash.starts_with("sha256=") {
@@ -387,6 +390,13 @@ fn is_older(file: &About, record: Option<&About>) -> bool {
     })
 }
 
+/// Whether a list of certificates has what is recorded, and more after it: the authorities of a company are appended.
+fn is_extended(tree: &dyn FileTree, path: &Path, entry: &Entry<'_>, found: u64) -> bool {
+    let Some(size) = entry.size.filter(|size| *size < found) else { return false };
+    let is_list = entry.path.ends_with(".pem") && entry.hash.starts_with("sha256=");
+    is_list && first_bytes(tree, path, size).is_ok_and(|digest| encode(&digest) == entry.hash)
+}
+
 /// Whether a recorded path leaves the environment.
 fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
     let mut depth = site.strip_prefix(prefix).map_or(0, |p| p.components().count()) as i64;
@@ -410,7 +420,12 @@ fn file_hash(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<Str
 
 /// The SHA-256 of a file. Reads at most `size` + 1 bytes, in case the file grows.
 pub(super) fn digest(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<Vec<u8>> {
-    let mut file = tree.open(path)?.reader()?.take(size.saturating_add(1));
+    first_bytes(tree, path, size.saturating_add(1))
+}
+
+/// The SHA-256 of the first `count` bytes of a file, or of all if it has less.
+fn first_bytes(tree: &dyn FileTree, path: &Path, count: u64) -> std::io::Result<Vec<u8>> {
+    let mut file = tree.open(path)?.reader()?.take(count);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
@@ -478,6 +493,30 @@ mod tests {
         assert!(!broken.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
         let deep = read(&ThisMachine, dir.path(), Depth::Hashes).unwrap();
         assert!(deep.distributions[1].faults.contains(&FileFault::Hash("b/x.py".into())));
+    }
+
+    #[test]
+    fn certificates_may_be_appended() {
+        let dir = tempfile::tempdir().unwrap();
+        let site = dir.path().join("lib/python3.11/site-packages");
+        fs_err::create_dir_all(&site).unwrap();
+        install(
+            &site,
+            "a",
+            &[("a/cacert.pem", "authority"), ("a/other.pem", "authority"), ("a/x.py", "pass")],
+        );
+        fs_err::write(site.join("a/cacert.pem"), "authority and ours").unwrap();
+        fs_err::write(site.join("a/other.pem"), "Authority and ours").unwrap();
+        fs_err::write(site.join("a/x.py"), "pass # and ours").unwrap();
+        let expected = [
+            FileFault::Extended("a/cacert.pem".into(), 9, 18),
+            FileFault::Size("a/other.pem".into(), 9, 18),
+            FileFault::Size("a/x.py".into(), 4, 15),
+        ];
+        for depth in [Depth::Sizes, Depth::Hashes] {
+            let found = read(&ThisMachine, dir.path(), depth).unwrap();
+            assert_eq!(found.distributions[0].faults, expected);
+        }
     }
 
     /// A file of three packages, a leftover of pip, and an installation from a folder.

@@ -200,8 +200,8 @@ impl fmt::Display for CodeTargets {
 }
 
 impl CodeTargets {
-    /// How the targets support `gpu`, preferring machine code. `is_tegra`: whether a capability is Tegra's. Code for
-    /// discrete GPUs does not run on Tegra, and vice versa.
+    /// How the targets support `gpu`, preferring machine code. `is_tegra`: whether a capability is Tegra's. Machine code
+    /// for discrete GPUs does not run on Tegra, and vice versa; PTX knows no such bound.
     pub fn covers(
         &self,
         gpu: ComputeCapability,
@@ -210,7 +210,7 @@ impl CodeTargets {
         let same_kind = |t: &&CodeTarget| is_tegra(t.capability) == is_tegra(gpu);
         if self.sass.iter().filter(same_kind).any(|t| t.sass_covers(gpu)) {
             Some(Via::Sass)
-        } else if self.ptx.iter().filter(same_kind).any(|t| t.ptx_covers(gpu)) {
+        } else if self.ptx.iter().any(|t| t.ptx_covers(gpu)) {
             Some(Via::Ptx)
         } else {
             None
@@ -245,11 +245,13 @@ mod tests {
             (&["10.0f"], &[], "12.0", None),
             (&[], &["9.0a"], "10.0", None),
             (&[], &["9.0"], "8.9", None),
-            // Code for discrete GPUs does not run on Tegra, and vice versa.
+            // Machine code for discrete GPUs does not run on Tegra, and vice versa; PTX does.
             (&["8.6"], &[], "8.7", None),
             (&["8.7"], &[], "8.9", None),
             (&["8.7"], &[], "8.7", Some(Via::Sass)),
-            (&[], &["8.0"], "11.0", None),
+            (&[], &["8.0"], "11.0", Some(Via::Ptx)),
+            (&[], &["8.7"], "9.0", Some(Via::Ptx)),
+            (&["8.7"], &["8.7"], "8.9", Some(Via::Ptx)),
             (&["3.7"], &[], "3.5", None),
         ];
         for (sass, ptx, gpu, expected) in table {

@@ -230,6 +230,8 @@ pub enum FileFault {
     /// The size differs, and the file was not changed since RECORD was written, which installers do last: the wheel's own
     /// RECORD is wrong. Path, recorded, found.
     AsPublished(String, u64, u64),
+    /// A list of certificates that has more than was recorded, after what was: path, recorded, found.
+    Extended(String, u64, u64),
     /// The hash differs.
     Hash(String),
     /// It exists but cannot be read: path, reason.
@@ -245,6 +247,7 @@ impl FileFault {
             FileFault::Missing(path)
             | FileFault::Size(path, ..)
             | FileFault::AsPublished(path, ..)
+            | FileFault::Extended(path, ..)
             | FileFault::Hash(path)
             | FileFault::Unreadable(path, _)
             | FileFault::OwnedTwice(path, _) => path,
@@ -365,7 +368,7 @@ impl CondaPackage {
             FileFault::Size(path, _, size) | FileFault::AsPublished(path, _, size) => {
                 is_executed(path) || *size == 0
             }
-            FileFault::OwnedTwice(..) => false,
+            FileFault::Extended(..) | FileFault::OwnedTwice(..) => false,
         })
     }
 

@@ -111,6 +111,14 @@ pub fn probe(around: &Surroundings<'_>) -> Host {
     host
 }
 
+/// What each source that answers says of the driver and the GPUs, by its name; [`probe`] takes the first that knows a
+/// fact.
+pub fn each_source(around: &Surroundings<'_>) -> Vec<(&'static str, Option<Driver>, Vec<Gpu>)> {
+    let found = [("NVML", nvml::look(around)), ("nvidia-smi", nvidia_smi::look(around))];
+    let answers = found.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
+    answers.map(|(name, found)| (name, found.driver, found.gpus.unwrap_or_default())).collect()
+}
+
 /// Takes over what a source found and no better one has.
 fn take(host: &mut Host, found: NvidiaFacts) {
     host.driver = host.driver.take().or(found.driver);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Document;
 use super::speed::Compared;
+use crate::model::selftest::DriverDevice;
 use crate::model::smoke::{Check, End};
 
 /// Maximum size of the kept error output of the child, in bytes.
@@ -79,6 +80,7 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
 pub(super) struct Left {
     pub checks: Vec<Check>,
     pub compared: Vec<Compared>,
+    pub devices: Vec<DriverDevice>,
     pub end: End,
     /// The tail of its error output.
     pub stderr: String,
@@ -95,6 +97,7 @@ pub(super) fn run(
     let failed = |why: String| Left {
         checks: Vec::new(),
         compared: Vec::new(),
+        devices: Vec::new(),
         end: End::NotStarted(why),
         stderr: String::new(),
     };
@@ -137,7 +140,7 @@ pub(super) fn run(
         None => d.reached.layer.clone(),
     });
     let done = document.as_ref().is_some_and(|d| d.reached.layer == "done");
-    let (checks, compared) = document.map(|d| (d.checks, d.compared)).unwrap_or_default();
+    let (checks, compared, devices) = document.map(|d| (d.checks, d.compared, d.devices)).unwrap_or_default();
     let stderr = tail(&errors);
     let end = match status {
         None if interrupts.came().is_some() => End::Interrupted(interrupts.came().unwrap_or_default()),
@@ -148,7 +151,7 @@ pub(super) fn run(
             End::Crashed { layer: reached, what }
         }
     };
-    Left { checks, compared, end, stderr }
+    Left { checks, compared, devices, end, stderr }
 }
 
 fn tail(path: &Path) -> String {

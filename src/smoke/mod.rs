@@ -6,11 +6,14 @@
 
 mod child;
 mod cudnn_log;
+pub mod kernels;
 pub mod native;
+mod selftest;
 mod speed;
 
 #[cfg(unix)]
 pub(crate) use child::is_ignored;
+pub use selftest::selftest;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::selftest::DriverDevice;
 use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
 
 /// The common start of all scripts.
@@ -77,6 +81,8 @@ struct Document {
     checks: Vec<Check>,
     #[serde(default)]
     compared: Vec<speed::Compared>,
+    #[serde(default)]
+    devices: Vec<DriverDevice>,
     reached: Reached,
 }
 

@@ -127,7 +127,7 @@ fn add_losers_of_files(changes: &mut Changes, target: &Target, installed: &Insta
 fn is_whole(own: &Distribution) -> bool {
     let is_damage = |fault: &FileFault| match fault {
         FileFault::Missing(_) | FileFault::Size(..) | FileFault::Hash(_) | FileFault::Unreadable(..) => true,
-        FileFault::AsPublished(..) | FileFault::OwnedTwice(..) => false,
+        FileFault::AsPublished(..) | FileFault::Extended(..) | FileFault::OwnedTwice(..) => false,
     };
     let shared = |fault: &FileFault| match fault {
         FileFault::Size(path, ..) | FileFault::Hash(path) => {

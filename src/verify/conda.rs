@@ -125,7 +125,9 @@ fn files(
         let is_executed = is_executed(fault.path());
         match fault {
             FileFault::Missing(path) if is_executed => missing.add(path, String::new()),
-            FileFault::Size(path, recorded, size) | FileFault::AsPublished(path, recorded, size) => {
+            FileFault::Size(path, recorded, size)
+            | FileFault::AsPublished(path, recorded, size)
+            | FileFault::Extended(path, recorded, size) => {
                 // Nobody empties a file to edit it.
                 let group = if is_executed || *size == 0 { &mut altered } else { &mut edited };
                 group.add(path, format!(" has {size} bytes, conda's record says {recorded}"));

@@ -38,6 +38,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         let mut missing = Group::default();
         let mut altered = Group::default();
         let mut published = Group::default();
+        let mut extended = Group::default();
         for fault in &distribution.faults {
             // A file of two packages is one fault, reported for the pair.
             if shared.iter().any(|pair| pair.explains(name, fault, installed)) {
@@ -55,6 +56,12 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                 FileFault::AsPublished(path, recorded, found) => {
                     published.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
                 }
+                FileFault::Extended(path, recorded, found) => {
+                    extended.add(
+                        path,
+                        format!(" has {} bytes more than RECORD says, appended", found - recorded),
+                    );
+                }
                 FileFault::OwnedTwice(..) => {}
             }
         }
@@ -71,6 +78,8 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         found.extend(published.map(|group| {
             findings::altered_file(AlteredFiles::Recorded { group, name, as_published: true, installed })
         }));
+        let extended = extended.message(name, "longer than RECORD says");
+        found.extend(extended.map(|group| findings::altered_file(AlteredFiles::Extended { group })));
     }
     for pair in &shared {
         let (keep, other) = pair.keep(installed, locked);
@@ -141,7 +150,10 @@ impl<'i> Shared<'i> {
     /// Whether a fault of a package's file comes from the other package, which has overwritten it.
     fn explains(&self, package: &str, fault: &FileFault, installed: &Installed) -> bool {
         let path = match fault {
-            FileFault::Size(path, ..) | FileFault::AsPublished(path, ..) | FileFault::Hash(path) => path,
+            FileFault::Size(path, ..)
+            | FileFault::AsPublished(path, ..)
+            | FileFault::Extended(path, ..)
+            | FileFault::Hash(path) => path,
             FileFault::OwnedTwice(..) => return true,
             FileFault::Missing(_) | FileFault::Unreadable(..) => return false,
         };

@@ -16,6 +16,7 @@ mod machine;
 mod packages;
 mod paths;
 mod requested;
+pub mod selftest;
 pub mod smoke;
 mod unloadable;
 mod without_lock;

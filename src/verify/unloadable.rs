@@ -42,6 +42,7 @@ fn unreadable(native: &Native, installed: &Installed) -> Vec<Finding> {
                 FileFault::Missing(p)
                 | FileFault::Size(p, ..)
                 | FileFault::AsPublished(p, ..)
+                | FileFault::Extended(p, ..)
                 | FileFault::Hash(p)
                 | FileFault::Unreadable(p, _) => p == path,
                 FileFault::OwnedTwice(..) => false,

@@ -8,6 +8,13 @@ use super::PartArgs;
 use crate::model::platform::Platform;
 
 #[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct SelftestArgs {
+    /// Load and run prebuilt kernels of many code targets on every GPU
+    #[arg(long, required = true)]
+    pub gpu: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct VerifyArgs {
     /// Environment folder (default: the active environment, or .venv beside the lock)
     #[arg(long, value_name = "DIR")]

@@ -115,6 +115,8 @@ pub(super) enum Command {
     Inspect(InspectArgs),
     /// Check a container image without running it
     Image(ImageArgs),
+    /// Check on this machine that the compatibility data is true
+    Selftest(SelftestArgs),
     /// Show, check and extend the compatibility data
     #[command(subcommand)]
     Registry(RegistryCommand),
@@ -151,6 +153,7 @@ impl Command {
                 | Command::Fleet(_)
                 | Command::Diagnose(_)
                 | Command::Guard(_)
+                | Command::Selftest(_)
                 | Command::Schema { .. }
                 | Command::Completions { .. }
                 | Command::Man

@@ -18,6 +18,7 @@ mod probe;
 mod registry;
 mod resolve;
 mod run;
+mod selftest;
 mod sync;
 mod tree;
 mod verify;
@@ -55,6 +56,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
         Command::Guard(a) => guard::run(global, a, printer),
         Command::Inspect(a) => inspect::run(global, a, printer),
         Command::Image(a) => image::run(global, a, printer),
+        Command::Selftest(_) => selftest::run(global, printer),
         Command::Registry(a) => registry::run(global, a, printer),
         Command::Schema { name } => {
             printer.raw(name.text());

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::{Log, Opened, call};
 
 /// The attributes of `cuDeviceGetAttribute` for the compute capability.
-const MAJOR: c_int = 75;
-const MINOR: c_int = 76;
+pub(super) const MAJOR: c_int = 75;
+pub(super) const MINOR: c_int = 76;
 
 pub(super) fn run(log: &mut Log) -> Result<(), String> {
     log.layer("driver", None);
@@ -44,7 +44,7 @@ pub(super) fn run(log: &mut Log) -> Result<(), String> {
 }
 
 /// Adds the name of the status. Unlike the other libraries, the driver returns it through an output pointer.
-fn named(driver: &Opened, why: String) -> String {
+pub(super) fn named(driver: &Opened, why: String) -> String {
     let Some(status) = why.rsplit(' ').next().and_then(|n| n.parse::<c_int>().ok()) else { return why };
     type GetName = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
     let Ok(function) = driver.function::<GetName>("cuGetErrorName") else { return why };

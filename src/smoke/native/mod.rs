@@ -4,6 +4,7 @@
 mod cublas;
 mod cudnn;
 mod driver;
+mod kernels;
 mod runtime;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -28,6 +29,7 @@ pub fn run(arguments: &[std::ffi::OsString]) -> Result<(), String> {
     let mut log = Log { out: PathBuf::from(out), document: Document::default() };
     match (layer.to_str(), paths.as_slice()) {
         (Some("driver"), _) => driver::run(&mut log),
+        (Some("kernels"), _) => kernels::run(&mut log),
         (Some("runtime"), [runtime, ..]) => runtime::run(&mut log, runtime),
         (Some("cublas"), [runtime, cublas]) => cublas::run(&mut log, runtime, cublas),
         (Some("cudnn"), [runtime, cudnn]) => cudnn::run(&mut log, runtime, cudnn),

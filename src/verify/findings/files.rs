@@ -136,6 +136,11 @@ pub enum AlteredFiles<'a> {
         /// The environment.
         installed: &'a Installed,
     },
+    /// Lists of certificates to which more were appended.
+    Extended {
+        /// The files.
+        group: FileGroup,
+    },
     /// They differ from conda's record.
     Conda {
         /// The files.
@@ -159,6 +164,10 @@ pub fn altered_file(altered: AlteredFiles<'_>) -> Finding {
                 return new(Severity::Info, text, first);
             }
             new(Severity::Error, text, first).fixed_by(Fix::command(reinstall(installed, name, false)))
+        }
+        AlteredFiles::Extended { group: FileGroup { text, first } } => {
+            let text = format!("{text}: programs trust the certificates that were added, as a company's are");
+            new(Severity::Info, text, first)
         }
         AlteredFiles::Conda { group: FileGroup { text, first }, package, are_executed, installed } => {
             if !are_executed {

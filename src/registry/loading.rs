@@ -33,6 +33,11 @@ impl Registry {
         self.rows(&self.parts.tables.same_files)
     }
 
+    /// The parts of cuDNN that have to be of one release.
+    pub fn cudnn_parts(&self) -> &[Cited<CudnnPart>] {
+        self.rows(&self.parts.tables.cudnn_parts)
+    }
+
     /// The newest known PTX ISA version.
     pub fn newest_ptx_isa(&self) -> Option<&Cited<PtxIsa>> {
         self.rows(&self.parts.tables.ptx_isa).last()

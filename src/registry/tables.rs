@@ -48,6 +48,7 @@ tables! {
     opens: Opened = "loading" / "opens", Sorted by |r| (r.by.clone(), r.name.clone());
     framework_loads: FrameworkLoads = "loading" / "framework",
         Sorted by |r| r.package.clone(), checked by problems_of_loads;
+    cudnn_parts: CudnnPart = "loading" / "cudnn_part", Sorted by |r| (r.name.clone(), r.with.clone());
     ptx_isa: PtxIsa = "loading" / "ptx_isa", Sorted by |r| r.isa;
     same_files: SameFile = "loading" / "same_file", Sorted by |r| r.file.clone(), checked by SameFile::problems;
     same_cuda: SameCuda = "loading" / "same_cuda", Sorted by |r| r.package.clone();

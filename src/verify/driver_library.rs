@@ -38,7 +38,11 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &
         (true, None) => {
             Mismatch::CompatNotListed { release, branch: driver.version.major(), take_out: take_out() }
         }
-        (false, _) => Mismatch::Releases { library: release, module: driver.version.to_string() },
+        (false, _) => Mismatch::Releases {
+            library: release,
+            module: driver.version.to_string(),
+            take_out: matches!(object.how, How::LibraryPath(_)).then(take_out),
+        },
     };
     found.push(Finding { r#where: Some(path), ..findings::driver_mismatch(mismatch) });
 }

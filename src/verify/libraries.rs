@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::findings::{self, Missing, NotJudged, Shadow, ShadowEffect, SymbolVersion};
 use super::paths::{file_name, folder, shown};
@@ -52,7 +52,7 @@ pub(super) fn check(
         area.findings.extend(unloadable::symbols(native, installed, &[]));
         return area;
     };
-    let judge = Judge { native, installed, process };
+    let judge = Judge { native, installed, process, registry };
     let mut of_cudnn = Vec::new();
     let mut shadows = Vec::new();
     for (at, object) in process.objects.iter().enumerate().skip(1) {
@@ -112,6 +112,7 @@ struct Judge<'a> {
     native: &'a Native,
     installed: &'a Installed,
     process: &'a Process,
+    registry: &'a Registry,
 }
 
 impl Judge<'_> {
@@ -140,9 +141,10 @@ impl Judge<'_> {
         let numbers = |text: &String| text.parse::<DottedVersion>().ok();
         let order =
             there.as_ref().and_then(numbers).zip(here.as_ref().and_then(numbers)).map(|(a, b)| a.cmp(&b));
-        // A complete cuDNN of another release works, unless torch was built with a newer one.
+        // Parts of one cuDNN of another release work, unless torch was built with a newer one.
         let is_cudnn = name.starts_with("libcudnn");
-        let whole = is_cudnn && self.cudnn_is_elsewhere();
+        let fails = is_cudnn.then(|| self.fails_of_cudnn(at)).flatten();
+        let whole = is_cudnn && fails.is_none();
         let of_torch = self.installed.distributions.iter().any(|d| d.name == "torch");
         let lacks_symbols = self
             .native
@@ -150,22 +152,22 @@ impl Judge<'_> {
             .iter()
             .any(|found| found.stale.as_ref().is_some_and(|stale| stale.loaded == object.file));
         let severity = match order {
-            _ if lacks_symbols => Severity::Error,
+            _ if lacks_symbols || fails.is_some() => Severity::Error,
             Some(Ordering::Equal) => Severity::Info,
-            Some(Ordering::Less) if whole && !of_torch => Severity::Warning,
-            Some(Ordering::Greater) if whole => Severity::Warning,
+            Some(Ordering::Less) if whole && !(of_torch && self.states_cudnn(name)) => Severity::Warning,
             Some(Ordering::Less) => Severity::Error,
-            // A newer library of the same major version is compatible, except for single parts of cuDNN.
-            Some(Ordering::Greater) if is_cudnn => Severity::Error,
+            // A newer library of the same major version is compatible.
             Some(Ordering::Greater) | None => Severity::Warning,
         };
-        let (why, fix) = self.cause(object, name, Some(&file_name(&own.file)));
-        let effect = match name {
+        let (root, asked) = self.first_outside(at);
+        let own_name = file_name(&own.file);
+        let (why, fix) = self.cause(root, asked.unwrap_or(name), Some(asked.unwrap_or(&own_name)));
+        let effect = match fails {
             _ if severity != Severity::Error => None,
             _ if lacks_symbols => Some(ShadowEffect::SymbolsMissing),
-            _ if whole => Some(ShadowEffect::RefusedByTorch),
-            _ if is_cudnn => Some(ShadowEffect::ConvolutionAborts),
-            _ => Some(ShadowEffect::SymbolsMissing),
+            Some(fails) => Some(ShadowEffect::TwoReleases(fails)),
+            None if whole => Some(ShadowEffect::RefusedByTorch),
+            None => Some(ShadowEffect::SymbolsMissing),
         };
         let shadow = Shadow {
             name: name.to_owned(),
@@ -352,30 +354,90 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether all parts of cuDNN come from outside the environment.
-    fn cudnn_is_elsewhere(&self) -> bool {
-        let of_cudnn = self.process.objects.iter().filter(|o| file_name(&o.path).starts_with("libcudnn"));
-        of_cudnn.into_iter().all(|object| self.native.own.iter().all(|own| own.file != object.file))
+    /// What fails because a loaded part of cuDNN is of another release than the parts it works with; `None` if none is, as
+    /// far as the releases are known. Of cuDNN 9 the registry has the pairs, of others all parts have to be of one release.
+    fn fails_of_cudnn(&self, at: usize) -> Option<Vec<String>> {
+        let release = self.cudnn_release(at)?;
+        let soname = |object: &Object| object.soname.clone().unwrap_or_else(|| file_name(&object.path));
+        let name = soname(self.process.objects.get(at)?);
+        let differs = |other: &str| {
+            let all = self.process.objects.iter().enumerate();
+            let mut others = all.filter(|(_, object)| soname(object) == other);
+            others.any(|(other, _)| self.cudnn_release(other).is_some_and(|other| other != release))
+        };
+        let major = name.rsplit('.').next();
+        let rows = self.registry.cudnn_parts();
+        if !rows.iter().any(|row| row.name.rsplit('.').next() == major) {
+            let all = self.process.objects.iter().map(soname);
+            let mut parts =
+                all.filter(|part| part.starts_with("libcudnn") && part.rsplit('.').next() == major);
+            return parts.any(|part| differs(&part)).then(Vec::new);
+        }
+        let mut fails: Vec<String> = Vec::new();
+        let mut is_broken = false;
+        for row in rows {
+            let other = match &name {
+                name if *name == row.name => &row.with,
+                name if *name == row.with => &row.name,
+                _ => continue,
+            };
+            if differs(other) {
+                is_broken = true;
+                fails.extend(
+                    row.fails.iter().filter(|what| !fails.contains(what)).cloned().collect::<Vec<_>>(),
+                );
+            }
+        }
+        is_broken.then_some(fails)
+    }
+
+    /// Whether this library has the function that states cuDNN's version: since cuDNN 9 that of graphs.
+    fn states_cudnn(&self, name: &str) -> bool {
+        let is_graph = |name: &str| name.starts_with("libcudnn_graph.so");
+        let mut loaded = self.process.objects.iter().map(|object| file_name(&object.path));
+        is_graph(name) || (name.starts_with("libcudnn.so") && !loaded.any(|name| is_graph(&name)))
+    }
+
+    /// The release of a loaded library, `9.10.2`, by itself or by NVIDIA's package that it belongs to.
+    fn cudnn_release(&self, at: usize) -> Option<String> {
+        let own = |object: &Object| self.native.own.iter().find(|own| own.file == object.file);
+        let of_package = || {
+            let package = &own(self.process.objects.get(at)?)?.package;
+            let package = self.installed.distributions.iter().find(|d| d.name == *package)?;
+            package.name.starts_with("nvidia-").then(|| first_three(&package.version.to_string()))
+        };
+        self.native.versions.get(at).and_then(Option::as_ref).map(short).or_else(of_package)
+    }
+
+    /// The first library from outside the environment in the chain that loaded one, and the name it was asked for by if it is
+    /// not that library itself: the cause of all that it loads.
+    fn first_outside(&self, at: usize) -> (&Object, Option<&str>) {
+        let objects = &self.process.objects;
+        let is_outside = |object: &Object| {
+            let name = file_name(&object.path);
+            let serves =
+                |own: &OwnLibrary| file_name(&own.file) == name || own.library.soname == object.soname;
+            let mut own = self.native.own.iter().filter(|own| serves(own)).peekable();
+            own.peek().is_some() && object.soname.is_some() && !own.any(|own| own.file == object.file)
+        };
+        let mut root = at;
+        while let Some(by) = objects[root].by.filter(|by| *by < objects.len() && is_outside(&objects[*by])) {
+            if by == root || by == at {
+                break;
+            }
+            root = by;
+        }
+        (&objects[root], (root != at).then(|| objects[root].name.as_str()))
     }
 
     /// Reports parts of cuDNN from different releases of one major version.
     fn mixed_cudnn(&self, of_cudnn: &[usize]) -> Option<Finding> {
-        let mut seen: Vec<(String, PathBuf)> = Vec::new();
-        for at in of_cudnn {
-            let object = &self.process.objects[*at];
-            // Different major versions have different file names and can be loaded together.
-            let Some(version) = self.native.versions.get(*at).and_then(Option::as_ref) else { continue };
-            let major = |text: &str| text.split('.').next().map(str::to_owned);
-            let version = short(version);
-            if let Some((other, path)) =
-                seen.iter().find(|(other, _)| *other != version && major(other) == major(&version))
-            {
-                let (there, here) = (folder(path), folder(&object.file));
-                return Some(findings::mixed_cudnn((other, &there), (&version, &here)));
-            }
-            seen.push((version, object.file.clone()));
-        }
-        None
+        let (at, fails) = of_cudnn.iter().find_map(|at| Some((*at, self.fails_of_cudnn(*at)?)))?;
+        let release = self.cudnn_release(at)?;
+        let others = of_cudnn.iter().filter_map(|other| Some((*other, self.cudnn_release(*other)?)));
+        let (other, its) = others.into_iter().find(|(_, other)| *other != release)?;
+        let place = |at: usize| folder(&self.process.objects[at].file);
+        Some(findings::mixed_cudnn((&release, &place(at)), (&its, &place(other)), &fails))
     }
 
     /// Reports copies of CUDA libraries outside the environment that the process does not use.

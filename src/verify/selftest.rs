@@ -139,3 +139,82 @@ fn is_one(fact: &str, by: &BTreeMap<&'static str, String>) -> bool {
         _ => own == first,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::platform::Platform;
+
+    /// What a GPU did, seen on a machine: `envlock selftest --gpu --json`, by outcome.
+    #[derive(serde::Deserialize)]
+    struct Seen {
+        capability: ComputeCapability,
+        driver: String,
+        cuda: String,
+        outcomes: BTreeMap<String, Vec<String>>,
+    }
+
+    /// `PTX 9.0a of CUDA 12.0`
+    fn kernel(text: &str) -> Kernel {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [form, target, "of", "CUDA", cuda] = words[..] else { panic!("{text}") };
+        let form = if form == "PTX" { Via::Ptx } else { Via::Sass };
+        let cuda = crate::model::version::cuda_version(cuda).unwrap();
+        let kernel = Kernel { form, target: target.parse().unwrap(), cuda };
+        assert_eq!(kernel.to_string(), text);
+        kernel
+    }
+
+    #[test]
+    fn a_gpu_did_what_is_expected() {
+        let registry = crate::registry::frozen();
+        let seen = include_str!("../../tests/fixtures/selftest/h200.json");
+        let seen: Seen = serde_json::from_str(seen).unwrap();
+        let mut host = Host::open(Platform::LINUX_X86_64, "a run");
+        host.driver = Some(Driver {
+            version: seen.driver.parse().unwrap(),
+            cuda: seen.cuda.parse().ok(),
+            compat: None,
+            found_by: "nvml".into(),
+        });
+        for (outcome, kernels) in &seen.outcomes {
+            let outcome = match outcome.as_str() {
+                "ran" => Outcome::Ran,
+                status => Outcome::Refused(status.to_owned()),
+            };
+            for text in kernels {
+                let expected = expected(&registry, &host, seen.capability, &kernel(text));
+                assert_eq!(agrees(expected, &outcome), Some(true), "{text}: {expected:?}, {outcome:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sources_are_compared() {
+        let device = DriverDevice {
+            index: 0,
+            name: "NVIDIA H200".into(),
+            capability: "9.0".into(),
+            memory_mib: 143_155,
+            uuid: Some("c93167f714398c94a2af3f167c9495af".into()),
+            cuda: "13.0".into(),
+            outcomes: Vec::new(),
+        };
+        let gpu = |name: &str, memory| Gpu {
+            index: 3,
+            name: Some(name.into()),
+            capability: Some(ComputeCapability::new(9, 0)),
+            memory_mib: Some(memory),
+            uuid: Some("GPU-c93167f7-1439-8c94-a2af-3f167c9495af".into()),
+            pci_id: None,
+            found_by: "nvml".into(),
+        };
+        let differ = |gpus: Vec<Gpu>| {
+            let all = facts(&device, &[("NVML", None, gpus)]);
+            all.into_iter().filter(|fact| !fact.agrees).map(|fact| fact.fact).collect::<Vec<_>>()
+        };
+        assert!(differ(vec![gpu("NVIDIA H200", 143_771)]).is_empty());
+        assert!(differ(Vec::new()).is_empty(), "a source that does not show the GPU says nothing");
+        assert_eq!(differ(vec![gpu("NVIDIA H100", 81_559)]), ["memory-mib", "name"]);
+    }
+}

@@ -255,6 +255,7 @@ const RULES: &[(&str, &str)] = &[
     ),
     ("cudnn-sublibrary", "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH"),
     ("cudnn-part-missing", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"),
+    ("cudnn-no-engine", "RuntimeError: GET was unable to find an engine to execute this computation"),
     ("cudnn-drops-gpu", "cuDNN version 91100 is not compatible with devices with SM < 7.5"),
     ("cudnn-runtime-older", "Loaded runtime CuDNN library: 8.9.2 but source was compiled with: 9.1.0"),
     ("cudnn-needs-driver", "Could not load library libcudnn_cnn.so.9. Error: libcuda.so: cannot open"),

@@ -267,6 +267,50 @@ fn a_shadowed_part_of_cudnn() {
     insta::assert_snapshot!("native_shadowed", env.verify(&["--host", &host]).flat());
 }
 
+/// Each part alone, and all together, of an older release; what failed was seen on a GPU (docs/gpu-runs.md).
+#[test]
+fn what_parts_of_another_cudnn_make_fail() {
+    const ALL: [&str; 7] =
+        ["adv", "cnn", "engines_precompiled", "engines_runtime_compiled", "graph", "heuristic", "ops"];
+    let seen = "convolutions, batch normalization, recurrent layers and CTC loss would fail";
+    let refused = "recurrent layers would fail: torch refuses a cuDNN older";
+    let table: [(&[&str], Option<&str>); 8] = [
+        (&["adv"], Some("recurrent layers and CTC loss would fail")),
+        (&["cnn"], None),
+        (&["engines_precompiled"], Some(seen)),
+        (&["engines_runtime_compiled"], Some("convolutions and fused attention would fail")),
+        (&["heuristic"], Some(seen)),
+        (&["ops"], Some("recurrent layers, CTC loss and batch normalization would fail")),
+        (&["graph", "engines_precompiled", "engines_runtime_compiled", "heuristic"], Some("would fail")),
+        (&ALL, Some(refused)),
+    ];
+    for (parts, effect) in table {
+        let Some(mut env) = Environment::new() else { return };
+        for part in parts {
+            let name = format!("libcudnn_{part}.so.9");
+            let file = env.folder(&format!("alien/{name}.8.0")).display().to_string();
+            let source =
+                if *part == "graph" { "const unsigned cudnn_graph_version = 0x00090800;" } else { "int x;" };
+            env.library(&file, &Build { source, soname: Some(&name), ..Build::default() });
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(&file, env.folder(&format!("alien/{name}"))).unwrap();
+        }
+        let folder = env.folder("alien").display().to_string();
+        env.context.set("LD_LIBRARY_PATH", &folder);
+        let host = env.host("9.0", "580.159.04");
+        let shown = env.verify(&["--host", &host]).flat();
+        let found = shown.matches("[shadowed-library]").count();
+        assert_eq!(found, 1, "{parts:?}: {shown}");
+        match effect {
+            Some(effect) => assert!(
+                shown.contains("error[shadowed-library]") && shown.contains(effect),
+                "{parts:?}: {shown}"
+            ),
+            None => assert!(shown.contains("warning[shadowed-library]"), "{parts:?}: {shown}"),
+        }
+    }
+}
+
 #[test]
 fn extensions_that_nobody_imports_are_no_fault() {
     let Some(env) = Environment::new() else { return };

@@ -352,3 +352,105 @@ fn the_vendors_own_headers_and_assembler() {
         assert!(out.status.success(), "{target}: {}", String::from_utf8_lossy(&out.stderr));
     }
 }
+
+/// A driver that takes what that of CUDA 13.0 takes on a GPU of compute capability 9.0, and computes on the CPU.
+const LOADER: &str = r#"
+typedef unsigned long size;
+static char arena[4096];
+static void copy(char *to, const char *from) { while ((*to++ = *from++)); }
+int cuInit(unsigned f) { return INIT; }
+int cuGetErrorName(int s, const char **t) {
+  *t = s == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : s == 222 ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" :
+       s == 218 ? "CUDA_ERROR_INVALID_PTX" : s == 100 ? "CUDA_ERROR_NO_DEVICE" : 0;
+  return 0;
+}
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cuDeviceGetCount(int *n) { *n = 1; return 0; }
+int cuDeviceGet(int *d, int i) { *d = i; return 0; }
+int cuDeviceGetName(char *s, int n, int d) { copy(s, "NVIDIA H100 PCIe"); return 0; }
+int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : 0; return 0; }
+int cuDeviceTotalMem_v2(size *n, int d) { *n = 80ul << 30; return 0; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { *c = arena; return 0; }
+int cuDevicePrimaryCtxReset_v2(int d) { return 0; }
+int cuCtxSetCurrent(void *c) { return 0; }
+int cuCtxSynchronize(void) { return 0; }
+int cuMemAlloc_v2(size *p, size n) { *p = (size)arena; return 0; }
+int cuMemsetD32_v2(size p, unsigned v, size n) { for (size i = 0; i < n; i++) ((unsigned *)p)[i] = v; return 0; }
+int cuMemcpyDtoH_v2(void *to, size p, size n) { for (size i = 0; i < n; i++) ((char *)to)[i] = ((char *)p)[i]; return 0; }
+int cuModuleUnload(void *m) { return 0; }
+static int number(const char **t) { int n = 0; while (**t >= '0' && **t <= '9') n = n * 10 + *(*t)++ - '0'; return n; }
+int cuModuleLoadData(void **m, const void *code) {
+  const char *t = code;
+  *m = arena;
+  if (*t == '.') {
+    t += 9; int major = number(&t); t++; int minor = number(&t);
+    while (*t != '_') t++;
+    t++; int target = number(&t);
+    if (major * 10 + minor > 90) return 222;
+    return target > 90 || (target < 90 && *t != '\n') ? 218 : 0;
+  }
+  unsigned flags = *(unsigned *)(t + 48), sm = (unsigned char)t[8] == 8 ? flags >> 8 & 255 : flags & 255;
+  return sm == 90 ? 0 : 209;
+}
+int cuModuleGetFunction(void **f, void *m, const char *name) { *f = m; return name[0] != 'a'; }
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned s,
+                   void *q, void **a, void **e) {
+  unsigned *data = *(unsigned **)a[0];
+  LAUNCH
+  for (unsigned i = 0; i < gx * bx; i++) data[i] = i * 3 + 7;
+  return 0;
+}
+"#;
+
+fn selftest(launch: &str, init: u32, arguments: &[&str]) -> Option<super::context::Run> {
+    let mut env = Environment::new()?;
+    let driver = env.context.dir.path().join("driver/libcuda.so.1").display().to_string();
+    let source = LOADER.replace("LAUNCH", launch).replace("INIT", &init.to_string());
+    env.library(&driver, &Build { source: &source, ..Build::default() });
+    env.context.set("LD_LIBRARY_PATH", &env.context.dir.path().join("driver").display().to_string());
+    Some(env.context.run(&[&["selftest", "--gpu"], arguments].concat()))
+}
+
+#[test]
+fn the_selftest_compares_what_a_driver_loads() {
+    let Some(run) = selftest("", 0, &["--json"]) else { return };
+    let json = run.json();
+    // No driver version: what no kernel needs is not asked for.
+    let gpu = &json["gpus"][0];
+    assert_eq!((&gpu["name"], &gpu["capability"]), (&"NVIDIA H100 PCIe".into(), &"9.0".into()), "{json:#}");
+    let ran = |form: &str, target: &str, cuda: &str| {
+        let kernels = gpu["kernels"].as_array().unwrap();
+        let kernel = kernels.iter().find(|k| k["form"] == form && k["target"] == target && k["cuda"] == cuda);
+        kernel.unwrap_or_else(|| panic!("{form} {target} {cuda}: {json:#}"))["seen"] == "ran"
+    };
+    for (form, target, cuda, runs) in [
+        ("SASS", "9.0", "11.8", true),
+        ("SASS", "9.0a", "13.5", true),
+        ("SASS", "8.0", "12.9", false),
+        ("SASS", "10.0", "12.9", false),
+        ("PTX", "7.5", "13.0", true),
+        ("PTX", "7.5", "13.1", false),
+        ("PTX", "10.0f", "12.9", false),
+    ] {
+        assert_eq!(ran(form, target, cuda), runs, "{form} {target} {cuda}");
+    }
+    assert_eq!(json["stopped"], serde_json::Value::Null, "{json:#}");
+}
+
+#[test]
+fn the_selftest_sees_wrong_results_crashes_and_no_gpu() {
+    let Some(run) = selftest("data[5] = 1; return 0;", 0, &["--json"]) else { return };
+    let json = run.expect(1).json();
+    assert!(json["differences"].as_u64().unwrap() > 20, "{json:#}");
+    let Some(run) = selftest("*(volatile int *)0 = 1;", 0, &[]) else { return };
+    let run = run.expect(1);
+    assert!(
+        run.stderr.contains("error: the test ended early: PTX 7.5 of CUDA 11.7 on cuda:0"),
+        "{}",
+        run.shown()
+    );
+    let Some(run) = selftest("", 100, &[]) else { return };
+    let run = run.expect(3);
+    let text = "error: no kernel was loaded: driver: cuInit returned 100 (CUDA_ERROR_NO_DEVICE)";
+    assert!(run.stderr.contains(text), "{}", run.shown());
+}

@@ -45,8 +45,30 @@ def hidden(envlock, table, out):
     failing(envlock, table, out, "hidden", CONVOLUTION, ("driver", "other"), CUDA_VISIBLE_DEVICES="99")
 
 
+# What torch does with cuDNN, each on its own line: `NAME ok` or `NAME failed MESSAGE`.
+OPERATIONS = """
+import warnings, torch
+warnings.simplefilter("ignore")
+F, dev = torch.nn.functional, "cuda"
+def convolutions():
+    x = torch.randn(8, 3, 64, 64, device=dev, requires_grad=True); w = torch.randn(16, 3, 3, 3, device=dev, requires_grad=True)
+    F.conv2d(x, w).sum().backward()
+    x = torch.randn(8, 64, 56, 56, device=dev, dtype=torch.half).to(memory_format=torch.channels_last)
+    F.conv2d(x, torch.randn(64, 64, 3, 3, device=dev, dtype=torch.half))
+def batch_normalization():
+    torch.nn.BatchNorm2d(64).cuda().train()(torch.randn(8, 64, 32, 32, device=dev, requires_grad=True)).sum().backward()
+def recurrent_layers():
+    torch.nn.LSTM(32, 64, 2).cuda()(torch.randn(5, 3, 32, device=dev))[0].sum().backward()
+for operation in (convolutions, batch_normalization, recurrent_layers):
+    name = operation.__name__.replace("_", " ")
+    try: operation(); torch.cuda.synchronize(); print(name, "ok")
+    except Exception as error: print(name, "failed", str(error).replace(chr(10), " ")[:300])
+"""
+
+
 def shadowed(envlock, table, out):
-    """Another cuDNN first on LD_LIBRARY_PATH."""
+    """Another cuDNN first on LD_LIBRARY_PATH: all of it, and each part alone. What envlock says would fail, fails; what it
+    does not call an error, works."""
     own = {os.path.realpath(p) for site in sys.path for p in glob.glob(os.path.join(site, "nvidia/*/lib/libcudnn*"))}
     listed = subprocess.run(["ldconfig", "-p"], stdout=subprocess.PIPE, check=False).stdout.decode()
     other = [path for path in re.findall(r"=> (\S*libcudnn_graph\.so\.\d+)$", listed, re.M) if os.path.realpath(path) not in own]
@@ -54,21 +76,42 @@ def shadowed(envlock, table, out):
         table.not_shown("shadowed", "another cuDNN", "there is one copy")
         return
     # Its libraries alone: its folder has many others.
-    folder = os.path.join(envlock.folder, "shadow")
-    os.makedirs(folder, exist_ok=True)
-    for path in glob.glob(os.path.join(os.path.dirname(other[0]), "libcudnn*.so.*")):
-        os.symlink(path, os.path.join(folder, os.path.basename(path)))
-    path = folder + os.pathsep + os.environ.get("LD_LIBRARY_PATH", "")
+    parts = sorted(glob.glob(os.path.join(os.path.dirname(other[0]), "libcudnn*.so.9")))
+    for what, files in [("all", parts)] + [(os.path.basename(part), [part]) for part in parts]:
+        folder = os.path.join(envlock.folder, "shadow-" + what)
+        os.makedirs(folder, exist_ok=True)
+        for path in files:
+            os.symlink(path, os.path.join(folder, os.path.basename(path)))
+        path = folder + os.pathsep + os.environ.get("LD_LIBRARY_PATH", "")
+        run = envlock("verify", *PREFIX, "--smoke", "off", "--json", LD_LIBRARY_PATH=path)
+        errors = [f["message"] for f in run.json().get("findings", []) if "libcudnn" in f["message"] and f["severity"] == "error"]
+        real = python(OPERATIONS, LD_LIBRARY_PATH=path)
+        lines = [line for line in real.out.splitlines() if " ok" in line or " failed" in line]
+        fails = {line.split(" failed")[0] for line in lines if " failed" in line}
+        said = {name for name in ("convolutions", "batch normalization", "recurrent layers") if any(name in text for text in errors)}
+        table.add("shadowed", what, "fails: %s" % sorted(said), "fails: %s" % sorted(fails), fails == said and len(lines) == 3)
+        if fails:
+            named = causes(envlock, out, "shadowed-" + what, "\n".join("RuntimeError: " + line.split(" failed ")[1] for line in lines if " failed " in line))
+            right = ("cudnn", "path-shadowing")
+            table.add("shadowed", what + ", diagnose", right, named, bool(named) and named[0][0] in right)
+
+
+def compat(envlock, table, out):
+    """A cuda-compat of the toolkit: older than the driver it does not start, newer it may."""
+    folders = [path for path in glob.glob("/usr/local/cuda*/compat") if os.path.exists(os.path.join(path, "libcuda.so.1"))]
+    if not folders:
+        table.not_shown("compat", "cuda-compat", "not installed")
+        return
+    path = folders[0] + os.pathsep + os.environ.get("LD_LIBRARY_PATH", "")
     run = envlock("verify", *PREFIX, "--smoke", "off", "--json", LD_LIBRARY_PATH=path)
-    found = [(f["code"], f["severity"]) for f in run.json().get("findings", []) if "libcudnn" in f["message"]]
+    errors = [f["code"] for f in run.json().get("findings", []) if f["severity"] == "error"]
     real = python(CONVOLUTION, LD_LIBRARY_PATH=path)
-    # What envlock calls an error fails, and what it does not call one works.
-    is_error = any(severity == "error" for _, severity in found)
-    table.add("shadowed", "verify and the program", "fails" if is_error else "works", "%s; envlock: %s; %s" % (
-        "works" if real.code == 0 else "fails", found, real.last_line()[:160]), is_error == (real.code != 0))
+    table.add("compat", "verify and the program", "fails" if errors else "works", "%s: %s" % ("fails" if real.code else "works", errors),
+              bool(errors) == (real.code != 0))
     if real.code:
-        named = causes(envlock, out, "shadowed", real.err)
-        table.add("shadowed", "diagnose", ("cudnn", "path-shadowing"), named, bool(named) and named[0][0] in ("cudnn", "path-shadowing"))
+        named = causes(envlock, out, "compat", real.err)
+        right = ("driver", "path-shadowing")
+        table.add("compat", "diagnose", right, named, bool(named) and named[0][0] in right)
 
 
 def stub(envlock, table, out):
@@ -84,7 +127,7 @@ def stub(envlock, table, out):
     run = envlock("verify", *PREFIX, "--smoke", "off", "--json", LD_LIBRARY_PATH=path)
     errors = [f["code"] for f in run.json().get("findings", []) if f["severity"] == "error"]
     table.add("stub", "verify finds it", True, errors, bool(errors))
-    failing(envlock, table, out, "stub", CONVOLUTION, ("driver",), LD_LIBRARY_PATH=path)
+    failing(envlock, table, out, "stub", CONVOLUTION, ("driver", "path-shadowing"), LD_LIBRARY_PATH=path)
 
 
 def no_code(envlock, table, out):
@@ -103,4 +146,4 @@ def assertion(envlock, table, out):
     failing(envlock, table, out, "assertion", text, ("other",))
 
 
-ALL = [hidden, shadowed, stub, no_code, out_of_memory, assertion]
+ALL = [hidden, shadowed, compat, stub, no_code, out_of_memory, assertion]

@@ -20,6 +20,18 @@ pub struct PtxIsa {
     pub cuda: Semver,
 }
 
+/// A part of cuDNN that works only with another part of the same release.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CudnnPart {
+    /// `DT_SONAME` of the part: `libcudnn_ops.so.9`.
+    pub name: String,
+    /// `DT_SONAME` of the other one: `libcudnn_graph.so.9`.
+    pub with: String,
+    /// What fails if their releases differ: `recurrent layers`.
+    pub fails: Vec<String>,
+}
+
 /// Functions of torch's stable C interface.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

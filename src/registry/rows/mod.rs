@@ -36,7 +36,9 @@ pub use errors::{
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuNames, GpuRow, Tegra};
 pub(super) use loading::problems_of_loads;
-pub use loading::{CudaLibraries, CudaPart, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim};
+pub use loading::{
+    CudaLibraries, CudaPart, CudnnPart, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim,
+};
 pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
     Undeclared,

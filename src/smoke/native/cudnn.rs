@@ -6,6 +6,7 @@ use std::ptr::null_mut;
 
 use super::runtime::Memory;
 use super::{Log, Opened, call};
+use crate::model::version::cudnn_of_integer;
 
 /// `CUDNN_TENSOR_NCHW`, `CUDNN_DATA_FLOAT`, `CUDNN_CROSS_CORRELATION`.
 const NCHW: c_int = 0;
@@ -30,7 +31,8 @@ pub(super) fn run(log: &mut Log, runtime: &Path, cudnn: &Path) -> Result<(), Str
     let cudnn = Opened::new(cudnn)?;
     // SAFETY: the function takes no arguments and returns a number.
     let version = unsafe { cudnn.function::<unsafe extern "C" fn() -> usize>("cudnnGetVersion")?() };
-    log.check("version", "cuda", true, format!("cuDNN {version}"));
+    let text = u32::try_from(version).ok().and_then(cudnn_of_integer);
+    log.check("version", "cuda", true, format!("cuDNN {}", text.unwrap_or_else(|| version.to_string())));
     let mut count: c_int = 0;
     call!(runtime, "cudaGetErrorString", cudaGetDeviceCount(&raw mut count => *mut c_int))?;
     for index in 0..count.min(64) {

@@ -126,7 +126,10 @@ if available:
         add("cudnn", "cuda", False, "torch.backends.cudnn.enabled is False from the start: a sitecustomize or .pth file sets it")
     else:
         version = torch.backends.cudnn.version()
-        add("cudnn", "cuda", True, "cuDNN %s" % version, version)
+        # 8902 is 8.9.2, 91900 is 9.19.0.
+        base = 10000 if version >= 90000 else 1000
+        numbers = (version // base, version % base // 100, version % 100)
+        add("cudnn", "cuda", True, "cuDNN %d.%d.%d" % numbers, version)
     for index in range(count):
         device = "cuda:%d" % index
         layer("name", device)

@@ -201,29 +201,43 @@ pub struct Shadow {
 }
 
 /// What a library version other than the environment's breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShadowEffect {
-    /// torch refuses an older cuDNN.
+    /// torch refuses an older cuDNN where it asks for its version.
     RefusedByTorch,
-    /// One process loads parts of two cuDNN releases.
-    ConvolutionAborts,
+    /// One process loads parts of two cuDNN releases: what fails, where it is known.
+    TwoReleases(Vec<String>),
     /// The older library lacks symbols of the newer release.
     SymbolsMissing,
 }
 
+/// What parts of two cuDNN releases in one process do. `fails`: what is known to fail.
+fn two_releases(fails: &[String]) -> String {
+    match fails {
+        [] => "cuDNN refuses parts of two releases".to_owned(),
+        [one] => format!("{one} would fail"),
+        [first @ .., last] => format!("{} and {last} would fail", first.join(", ")),
+    }
+}
+
 /// The loader takes a library from outside the environment instead of the environment's copy.
 pub fn shadowed_library(severity: Severity, shadow: Shadow) -> Finding {
-    let effect = match shadow.effect {
-        Some(ShadowEffect::RefusedByTorch) => "; torch refuses a cuDNN older than the one it was built with",
-        Some(ShadowEffect::ConvolutionAborts) => "; the first convolution would abort",
-        Some(ShadowEffect::SymbolsMissing) => "; libraries built for the newer release miss symbols",
-        None => "",
+    let effect = match &shadow.effect {
+        Some(ShadowEffect::RefusedByTorch) => {
+            "; recurrent layers would fail: torch refuses a cuDNN older than the one it was built with"
+                .to_owned()
+        }
+        Some(ShadowEffect::TwoReleases(fails)) => format!("; {}", two_releases(fails)),
+        Some(ShadowEffect::SymbolsMissing) => {
+            "; libraries built for the newer release miss symbols".to_owned()
+        }
+        None => String::new(),
     };
     let package = &shadow.package;
     let versions = match (&shadow.there, &shadow.here) {
         (Some(there), Some(here)) => format!(". {there} there, {here} in {package}{effect}"),
         (Some(there), None) => format!(". {there} there{effect}"),
-        (None, _) => effect.to_owned(),
+        (None, _) => effect,
     };
     let more = match shadow.others {
         0 => String::new(),
@@ -369,10 +383,14 @@ pub fn missing_library(severity: Severity, missing: Missing<'_>) -> Finding {
 }
 
 /// One process would load parts of two cuDNN releases. Each argument is a release and its folder.
-pub fn mixed_cudnn(one: (&str, &str), other: (&str, &str)) -> Finding {
+pub fn mixed_cudnn(one: (&str, &str), other: (&str, &str), fails: &[String]) -> Finding {
     let text = format!(
-        "the process would load parts of two cuDNN releases: {} from {} and {} from {}",
-        one.0, one.1, other.0, other.1
+        "the process would load parts of two cuDNN releases: {} from {} and {} from {}; {}",
+        one.0,
+        one.1,
+        other.0,
+        other.1,
+        two_releases(fails)
     );
     finding(Code::MixedCudnn, Severity::Error, text)
 }

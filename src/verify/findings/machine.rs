@@ -40,6 +40,8 @@ pub enum Mismatch {
         library: String,
         /// The version of the kernel module.
         module: String,
+        /// How to remove the library from the loader's search, if a variable names it.
+        take_out: Option<String>,
     },
 }
 
@@ -66,13 +68,15 @@ pub fn driver_mismatch(mismatch: Mismatch) -> Finding {
             ),
             take_out,
         ),
-        Mismatch::Releases { library, module } => (
+        Mismatch::Releases { library, module, take_out } => (
             Severity::Error,
             format!(
                 "libcuda.so.1 has version {library}, the kernel module {module}: CUDA does not start (error 803)"
             ),
-            "reboot after a driver update, or reload the kernel module; in a container, use the host's library"
-                .to_owned(),
+            take_out.unwrap_or_else(|| {
+                "reboot after a driver update, or reload the kernel module; in a container, use the host's library"
+                    .to_owned()
+            }),
         ),
     };
     finding(Code::DriverMismatch, severity, text).fixed_by(Fix::advice(fix))

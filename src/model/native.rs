@@ -194,6 +194,13 @@ pub struct Opened {
     /// Whether the opener tries the name with its full version first.
     #[serde(default)]
     pub versioned: bool,
+    /// Its place among what the opener opens; those without one are opened later.
+    #[serde(default = "last")]
+    pub order: u8,
+}
+
+fn last() -> u8 {
+    u8::MAX
 }
 
 /// The libraries that importing a framework loads.

@@ -45,7 +45,7 @@ tables! {
     surroundings: SurroundingWords = "errors" / "surroundings",
         Sorted by |r| (r.surrounding, Reverse(r.words.len()));
 
-    opens: Opened = "loading" / "opens", Sorted by |r| (r.by.clone(), r.name.clone());
+    opens: Opened = "loading" / "opens", Sorted by |r| (r.by.clone(), r.order, r.name.clone());
     framework_loads: FrameworkLoads = "loading" / "framework",
         Sorted by |r| r.package.clone(), checked by problems_of_loads;
     cudnn_parts: CudnnPart = "loading" / "cudnn_part", Sorted by |r| (r.name.clone(), r.with.clone());

@@ -101,7 +101,14 @@ fn one_for_each_folder(shadows: Vec<(Severity, Shadow)>) -> Vec<Finding> {
                 *known = Shadow { others: known.others + 1, ..shadow };
                 *worst = severity;
             }
-            Some((_, known)) => known.others += 1,
+            Some((_, known)) => {
+                known.others += 1;
+                if let (Some(ShadowEffect::TwoReleases(all)), Some(ShadowEffect::TwoReleases(more))) =
+                    (&mut known.effect, shadow.effect)
+                {
+                    all.extend(more.into_iter().filter(|what| !all.contains(what)).collect::<Vec<_>>());
+                }
+            }
             None => groups.push((severity, shadow)),
         }
     }
@@ -164,8 +171,8 @@ impl Judge<'_> {
         let (why, fix) = self.cause(root, asked.unwrap_or(name), Some(asked.unwrap_or(&own_name)));
         let effect = match fails {
             _ if severity != Severity::Error => None,
-            _ if lacks_symbols => Some(ShadowEffect::SymbolsMissing),
             Some(fails) => Some(ShadowEffect::TwoReleases(fails)),
+            _ if lacks_symbols => Some(ShadowEffect::SymbolsMissing),
             None if whole => Some(ShadowEffect::RefusedByTorch),
             None => Some(ShadowEffect::SymbolsMissing),
         };

@@ -139,7 +139,8 @@ impl Judge<'_> {
         }
         own.sort_by_key(|own| own.library.path.clone());
         let own = own[0];
-        let there = self.native.versions.get(at).and_then(Option::as_ref).map(short);
+        let stated = self.native.versions.get(at).and_then(Option::as_ref).map(short);
+        let there = stated.or_else(|| name.starts_with("libcudnn").then(|| self.cudnn_release(at)).flatten());
         // NVIDIA's wheels have the version of their library.
         let here = own.library.version.as_ref().map(short).or_else(|| {
             let package = self.installed.distributions.iter().find(|d| d.name == own.package)?;
@@ -405,7 +406,8 @@ impl Judge<'_> {
         is_graph(name) || (name.starts_with("libcudnn.so") && !loaded.any(|name| is_graph(&name)))
     }
 
-    /// The release of a loaded library, `9.10.2`, by itself or by NVIDIA's package that it belongs to.
+    /// The release of a loaded part of cuDNN, `9.10.2`: by itself, by NVIDIA's package that it belongs to, or by another part
+    /// in its folder, as engines and heuristics do not state theirs.
     fn cudnn_release(&self, at: usize) -> Option<String> {
         let own = |object: &Object| self.native.own.iter().find(|own| own.file == object.file);
         let of_package = || {
@@ -413,7 +415,18 @@ impl Judge<'_> {
             let package = self.installed.distributions.iter().find(|d| d.name == *package)?;
             package.name.starts_with("nvidia-").then(|| first_three(&package.version.to_string()))
         };
-        self.native.versions.get(at).and_then(Option::as_ref).map(short).or_else(of_package)
+        let of_neighbour = || {
+            let folder = self.process.objects.get(at)?.file.parent()?;
+            let is_near =
+                |path: &Path| path.parent() == Some(folder) && file_name(path).starts_with("libcudnn");
+            let loaded = self.process.objects.iter().zip(&self.native.versions);
+            let loaded = loaded.map(|(object, version)| (&object.file, version));
+            let copies = self.native.copies.iter().map(|copy| (&copy.path, &copy.version));
+            let mut near = loaded.chain(copies).filter(|(path, _)| is_near(path));
+            near.find_map(|(_, version)| version.as_ref().map(short))
+        };
+        let stated = self.native.versions.get(at).and_then(Option::as_ref).map(short);
+        stated.or_else(of_package).or_else(of_neighbour)
     }
 
     /// The first library from outside the environment in the chain that loaded one, and the name it was asked for by if it is

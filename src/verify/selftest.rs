@@ -11,7 +11,7 @@ use crate::model::selftest::{DriverDevice, Kernel, Outcome};
 use crate::registry::Registry;
 
 /// What `compatibility` says of a kernel on a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expected {
     /// It runs.

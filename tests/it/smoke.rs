@@ -402,55 +402,101 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
 }
 "#;
 
-fn selftest(launch: &str, init: u32, arguments: &[&str]) -> Option<super::context::Run> {
+/// A machine with that driver.
+fn with_loader(launch: &str, init: u32) -> Option<Environment> {
     let mut env = Environment::new()?;
     let driver = env.context.dir.path().join("driver/libcuda.so.1").display().to_string();
     let source = LOADER.replace("LAUNCH", launch).replace("INIT", &init.to_string());
     env.library(&driver, &Build { source: &source, ..Build::default() });
     env.context.set("LD_LIBRARY_PATH", &env.context.dir.path().join("driver").display().to_string());
-    Some(env.context.run(&[&["selftest", "--gpu"], arguments].concat()))
+    for (file, text) in [
+        ("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue\n"),
+        ("proc/driver/nvidia/gpus/0000:3b:00.0/information", "Model: NVIDIA H100 PCIe\nGPU UUID: GPU-000\n"),
+    ] {
+        let path = env.context.dir.path().join("sysroot").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    Some(env)
 }
 
 #[test]
 fn the_selftest_compares_what_a_driver_loads() {
-    let Some(run) = selftest("", 0, &["--json"]) else { return };
-    let json = run.json();
-    // No driver version: what no kernel needs is not asked for.
-    let gpu = &json["gpus"][0];
-    assert_eq!((&gpu["name"], &gpu["capability"]), (&"NVIDIA H100 PCIe".into(), &"9.0".into()), "{json:#}");
-    let ran = |form: &str, target: &str, cuda: &str| {
-        let kernels = gpu["kernels"].as_array().unwrap();
-        let kernel = kernels.iter().find(|k| k["form"] == form && k["target"] == target && k["cuda"] == cuda);
-        kernel.unwrap_or_else(|| panic!("{form} {target} {cuda}: {json:#}"))["seen"] == "ran"
-    };
-    for (form, target, cuda, runs) in [
-        ("SASS", "9.0", "11.8", true),
-        ("SASS", "9.0a", "13.5", true),
-        ("SASS", "8.0", "12.9", false),
-        ("SASS", "10.0", "12.9", false),
-        ("PTX", "7.5", "13.0", true),
-        ("PTX", "7.5", "13.1", false),
-        ("PTX", "10.0f", "12.9", false),
-    ] {
-        assert_eq!(ran(form, target, cuda), runs, "{form} {target} {cuda}");
-    }
-    assert_eq!(json["stopped"], serde_json::Value::Null, "{json:#}");
+    let Some(env) = with_loader("", 0) else { return };
+    insta::assert_snapshot!(env.context.run(&["selftest", "--gpu"]).shown(), @r#"
+    exit 0
+    --- stdout
+    GPU 0: NVIDIA H100 PCIe, compute capability 9.0, driver 580.159.04
+
+      form  expected     seen                     for
+      PTX   runs         ran                      3.5 3.7 5.0 5.2 5.3 6.0 6.1 6.2
+                                                  7.0 7.2 7.5 (CUDA 11.7 to 13.0)
+                                                  8.0 8.6 8.7 8.8 8.9 9.0 9.0a
+      PTX   no code      INVALID_PTX              10.0 10.0f 10.0a 10.1 10.1f 10.1a
+                                                  10.3 10.3f 10.3a 11.0 11.0f 11.0a
+                                                  12.0 12.0f 12.0a 12.1 12.1f 12.1a
+      PTX   no code      UNSUPPORTED_PTX_VERSION  10.7 10.7f 10.7a
+      PTX   PTX too new  UNSUPPORTED_PTX_VERSION  7.5 (CUDA 13.1 to 13.5)
+      SASS  runs         ran                      9.0 9.0a
+      SASS  no code      NO_BINARY_FOR_GPU        3.5 3.7 5.0 5.2 5.3 6.0 6.1 6.2
+                                                  7.0 7.2 7.5 8.0 8.6 8.7 8.8 8.9
+                                                  10.0 10.0f 10.0a 10.1 10.1f 10.1a
+                                                  10.3 10.3f 10.3a 10.7 10.7f 10.7a
+                                                  11.0 11.0f 11.0a 12.0 12.0f 12.0a
+                                                  12.1 12.1f 12.1a
+
+    same: 182 facts and kernels are as the data says
+    --- stderr
+    "#);
+    let json = env.context.run(&["selftest", "--gpu", "--json"]).expect(0).json();
+    assert_eq!((&json["differences"], &json["stopped"]), (&0.into(), &serde_json::Value::Null), "{json:#}");
+    let kernels = json["gpus"][0]["kernels"].as_array().unwrap();
+    assert!(kernels.len() > 100 && kernels.iter().all(|kernel| kernel["agrees"] == true), "{json:#}");
 }
 
 #[test]
 fn the_selftest_sees_wrong_results_crashes_and_no_gpu() {
-    let Some(run) = selftest("data[5] = 1; return 0;", 0, &["--json"]) else { return };
-    let json = run.expect(1).json();
-    assert!(json["differences"].as_u64().unwrap() > 20, "{json:#}");
-    let Some(run) = selftest("*(volatile int *)0 = 1;", 0, &[]) else { return };
-    let run = run.expect(1);
-    assert!(
-        run.stderr.contains("error: the test ended early: PTX 7.5 of CUDA 11.7 on cuda:0"),
-        "{}",
-        run.shown()
-    );
-    let Some(run) = selftest("", 100, &[]) else { return };
-    let run = run.expect(3);
+    let Some(env) = with_loader("data[5] = 1; return 0;", 0) else { return };
+    let run = env.context.run(&["selftest", "--gpu"]).expect(1);
+    assert!(run.stdout.contains("x SASS  runs         wrong result"), "{}", run.shown());
+    let Some(env) = with_loader("*(volatile int *)0 = 1;", 0) else { return };
+    let run = env.context.run(&["selftest", "--gpu"]).expect(1);
+    let text = "error: the test ended early: PTX 7.5 of CUDA 11.7 on cuda:0";
+    assert!(run.stderr.contains(text), "{}", run.shown());
+    let Some(env) = with_loader("", 100) else { return };
+    let run = env.context.run(&["selftest", "--gpu"]).expect(3);
     let text = "error: no kernel was loaded: driver: cuInit returned 100 (CUDA_ERROR_NO_DEVICE)";
     assert!(run.stderr.contains(text), "{}", run.shown());
+}
+
+/// The script for a machine with a GPU, on a stub and on none.
+#[test]
+#[cfg(unix)]
+fn the_script_for_gpus() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/on-gpu.sh");
+    let run = |env: &Environment, steps: &[&str]| {
+        let mut command = env.context.command_of("/bin/sh");
+        let out = env.context.project().display().to_string();
+        command.args([script, env!("CARGO_BIN_EXE_envlock"), "python3", &out]).args(steps);
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let done = command.output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    if !Command::new("python3").arg("--version").output().is_ok_and(|done| done.status.success()) {
+        return super::context::skipped("no python3 here");
+    }
+    let Some(env) = with_loader("", 0) else { return };
+    let (code, text) = run(&env, &["selftest", "mig"]);
+    assert!(
+        code == Some(0) && text.contains("ok    selftest   kernels") && text.contains("not shown here"),
+        "{text}"
+    );
+    let table = std::fs::read_to_string(env.context.project().join("on-gpu.json")).unwrap();
+    let table: serde_json::Value = serde_json::from_str(&table).unwrap();
+    assert_eq!(table["differences"], 0, "{table:#}");
+    let Some(env) = with_loader("data[5] = 1; return 0;", 0) else { return };
+    let (code, text) = run(&env, &["selftest"]);
+    assert!(code == Some(1) && text.contains("DIFF  selftest   SASS 9.0 of CUDA 11.8"), "{text}");
+    let Some(env) = Environment::new() else { return };
+    assert_eq!(run(&env, &["selftest"]).0, Some(3));
 }

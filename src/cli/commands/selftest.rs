@@ -1,6 +1,5 @@
 //! `envlock selftest --gpu`: whether the GPUs of this machine do what the compatibility data says.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::cli::exit;
 use crate::cli::host;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::cli::settings::Project;
-use crate::model::capability::ComputeCapability;
+use crate::model::capability::{CodeTarget, ComputeCapability};
 use crate::model::host::Host;
 use crate::model::selftest::{DriverDevice, Kernel, Outcome};
 use crate::model::smoke::End;
@@ -154,48 +153,61 @@ fn show(tested: &[Tested], machine: &Host, printer: &Printer) {
     }
 }
 
-/// The kernels, those of one kind and result on one line.
+/// The kernels: with `-v` one on each line, else those of one form and result.
 fn table(kernels: &[Tried], printer: &Printer) -> String {
-    let mut lines: BTreeMap<(&str, usize), (&Tried, Vec<&str>)> = BTreeMap::new();
-    let mut order: Vec<&str> = Vec::new();
+    let mut groups: Vec<(&Tried, Vec<&Tried>)> = Vec::new();
     for tried in kernels {
-        let place = order.iter().position(|target| *target == tried.target).unwrap_or_else(|| {
-            order.push(&tried.target);
-            order.len() - 1
-        });
-        let same = lines.iter().find(|((form, at), (other, _))| {
-            *form == tried.form
-                && at / 1000 == place
-                && other.expected == tried.expected
-                && other.seen == tried.seen
-        });
-        let key = match same {
-            Some((key, _)) => *key,
-            None => {
-                let mut next = place * 1000;
-                while lines.contains_key(&(tried.form, next)) {
-                    next += 1;
-                }
-                (tried.form, next)
-            }
+        let is_same = |(first, _): &&mut (&Tried, Vec<&Tried>)| {
+            !printer.verbose
+                && (first.form, first.expected, short_of(&first.seen))
+                    == (tried.form, tried.expected, short_of(&tried.seen))
         };
-        lines.entry(key).or_insert_with(|| (tried, Vec::new())).1.push(&tried.cuda);
+        match groups.iter_mut().find(is_same) {
+            Some((_, all)) => all.push(tried),
+            None => groups.push((tried, vec![tried])),
+        }
     }
+    groups.sort_by_key(|(first, _)| (first.form, first.expected));
     let mut out = String::new();
-    let head = format!("  {:<6} {:<7} {:<23} {:<12} seen", "form", "target", "CUDA", "expected");
+    let head = format!("  {:<5} {:<12} {:<24} for", "form", "expected", "seen");
     let _ = writeln!(out, "{}", printer.paint(DIM, &head));
-    for ((form, _), (tried, cuda)) in &lines {
-        let _ = writeln!(
-            out,
-            "{} {form:<6} {:<7} {:<23} {:<12} {}",
-            mark(tried.agrees, printer),
-            tried.target,
-            cuda.join(" "),
-            words(tried.expected),
-            seen(&tried.seen),
+    for (first, all) in &groups {
+        let elsewhere = |target: &str| {
+            groups.iter().any(|(other, tried)| {
+                other.form == first.form
+                    && !std::ptr::eq(*other, *first)
+                    && tried.iter().any(|t| t.target == target)
+            })
+        };
+        let line = format!(
+            "{} {:<5} {:<12} {:<24} ",
+            mark(first.agrees, printer),
+            first.form,
+            words(first.expected),
+            short_of(&first.seen),
         );
+        let _ = writeln!(out, "{line}{}", wrap(&targets(all, &elsewhere, printer.verbose), 46));
     }
     out
+}
+
+/// `9.0 9.0a`, with the CUDA releases of a target that other groups have too: `7.5 (CUDA 13.1 to 13.5)`.
+fn targets(all: &[&Tried], elsewhere: &dyn Fn(&str) -> bool, each: bool) -> String {
+    let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
+    for tried in all {
+        match named.iter_mut().find(|(target, _)| *target == tried.target) {
+            Some((_, cuda)) => cuda.push(&tried.cuda),
+            None => named.push((&tried.target, vec![&tried.cuda])),
+        }
+    }
+    let order = |target: &str| target.parse::<CodeTarget>().ok();
+    named.sort_by_key(|(target, _)| order(target));
+    let texts = named.iter().map(|(target, cuda)| match cuda.as_slice() {
+        [one] if each || elsewhere(target) => format!("{target} (CUDA {one})"),
+        [first, .., last] if each || elsewhere(target) => format!("{target} (CUDA {first} to {last})"),
+        _ => (*target).to_owned(),
+    });
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 fn mark(agrees: Option<bool>, printer: &Printer) -> String {
@@ -215,7 +227,7 @@ fn words(expected: Expected) -> &'static str {
     }
 }
 
-fn seen(outcome: &Outcome) -> String {
+fn short_of(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Ran => "ran".to_owned(),
         Outcome::Wrong => "wrong result".to_owned(),

@@ -4,6 +4,7 @@ use std::iter;
 
 use super::exit;
 use super::printer::Printer;
+use crate::model::secrets::masked;
 
 /// The kind of an error; its code in `--json` is stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,7 @@ impl CliError {
 
     /// Shows the line of the file that is at fault.
     pub fn showing(mut self, line: usize, text: &str) -> CliError {
+        let text = masked(text);
         self.excerpt = Some(format!("   |\n{line:>3}| {text}\n   |"));
         self
     }

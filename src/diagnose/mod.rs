@@ -16,7 +16,6 @@ mod mechanics;
 mod mention;
 mod reader;
 mod rules;
-mod secrets;
 mod situation;
 mod traceback;
 mod unexplained;

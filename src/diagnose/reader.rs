@@ -6,10 +6,10 @@ use super::description;
 use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use super::mention;
-use super::secrets::masked;
 use super::traceback::{Told, Traceback, series_of_torch};
 use super::unexplained;
 use super::wrapping;
+use crate::model::secrets::masked;
 use crate::model::text::clean;
 
 /// The maximum length of a line in bytes; the rest is ignored, because it is usually data.

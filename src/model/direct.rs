@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::secrets::secret_parameter;
 use super::text::without_logins;
 use super::wheel::WheelName;
 
@@ -56,6 +57,11 @@ impl Direct {
         let text = text.trim();
         if text.is_empty() || text.len() > 2000 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(InvalidDirect("it is empty, too long, or has white space"));
+        }
+        if text.contains("://") && secret_parameter(text).is_some() {
+            return Err(InvalidDirect(
+                "its URL has a token or a signature as a parameter, which expires, and which a committed file would hold: use an address without one, with the login in netrc",
+            ));
         }
         if let Some(rest) = text.strip_prefix("git+") {
             return git(rest);

@@ -40,6 +40,7 @@ pub mod project;
 pub mod request;
 pub mod requirement;
 pub mod saved_host;
+pub mod secrets;
 pub mod selftest;
 pub mod smoke;
 pub mod solution;

@@ -8,6 +8,7 @@ use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host, System};
 use crate::model::platform::{Libc, Platform};
 use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost, Unstated};
+use crate::model::secrets::masked;
 use crate::model::text::clean as cleaned;
 use crate::model::text::toml_string as quote;
 use crate::model::version::DottedVersion;
@@ -125,8 +126,14 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         let why = cleaned(error.message(), 300);
         let Some(span) = error.span() else { return why };
         let number = text[..span.start.min(text.len())].matches('\n').count();
-        let line = cleaned(text.lines().nth(number).unwrap_or_default().trim(), 100);
-        if line.is_empty() { why } else { format!("line {} (`{line}`): {why}", number + 1) }
+        let line = cleaned(&masked(text.lines().nth(number).unwrap_or_default().trim()), 100);
+        // The lines of another file, which a link may name, are nobody's to show.
+        let is_host_file =
+            text.lines().any(|line| line.split('=').next().is_some_and(|key| key.trim() == "schema"));
+        match line.is_empty() || !is_host_file {
+            true => format!("line {}: {why}", number + 1),
+            false => format!("line {} (`{line}`): {why}", number + 1),
+        }
     })?;
     if raw.schema != 1 {
         return Err(format!("unsupported schema {} (supported: 1)", raw.schema));

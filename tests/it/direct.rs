@@ -311,7 +311,7 @@ fn extras_markers_and_hashes_of_references_are_kept_and_logins_are_not_shown() {
     }
     assert!(!run.shown().contains("secret"), "{}", run.shown());
     assert!(
-        run.flat().contains("has a login") && run.flat().contains("hg+https://h.example/z"),
+        run.flat().contains("the login in a URL") && run.flat().contains("hg+https://h.example/z"),
         "{}",
         run.shown()
     );

@@ -24,8 +24,8 @@ pub(in crate::cli) fn warn(from: &Imported, printer: &Printer) {
         printer.warning(&format!("left out: {what}"));
     }
     if from.has_login {
-        printer.warning("a URL in the imported file has a login, and envlock.toml would hold it");
-        printer.hint("remove it from the URL; envlock reads logins from netrc");
+        printer.warning("the login in a URL of the imported file was left out: envlock.toml is committed");
+        printer.hint("write it to netrc, which envlock, uv, pip and git read");
     }
     if let Some(variants) = &from.pytorch_index {
         printer.note(

@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::files;
 use crate::model::request::UserRequirement;
-use crate::model::text::{clean, without_logins};
+use crate::model::secrets::masked;
+use crate::model::text::clean;
 pub(super) use kept::CondaPart;
 use kept::Kept;
 
@@ -50,7 +51,7 @@ pub(super) struct Imported {
     pub left_out_index: bool,
     /// The CUDA variants whose builds the file takes from the pytorch index; empty for that index as a whole.
     pub pytorch_index: Option<BTreeSet<String>>,
-    /// Whether a URL has a login, which would be committed with the manifest.
+    /// Whether a URL had a login, which was left out.
     pub has_login: bool,
     /// What is kept as conda packages.
     pub conda: Option<Kept>,
@@ -132,8 +133,7 @@ impl Imported {
     }
 
     fn leave_out(&mut self, what: &str) {
-        self.left_out
-            .push(format!("`{}` is not supported in envlock.toml", clean(&without_logins(what), 80)));
+        self.left_out.push(format!("`{}` is not supported in envlock.toml", clean(&masked(what), 80)));
     }
 
     /// Leaves out the hashes of a file, once for all.
@@ -145,7 +145,7 @@ impl Imported {
     }
 
     fn leave_out_because(&mut self, what: &str, why: &str) {
-        self.left_out.push(format!("`{}`: {}", clean(&without_logins(what), 80), clean(why, 200)));
+        self.left_out.push(format!("`{}`: {}", clean(&masked(what), 80), clean(why, 200)));
     }
 
     /// Leaves out extras (`--extra`) or groups (`--group`) that were not asked for: many of them in one line.

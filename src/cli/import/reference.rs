@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::error::CliError;
 use crate::cli::files;
-use crate::model::direct::{Direct, without_login};
+use crate::model::direct::{Direct, shown_repository};
+use crate::model::text::without_logins;
 use crate::sdist::{self, Contents};
 
 use super::Imported;
@@ -54,11 +55,14 @@ pub(super) fn push(out: &mut Imported, line: &str, base: &Path, origin: &str) ->
     let path = match Direct::parse(path) {
         Ok(Direct::Path(path)) => path,
         Ok(_) => {
-            if without_login(reference) != reference {
-                out.has_login = true;
-            }
+            // The user of ssh is no secret, and needed.
+            let kept = match reference.strip_prefix("git+ssh://") {
+                Some(rest) => format!("git+{}", shown_repository(&format!("ssh://{rest}"))),
+                None => without_logins(reference),
+            };
+            out.has_login |= kept != reference;
             // A marker and a name are part of the line.
-            out.push(bare, origin)?;
+            out.push(&bare.replace(reference, &kept), origin)?;
             return Ok(true);
         }
         Err(why) => {

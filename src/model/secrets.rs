@@ -1,4 +1,5 @@
 //! Masks secrets in lines that are quoted: by the name before a value, and by the form of a token that stands alone.
+//! Every line of a file that a message shows goes through [`masked`].
 
 /// How a token begins, and how many characters follow at least. The forms are those that the services publish for secret
 /// scanning.
@@ -85,7 +86,7 @@ const MASK: &str = "***";
 
 /// A line with secrets masked: credentials in URLs, values of `..._token=`, `PASSWORD:` and similar names, everything
 /// after `Authorization`, `Cookie` or `PRIVATE KEY`, and tokens of known form.
-pub(super) fn masked(text: &str) -> String {
+pub fn masked(text: &str) -> String {
     let out = crate::model::text::without_logins(text);
     let lower = out.to_ascii_lowercase();
     let out = match REST.iter().filter_map(|word| Some(lower.find(word)? + word.len())).min() {
@@ -363,6 +364,22 @@ fn login_masked(word: &str) -> String {
         }
         _ => word.to_owned(),
     }
+}
+
+/// The name of a parameter of a URL whose value is a secret, such as the signature of a link that expires.
+///
+/// ```
+/// use envlock::model::secrets::secret_parameter;
+/// assert_eq!(secret_parameter("https://host/a.whl?v=1&X-Amz-Signature=0123456789abcdef"), Some("X-Amz-Signature"));
+/// assert_eq!(secret_parameter("https://host/a.whl?key=main#sha256=0123456789abcdef"), None);
+/// ```
+pub fn secret_parameter(url: &str) -> Option<&str> {
+    let (_, query) = url.split_once('#').map_or(url, |(before, _)| before).split_once('?')?;
+    let is_secret =
+        |name: &str| PARAMETERS.contains(&name.to_ascii_lowercase().as_str()) || names_secret(name);
+    let mut parameters = query.split(['&', ';']).filter_map(|part| part.split_once('='));
+    // A name of a few letters is no secret.
+    parameters.find(|(name, value)| value.len() >= 16 && is_secret(name)).map(|(name, _)| name)
 }
 
 /// The values of secret parameters in a URL.

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use base64::Engine as _;
+
 use crate::child::{self, Limits, Silent};
 use crate::model::direct::shown_repository;
 use crate::model::text::clean;
@@ -138,18 +140,37 @@ enum Failure {
     Other(String),
 }
 
+/// A repository's address without its login, and the login as the header that git sends instead: git hands the address to
+/// its helper as an argument, which other users see. That of ssh has a user, and no password.
+fn login_apart(repository: &str) -> (String, Option<String>) {
+    let address = url::Url::parse(repository).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let Some(mut address) = address.filter(|url| !url.username().is_empty() || url.password().is_some())
+    else {
+        return (repository.to_owned(), None);
+    };
+    let plain = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let login = format!("{}:{}", plain(address.username()), plain(address.password().unwrap_or_default()));
+    // Neither can fail for an address with a host.
+    let _ = address.set_password(None);
+    let _ = address.set_username("");
+    let header = format!("Authorization: Basic {}", base64::engine::general_purpose::STANDARD.encode(login));
+    (address.to_string(), Some(header))
+}
+
 /// Runs git in a folder; the first `limit` bytes that it prints. The remote `origin` is the repository: configured by
-/// variables, because arguments are visible to other users and the URL may have a login.
+/// variables, because arguments are visible to other users.
 fn run(folder: &Path, repository: &str, arguments: &[&str], limit: u64) -> Result<Vec<u8>, Failure> {
     let mut command = Command::new("git");
     // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
-    let configuration = [
-        ("remote.origin.url", repository),
+    let (address, header) = login_apart(repository);
+    let mut configuration = vec![
+        ("remote.origin.url", address.as_str()),
         ("remote.origin.promisor", "true"),
         ("remote.origin.partialclonefilter", "blob:none"),
         ("core.hooksPath", "/dev/null"),
         ("protocol.ext.allow", "never"),
     ];
+    configuration.extend(header.iter().map(|header| ("http.extraHeader", header.as_str())));
     command.env("GIT_CONFIG_COUNT", configuration.len().to_string());
     for (i, (key, value)) in configuration.into_iter().enumerate() {
         command.env(format!("GIT_CONFIG_KEY_{i}"), key).env(format!("GIT_CONFIG_VALUE_{i}"), value);
@@ -180,4 +201,25 @@ fn run(folder: &Path, repository: &str, arguments: &[&str], limit: u64) -> Resul
     let line = line.or_else(|| said.lines().next_back()).unwrap_or("git failed");
     let line = line.trim_start_matches("fatal: ").trim_start_matches("error: ");
     Err(Failure::Other(clean(&crate::model::text::without_logins(line), 200)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::login_apart;
+
+    #[test]
+    fn a_login_is_no_argument_of_gits_helper() {
+        let header = |text: &str| Some(format!("Authorization: Basic {text}"));
+        for (repository, address, login) in [
+            ("https://host/a/b.git", "https://host/a/b.git", None),
+            // `me:p@w`
+            ("https://me:p%40w@host/a/b.git", "https://host/a/b.git", header("bWU6cEB3")),
+            // `token:`
+            ("http://token@host:8080/a", "http://host:8080/a", header("dG9rZW46")),
+            ("ssh://git@host/a", "ssh://git@host/a", None),
+            ("file:///a/b", "file:///a/b", None),
+        ] {
+            assert_eq!(login_apart(repository), (address.to_owned(), login), "{repository}");
+        }
+    }
 }

@@ -7,12 +7,17 @@ use super::dist_info::Depth;
 use super::prefix::with_system_packages;
 use super::record;
 use super::tree::{FileTree, Kind};
-use crate::model::installed::{Distribution, Installed, SearchedFirst, Shadowing, Toolkit, Traces};
+use crate::model::installed::{
+    Distribution, ForcedLibrary, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
+};
 use crate::model::native::InterpreterFault;
 use crate::model::text::{clean, normalized_name};
 
 /// Maximum number of entries read from a folder.
 const MAX_ENTRIES: usize = 20_000;
+/// Maximum size of `/etc/ld.so.preload`, in bytes, and of the libraries that one list names.
+const MAX_PRELOAD: u64 = 64 << 10;
+const MAX_FORCED: usize = 32;
 /// Maximum size of a configuration or version file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
@@ -37,11 +42,31 @@ pub fn traces(
         activation,
         shadowing: shadowing(tree, installed, stdlib, working_folder, variable),
         startup: startup(tree, installed),
+        forced: forced(tree, root, variable),
         leftovers: leftovers(tree, &installed.site_packages),
         unrecorded: unrecorded(tree, installed),
         home: home(tree, installed, variable),
         toolkit: toolkit(tree, root, variable),
     }
+}
+
+/// The libraries that variables and `/etc/ld.so.preload` force into every program.
+fn forced(tree: &dyn FileTree, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Vec<ForcedLibrary> {
+    let file = "/etc/ld.so.preload";
+    let of_file = tree.start(&root.join("etc/ld.so.preload"), MAX_PRELOAD);
+    let of_file = of_file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let lists = [("LD_PRELOAD", variable("LD_PRELOAD")), ("LD_AUDIT", variable("LD_AUDIT")), (file, of_file)];
+    let mut out = Vec::new();
+    for (by, list) in lists {
+        let list = list.unwrap_or_default();
+        for path in list.split([':', ' ', '\t', '\n']).filter(|path| !path.is_empty()).take(MAX_FORCED) {
+            // A bare name is looked for as any library is.
+            let is_system = !path.contains('/')
+                || ["/usr/", "/lib/", "/lib64/"].iter().any(|folder| path.starts_with(folder));
+            out.push(ForcedLibrary { by, path: clean(path, 300), is_system });
+        }
+    }
+    out
 }
 
 /// The folder in `PYTHONHOME`, if it does not have the standard library of the environment's Python: no program starts then.

@@ -275,12 +275,25 @@ pub struct Traces {
     /// Files in site-packages that Python executes at each start and that no package records: `.pth` files with an
     /// `import` line, `sitecustomize.py`, `usercustomize.py`. Path and the line that is executed.
     pub startup: Vec<(String, String)>,
+    /// Libraries that the loader takes into every program: by `LD_PRELOAD`, `LD_AUDIT` or `/etc/ld.so.preload`.
+    pub forced: Vec<ForcedLibrary>,
     /// Libraries in the directories of CUDA and torch libraries that no package records.
     pub unrecorded: Vec<String>,
     /// What `PYTHONHOME` breaks.
     pub home: Option<InterpreterFault>,
     /// The CUDA toolkit that would be used to build extensions.
     pub toolkit: Option<Toolkit>,
+}
+
+/// A library that the loader takes into every program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForcedLibrary {
+    /// What names it: `LD_PRELOAD`.
+    pub by: &'static str,
+    /// As it is named.
+    pub path: String,
+    /// Whether it is in the system's folders of libraries, where packages of the system install.
+    pub is_system: bool,
 }
 
 /// A package in a directory that Python searches before site-packages.

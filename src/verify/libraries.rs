@@ -25,6 +25,11 @@ const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "lib
 /// Maximum number of copies named in the finding.
 const MOST_COPIES: usize = 3;
 
+/// Whether a library's name is one of torch or CUDA.
+pub(super) fn is_ours(name: &str) -> bool {
+    OURS.iter().any(|kind| name.starts_with(kind))
+}
+
 /// `expect_driver_library`: whether a machine with a GPU must have the driver's library.
 pub(super) fn check(
     native: &Native,

@@ -263,3 +263,30 @@ fn venv_beside_the_lock_is_found_and_not_executed() {
     );
     assert!(base.flat().contains("--prefix /opt/conda"), "{}", base.shown());
 }
+
+/// What is started with the program and belongs to no package is named, once until something changes.
+#[test]
+#[cfg(unix)]
+fn what_comes_before_the_program_is_named() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    let prefix = env.context.dir.path().join("env").display().to_string();
+    let run =
+        |env: &Environment| env.context.run(&["run", "--prefix", &prefix, "--", "true"]).expect(0).stderr;
+    let quiet = run(&env);
+    assert!(!quiet.contains("startup-code"), "{quiet}");
+    env.context.write("random.py", "");
+    let text = run(&env);
+    assert!(text.contains("warning: shadowed-package: "), "{text}");
+    std::fs::remove_file(env.context.project().join("random.py")).unwrap();
+    run(&env);
+    std::fs::write(env.site.join("zz.pth"), "import os\n").unwrap();
+    let text = run(&env);
+    assert!(text.contains("warning: startup-code: zz.pth is executed"), "{text}");
+    env.context.set("LD_PRELOAD", "/nowhere/libspy.so");
+    let text = run(&env);
+    assert!(text.contains("LD_PRELOAD loads /nowhere/libspy.so into every"), "{text}");
+    env.context.unset("LD_PRELOAD");
+    env.context.set("LD_AUDIT", "libaudit-of-none.so");
+    assert!(run(&env).contains("LD_AUDIT loads libaudit-of-none.so"));
+}

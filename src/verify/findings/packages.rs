@@ -11,7 +11,8 @@ use crate::foreign::OtherBuild;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{
-    Activation, CondaPackage, Distribution, Installed, InstalledVersion, SearchedFirst, Shadowing, Toolkit,
+    Activation, CondaPackage, Distribution, ForcedLibrary, Installed, InstalledVersion, SearchedFirst,
+    Shadowing, Toolkit,
 };
 use crate::model::owner::Owner;
 use crate::model::text::shell_word;
@@ -210,6 +211,8 @@ pub enum Startup<'s> {
         /// The folder.
         site_packages: &'s Path,
     },
+    /// The loader takes a library into every program.
+    Forced(&'s ForcedLibrary),
     /// The activation of a conda environment sets a variable that decides which libraries or modules are found first.
     Activation {
         /// What sets it.
@@ -235,6 +238,16 @@ pub fn startup_code(of: &Startup<'_>) -> Finding {
                 path,
                 Fix::advice(format!("read {on_disk}, and delete it if you did not put it there")),
             )
+        }
+        Startup::Forced(ForcedLibrary { by, path, is_system }) => {
+            let text = format!("{by} loads {path} into every program");
+            // Allocators and profilers of the system's packages are loaded so.
+            let severity = if *is_system && *by != "LD_AUDIT" { Severity::Info } else { Severity::Warning };
+            let fix = match by.starts_with('/') {
+                true => format!("remove the line from {by} if you did not put it there"),
+                false => format!("unset {by} if you did not set it"),
+            };
+            finding(Code::StartupCode, severity, text).at(path.clone()).fixed_by(Fix::advice(fix))
         }
         Startup::Activation {
             sets: Activation::Script { path, line, name, package: Some(package) }, ..

@@ -18,6 +18,7 @@ use crate::cli::lock;
 use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::inspect::Chosen;
+use crate::model::finding::Severity;
 use state::State;
 
 /// If the command is not started, the exit code is [`exit::NOT_STARTED`]. Any other exit code is the command's own.
@@ -100,6 +101,11 @@ fn verified(
         }
         printer.hint("the command was not started; pass `--no-verify` to start it anyway");
         return Ok(false);
+    }
+    // Once, until something changes.
+    let all = judged.areas.iter().flat_map(|area| &area.findings);
+    for finding in all.filter(|finding| finding.severity == Severity::Warning) {
+        printer.warning(&format!("{}: {}", finding.code.as_str(), finding.message));
     }
     let state = State::of(global, project, prefix, args, &judged.installed);
     // A file that changed during verification may have been read before the change.

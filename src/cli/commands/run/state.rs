@@ -36,6 +36,8 @@ const MACHINE: [&str; 5] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.preload",
 ];
+/// How many entries of the current folder are looked at.
+const MAX_HERE: usize = 20_000;
 /// Size limit of a saved state, in bytes.
 const MAX_STATE: u64 = 16 << 20;
 
@@ -131,13 +133,27 @@ fn folders_of_variables() -> Vec<PathBuf> {
 
 fn around(global: &GlobalArgs, args: &RunArgs) -> String {
     let mut text = format!(
-        "envlock {} 4\nregistry {:?}\ntarget {:?}{}\ngpu {}\n",
+        "envlock {} 5\nregistry {:?}\ntarget {:?}{}\ngpu {}\n",
         env!("CARGO_PKG_VERSION"),
         global.registry,
         args.target,
         args.parts.options(),
         args.require_gpu
     );
+    // A module beside the program may be imported instead of the environment's. What a program writes there is none.
+    let here = std::fs::read_dir(".").into_iter().flatten().flatten().take(MAX_HERE);
+    let is_module = |name: &str, is_folder: bool| match name.rsplit_once('.') {
+        Some((_, end)) => ["py", "so", "pyc", "pyd"].contains(&end),
+        None => is_folder,
+    };
+    let mut modules: Vec<String> = here
+        .filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            is_module(&name, entry.file_type().is_ok_and(|kind| !kind.is_file())).then_some(name)
+        })
+        .collect();
+    modules.sort();
+    text.push_str(&format!("here {modules:?}\n"));
     for name in VARIABLES {
         text.push_str(&format!("{name}={:?}\n", std::env::var_os(name)));
     }

@@ -63,7 +63,8 @@ pub(super) fn add(
             Direct::Git { repository, revision, subdirectory } => {
                 let locked = preferences.commits.get(&name).map(String::as_str);
                 let wanted = locked.or(revision.as_deref());
-                git_tree(repository, wanted, subdirectory.as_deref(), stated)?
+                let project = request.folder.as_deref().unwrap_or(Path::new("."));
+                git_tree(repository, wanted, subdirectory.as_deref(), stated, project)?
             }
             Direct::Path(path) => local(path, request.folder.as_deref(), stated)?,
         };
@@ -137,8 +138,9 @@ fn git_tree(
     revision: Option<&str>,
     subdirectory: Option<&str>,
     stated: Option<(&str, &Version)>,
+    project: &Path,
 ) -> Result<Found, CliError> {
-    let checkout = git::read(repository, revision, subdirectory).map_err(|error| match error {
+    let checkout = git::read(repository, revision, subdirectory, project).map_err(|error| match error {
         GitError::NoGit(_) => CliError::usage(error.to_string()).hint("install git"),
         GitError::Failed { .. } => {
             CliError::network(error.to_string()).hint("check the network, the URL and the revision")

@@ -4,7 +4,8 @@
 //! question on a terminal. Only https, http, ssh and file are spoken (`ext::` would run a command).
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ pub enum GitError {
     },
 }
 
-/// Reads the project in a folder of a repository at a revision: a branch, a tag, a commit, or the default branch.
+/// Reads the project in a folder of a repository at a revision: a branch, a tag, a commit, or the default branch. Nothing
+/// below `project` is run, neither as git nor by it.
 ///
 /// # Errors
 /// See [`GitError`].
@@ -57,6 +59,7 @@ pub fn read(
     repository: &str,
     revision: Option<&str>,
     subdirectory: Option<&str>,
+    project: &Path,
 ) -> Result<Checkout, GitError> {
     let failed = |why: String| GitError::Failed {
         repository: shown_repository(repository),
@@ -64,7 +67,8 @@ pub fn read(
         why,
     };
     let folder = tempfile::tempdir().map_err(|e| failed(e.to_string()))?;
-    let git = |arguments: &[&str], limit: u64| run(folder.path(), repository, arguments, limit);
+    let program = Program::outside(project).ok_or_else(|| GitError::NoGit(shown_repository(repository)))?;
+    let git = |arguments: &[&str], limit: u64| run(&program, folder.path(), repository, arguments, limit);
     let told = |error: Failure| match error {
         Failure::NoGit => GitError::NoGit(shown_repository(repository)),
         Failure::Other(why) => failed(why),
@@ -140,6 +144,27 @@ enum Failure {
     Other(String),
 }
 
+/// The system's git, and the folders in which it finds ssh and its helpers.
+struct Program {
+    git: PathBuf,
+    path: OsString,
+}
+
+impl Program {
+    /// The first git on `PATH` that is not below a folder.
+    fn outside(project: &Path) -> Option<Program> {
+        let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let project = real(project);
+        let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?)
+            .filter(|folder| folder.is_absolute() && !real(folder).starts_with(&project))
+            .collect();
+        let name = if cfg!(windows) { "git.exe" } else { "git" };
+        let found = folders.iter().map(|folder| folder.join(name));
+        let git = found.filter(|git| git.is_file()).find(|git| !real(git).starts_with(&project))?;
+        Some(Program { git, path: std::env::join_paths(folders).ok()? })
+    }
+}
+
 /// A repository's address without its login, and the login as the header that git sends instead: git hands the address to
 /// its helper as an argument, which other users see. That of ssh has a user, and no password.
 fn login_apart(repository: &str) -> (String, Option<String>) {
@@ -159,8 +184,15 @@ fn login_apart(repository: &str) -> (String, Option<String>) {
 
 /// Runs git in a folder; the first `limit` bytes that it prints. The remote `origin` is the repository: configured by
 /// variables, because arguments are visible to other users.
-fn run(folder: &Path, repository: &str, arguments: &[&str], limit: u64) -> Result<Vec<u8>, Failure> {
-    let mut command = Command::new("git");
+fn run(
+    program: &Program,
+    folder: &Path,
+    repository: &str,
+    arguments: &[&str],
+    limit: u64,
+) -> Result<Vec<u8>, Failure> {
+    let mut command = Command::new(&program.git);
+    command.env("PATH", &program.path);
     // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
     let (address, header) = login_apart(repository);
     let mut configuration = vec![

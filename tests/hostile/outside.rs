@@ -397,9 +397,14 @@ fn nothing_below_the_project_is_run_by_static_commands() {
     let mut context = TestContext::new();
     let mark = context.dir.path().join("mark");
     let script = format!("#!/bin/sh\necho $0 $@ >> {}\nexit 1\n", mark.display());
-    for program in
-        [".venv/bin/python", ".venv/bin/python3", ".venv/bin/uv", ".venv/bin/nvidia-smi", ".venv/bin/git"]
-    {
+    for program in [
+        ".venv/bin/python",
+        ".venv/bin/python3",
+        ".venv/bin/uv",
+        ".venv/bin/nvidia-smi",
+        ".venv/bin/git",
+        ".venv/bin/ssh",
+    ] {
         let path = context.write(program, &script);
         super::context::executable(&path);
     }
@@ -412,6 +417,8 @@ fn nothing_below_the_project_is_run_by_static_commands() {
     if let Some(uv) = std::env::var_os("ENVLOCK_TEST_UV") {
         path = format!("{path}:{}", Path::new(&uv).parent().unwrap().display());
     }
+    // The system's git, which finds the planted ssh on PATH unless it is told otherwise.
+    path = format!("{path}:/usr/bin:/usr/local/bin");
     context.set("PATH", &path);
     // The machine as it is: a made-up root has its programs on PATH.
     context.set("ENVLOCK_SYSROOT", "/");
@@ -421,6 +428,7 @@ fn nothing_below_the_project_is_run_by_static_commands() {
         &["plan", "--gpu", "none"],
         &["resolve", "--stack-only", "--gpu", "none"],
         &["resolve", "torch", "--stack-only", "--gpu", "none", "--dry-run"],
+        &["resolve", "own @ git+ssh://git@127.0.0.1:9/own.git", "--gpu", "none", "--dry-run"],
         &["verify", "--smoke", "off"],
         &["diagnose", "pyproject.toml"],
         &["outdated", "--offline"],

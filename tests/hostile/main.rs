@@ -10,6 +10,7 @@ mod images;
 mod installers;
 #[cfg(unix)]
 mod killed;
+mod limits;
 #[cfg(unix)]
 mod outside;
 mod parsers;

@@ -10,6 +10,11 @@ use envlock::inspect::{self, Detail};
 use envlock::model::metadata::CoreMetadata;
 use envlock::registry::{Registry, RegistryFile};
 
+/// How many inputs are tried at least.
+fn least() -> usize {
+    std::env::var("ENVLOCK_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+}
+
 /// How long each parser is tried.
 fn limit() -> Duration {
     let seconds = std::env::var("ENVLOCK_FUZZ_SECONDS").ok().and_then(|t| t.parse().ok());
@@ -82,7 +87,7 @@ fn try_on(kind: &str, seeds: Vec<Vec<u8>>, parse: impl Fn(&[u8])) {
     let mut random = Random(0xe1f);
     let mut rounds = 0;
     // On a busy machine the time is up early; some rounds are run all the same.
-    while start.elapsed() < limit() || rounds < 10 {
+    while start.elapsed() < limit() || rounds < least() {
         let seed = random.below(seeds.len());
         let input = random.broken(&seeds[seed]);
         let before = Instant::now();
@@ -94,6 +99,7 @@ fn try_on(kind: &str, seeds: Vec<Vec<u8>>, parse: impl Fn(&[u8])) {
         }
         rounds += 1;
     }
+    println!("{kind}: {rounds} inputs in {} s", start.elapsed().as_secs());
 }
 
 /// A library with device code, sections and symbols, built here.

@@ -25,6 +25,7 @@ mod first_hour;
 mod fixes;
 mod fleet;
 mod foreign;
+mod formats;
 mod frameworks;
 mod images;
 mod index;

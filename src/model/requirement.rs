@@ -6,6 +6,7 @@
 
 use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl};
+use serde::{Deserialize, Deserializer};
 
 /// Length limit of a requirement in bytes. The longest on PyPI have some hundred.
 const MAX_LENGTH: usize = 16 * 1024;
@@ -133,6 +134,38 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     let extras = rest.trim_start().strip_prefix('[').unwrap_or_default();
     let extras = extras.split(']').next().unwrap_or_default();
     std::iter::once(name).chain(extras.split(|c| !is_of_name(c)).filter(|extra| !extra.is_empty()))
+}
+
+/// A requirement in a file, read by [`parse_requirement`] and not by the parser's own implementation of serde.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Stated(Requirement<VerbatimUrl>);
+
+impl TryFrom<String> for Stated {
+    type Error = InvalidRequirement;
+
+    fn try_from(text: String) -> Result<Stated, InvalidRequirement> {
+        parse_requirement(&text).map(Stated)
+    }
+}
+
+/// Deserializes a list of requirements.
+///
+/// # Errors
+/// A text that is none.
+pub fn listed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Requirement<VerbatimUrl>>, D::Error> {
+    let all = Vec::<Stated>::deserialize(deserializer)?;
+    Ok(all.into_iter().map(|Stated(requirement)| requirement).collect())
+}
+
+/// Deserializes a requirement that may be absent.
+///
+/// # Errors
+/// A text that is none.
+pub fn optional<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Requirement<VerbatimUrl>>, D::Error> {
+    Ok(Option::<Stated>::deserialize(deserializer)?.map(|Stated(requirement)| requirement))
 }
 
 /// Whether specifiers name a pre-release, which admits them.

@@ -104,6 +104,7 @@ struct RawAdvisory {
     platform: Option<Platform>,
     #[serde(default)]
     capabilities: Vec<ComputeCapability>,
+    #[serde(default, deserialize_with = "crate::model::requirement::optional")]
     requires: Option<Requirement<VerbatimUrl>>,
     #[serde(default)]
     needed: bool,

@@ -65,6 +65,7 @@ pub struct SameFile {
     /// The file, relative to site-packages.
     pub file: String,
     /// The packages, with the versions that install it.
+    #[serde(deserialize_with = "crate::model::requirement::listed")]
     pub packages: Vec<Requirement<VerbatimUrl>>,
     /// Whether they are locked beside each other with a warning: people do so, and mostly it works. Otherwise they exclude
     /// each other.

@@ -11,7 +11,7 @@ use super::files;
 use super::words::Words;
 use crate::git::{self, GitError};
 use crate::index::IndexClient;
-use crate::model::direct::{Direct, shown_repository};
+use crate::model::direct::{Direct, may_be_commit, shown_repository};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::request::{Preferences, Request, UserRequirement};
@@ -62,6 +62,9 @@ pub(super) fn add(
             Direct::Archive { url, sha256 } => archive(client, &name, url, sha256.as_deref())?,
             Direct::Git { repository, revision, subdirectory } => {
                 let locked = preferences.commits.get(&name).map(String::as_str);
+                let is_asked =
+                    |commit: &&str| revision.as_deref().is_none_or(|asked| may_be_commit(asked, commit));
+                let locked = locked.filter(is_asked);
                 let wanted = locked.or(revision.as_deref());
                 let project = request.folder.as_deref().unwrap_or(Path::new("."));
                 git_tree(repository, wanted, subdirectory.as_deref(), stated, project)?

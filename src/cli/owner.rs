@@ -294,7 +294,9 @@ impl DefaultGroups {
 
 /// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.
 pub(super) fn default_groups(project: &Project) -> DefaultGroups {
+    // A file that cannot be read is told where the packages are read from it.
     let stated = settings_of_uv(&project.folder.join(files::PYPROJECT))
+        .unwrap_or_default()
         .and_then(|settings| settings.get("default-groups").cloned());
     match stated {
         Some(toml::Value::String(all)) if all == "all" => DefaultGroups::All,
@@ -307,20 +309,32 @@ pub(super) fn default_groups(project: &Project) -> DefaultGroups {
 
 /// The packages that uv's settings of a project have built from source although they have wheels: `no-binary-package` of the
 /// first `uv.toml` or `[tool.uv]` at or above the project, by their normalized names.
-pub(super) fn built_by_settings(project: &Project) -> Vec<String> {
+///
+/// # Errors
+/// A file of settings that is there and cannot be read: what uv takes from it is not known.
+pub(super) fn built_by_settings(project: &Project) -> Result<Vec<String>, CliError> {
     let folder = fs_err::canonicalize(&project.folder).unwrap_or_else(|_| project.folder.clone());
     let files =
         folder.ancestors().flat_map(|folder| ["uv.toml", files::PYPROJECT].map(|name| folder.join(name)));
-    let settings = files.into_iter().find_map(|file| settings_of_uv(&file));
+    let mut settings = None;
+    for file in files {
+        settings = settings_of_uv(&file)?;
+        if settings.is_some() {
+            break;
+        }
+    }
     let names = settings.and_then(|settings| settings.get("no-binary-package")?.as_array().cloned());
-    names.iter().flatten().filter_map(toml::Value::as_str).map(normalized_name).collect()
+    Ok(names.iter().flatten().filter_map(toml::Value::as_str).map(normalized_name).collect())
 }
 
 /// uv's settings in a file: all of `uv.toml`, `[tool.uv]` of another one.
-fn settings_of_uv(file: &Path) -> Option<toml::Table> {
-    let table: toml::Table = files::read(file).ok().flatten()?.parse().ok()?;
-    match file.file_name().is_some_and(|name| name == "uv.toml") {
+fn settings_of_uv(file: &Path) -> Result<Option<toml::Table>, CliError> {
+    let Some(text) = files::read(file)? else { return Ok(None) };
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        CliError::input(format!("{}: {}", file.display(), clean(error.message(), 200)))
+    })?;
+    Ok(match file.file_name().is_some_and(|name| name == "uv.toml") {
         true => Some(table),
-        false => table.get("tool")?.get("uv")?.as_table().cloned(),
-    }
+        false => table.get("tool").and_then(|tool| tool.get("uv")?.as_table().cloned()),
+    })
 }

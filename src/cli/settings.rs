@@ -19,6 +19,7 @@ use crate::model::project::specifiers_allow;
 use crate::model::request::{
     Limit, Origin, PythonAllowed, PythonRequest, Request, StatedMetadata, UserRequirement,
 };
+use crate::model::secrets::shown_requirement;
 use crate::model::text::{clean, normalized_name, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
@@ -150,7 +151,7 @@ fn packages_beside_manifest(project: &Project, packages: &[String], solve: &Solv
     let here = std::env::current_dir().unwrap_or_default();
     let shown = manifest.strip_prefix(&here).unwrap_or(&manifest).display().to_string();
     let text = format!("packages cannot be named on the command line beside {}", clean(&shown, 200));
-    let named = packages.iter().map(|text| shell_word(&clean(text, 400)));
+    let named = packages.iter().map(|text| shell_word(&clean(&shown_requirement(text), 400)));
     // `--upgrade requests` is `--upgrade` and a package.
     if solve.upgrade.iter().any(String::is_empty) {
         let each: String = named.map(|name| format!(" --upgrade={name}")).collect();

@@ -101,6 +101,9 @@ pub enum ForeignError {
     /// Its packages have more requirements and files than envlock reads.
     #[error("it has more than {0} requirements and files of packages")]
     TooManyParts(usize),
+    /// Its markers on extras and groups are too long for all environments; the limit in MiB.
+    #[error("its markers on extras and groups, once for each of them, have more than {0} MiB")]
+    TooManyChoices(usize),
 }
 
 /// Maximum number of packages of a lock. The largest public ones have some thousand.

@@ -16,6 +16,8 @@ use crate::model::wheel::Python;
 
 /// Maximum number of extras and groups that become environments.
 const MAX_CHOICES: usize = 128;
+/// Limit of the markers on extras and groups in bytes, each counted for every environment in which it is evaluated.
+const MAX_EVALUATED: usize = 4 << 20;
 /// Length limit of a marker in bytes, as of a requirement.
 const MAX_MARKER: usize = 16 * 1024;
 
@@ -99,6 +101,12 @@ pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
     }
     if raw.packages.len() > MAX_PACKAGES {
         return Err(ForeignError::TooLarge(MAX_PACKAGES));
+    }
+    let on_choices = |marker: &&String| marker.contains("extras") || marker.contains("dependency_groups");
+    let markers = raw.packages.iter().filter_map(|package| package.marker.as_ref()).filter(on_choices);
+    let environments = (1 + raw.extras.len() + raw.dependency_groups.len()).min(MAX_CHOICES);
+    if markers.map(String::len).sum::<usize>().saturating_mul(environments) > MAX_EVALUATED {
+        return Err(ForeignError::TooManyChoices(MAX_EVALUATED >> 20));
     }
     let supported = raw.environments.iter().map(|text| marker("environments", Some(text)));
     Ok(Pylock {

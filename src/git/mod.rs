@@ -192,7 +192,7 @@ fn run(
     limit: u64,
 ) -> Result<Vec<u8>, Failure> {
     let mut command = Command::new(&program.git);
-    command.env("PATH", &program.path);
+    command.env("PATH", &program.path).env_remove("GIT_EXEC_PATH");
     // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
     let (address, header) = login_apart(repository);
     let mut configuration = vec![

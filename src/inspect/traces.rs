@@ -222,6 +222,18 @@ fn startup(tree: &dyn FileTree, installed: &Installed) -> Vec<(String, String)> 
     let mut found: Vec<(String, String)> = Vec::new();
     for name in tree.names(site, MAX_ENTRIES) {
         let is_module = ["sitecustomize.py", "usercustomize.py"].contains(&name.as_str());
+        // A package, or compiled.
+        let stem = name.split('.').next().unwrap_or_default();
+        if ["sitecustomize", "usercustomize"].contains(&stem) && !is_module {
+            let is_imported = match name.rsplit_once('.') {
+                None => tree.is_folder(&site.join(&name)),
+                Some((_, end)) => ["so", "pyc", "pyd"].contains(&end),
+            };
+            if is_imported {
+                found.push((name, "not Python's text".to_owned()));
+            }
+            continue;
+        }
         if !(is_module || name.ends_with(".pth")) || OF_VENV.contains(&name.as_str()) {
             continue;
         }

@@ -16,7 +16,7 @@ use pep508_rs::{MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 use super::Target;
 use crate::compatibility::with_machine_specs;
 use crate::model::conda::{name_of_spec, specs_of};
-use crate::model::direct::{Direct, shown_repository, without_login};
+use crate::model::direct::{Direct, may_be_commit, shown_repository, without_login};
 use crate::model::image_digest::ImageDigest;
 use crate::model::index_owner::owner;
 use crate::model::level::Level;
@@ -502,12 +502,10 @@ fn is_of(source: &Source, locked_hash: Option<&str>, direct: &Direct, folder: Op
             Direct::Git { repository: asked, revision, subdirectory: part },
         ) => {
             let part = part.as_deref().map(|part| part.trim_matches('/'));
-            let is_commit =
-                |text: &&str| [40, 64].contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
-            let pinned = revision.as_deref().filter(is_commit);
+            let asked_for = revision.as_deref();
             *repository == shown_repository(asked)
                 && subdirectory.as_deref() == part
-                && pinned.is_none_or(|pinned| pinned == commit)
+                && asked_for.is_none_or(|revision| may_be_commit(revision, commit))
         }
         (Source::Path(locked), Direct::Path(path)) => match folder.filter(|folder| folder.is_absolute()) {
             Some(folder) => plain(&folder.join(locked)) == plain(&folder.join(path)),

@@ -179,6 +179,19 @@ fn git(rest: &str) -> Result<Direct, InvalidDirect> {
     Ok(Direct::Git { repository, revision, subdirectory: subdirectory.map(str::to_owned) })
 }
 
+/// Whether a revision may mean a commit: one in hexadecimal digits, also abbreviated, means those that begin so.
+///
+/// ```
+/// use envlock::model::direct::may_be_commit;
+/// let commit = "7b970123456789abcdef0123456789abcdef0123";
+/// assert!(may_be_commit("7B97012", commit) && may_be_commit("main", commit));
+/// assert!(!may_be_commit("7b97013", commit));
+/// ```
+pub fn may_be_commit(revision: &str, commit: &str) -> bool {
+    let is_commit = (7..=64).contains(&revision.len()) && revision.bytes().all(|b| b.is_ascii_hexdigit());
+    !is_commit || commit.starts_with(&revision.to_ascii_lowercase())
+}
+
 /// A repository's URL without login; the user name of ssh is no secret, and needed.
 pub fn shown_repository(repository: &str) -> String {
     match repository.strip_prefix("ssh://").and_then(|rest| rest.split_once('@')) {

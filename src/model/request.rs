@@ -14,6 +14,7 @@ pub use super::limit::{Limit, Origin};
 use super::only::Only;
 use super::part::Part;
 use super::requirement::parse_requirement;
+use super::secrets::shown_requirement;
 use super::text::{clean, without_logins};
 use super::version::{DottedRange, InvalidVersion, SemverRange};
 use super::wheel::Python;
@@ -233,8 +234,12 @@ fn named(
     marker: &str,
 ) -> Result<(String, Option<url::Url>), InvalidRequest> {
     let shown = super::direct::without_login(reference);
-    let wrong =
-        |why: &str| InvalidRequest::Direct(clean(&text.replace(reference, &shown), 80), why.to_owned());
+    let wrong = |why: &str| {
+        InvalidRequest::Direct(
+            clean(&shown_requirement(&text.replace(reference, &shown)), 80),
+            why.to_owned(),
+        )
+    };
     let direct = Direct::parse(reference).map_err(|e| wrong(e.0))?;
     let name = match name {
         Some(name) => name.to_owned(),

@@ -366,20 +366,72 @@ fn login_masked(word: &str) -> String {
     }
 }
 
-/// The name of a parameter of a URL whose value is a secret, such as the signature of a link that expires.
+/// Parameters whose value is a token or a password.
+const LOGINS: [&str; 12] = [
+    "authorization",
+    "apikey",
+    "api_key",
+    "access_key",
+    "secret",
+    "client_secret",
+    "password",
+    "passwd",
+    "credential",
+    "sig",
+    "jwt",
+    "hdnts",
+];
+/// A shorter value is no secret.
+const SHORTEST: usize = 8;
+
+/// The name of a parameter of a URL whose value is a secret, in its query or fragment, such as the signature of a link that
+/// expires. A key that names what is meant is none, nor the hash of the file.
 ///
 /// ```
-/// use envlock::model::secrets::secret_parameter;
-/// assert_eq!(secret_parameter("https://host/a.whl?v=1&X-Amz-Signature=0123456789abcdef"), Some("X-Amz-Signature"));
-/// assert_eq!(secret_parameter("https://host/a.whl?key=main#sha256=0123456789abcdef"), None);
+/// use envlock::model::secrets::secret_parameter as secret;
+/// assert_eq!(secret("https://h/a.whl?v=1&X-Amz-Signature=0123456789abcdef").as_deref(), Some("X-Amz-Signature"));
+/// assert_eq!(secret("https://h/a.whl?q-signature=0123456789").as_deref(), Some("q-signature"));
+/// assert_eq!(secret("https://h/a.whl?signatur%65=0123456789").as_deref(), Some("signature"));
+/// assert_eq!(secret("https://h/a.whl#egg=a&token=0123456789").as_deref(), Some("token"));
+/// for harmless in ["?key=builds/2025/nightly", "?cache_key=0123456789abcdef", "?auth=none-needed", "#sha256=0123456789abcdef"] {
+///     assert_eq!(secret(&format!("https://h/a.whl{harmless}")), None);
+/// }
 /// ```
-pub fn secret_parameter(url: &str) -> Option<&str> {
-    let (_, query) = url.split_once('#').map_or(url, |(before, _)| before).split_once('?')?;
-    let is_secret =
-        |name: &str| PARAMETERS.contains(&name.to_ascii_lowercase().as_str()) || names_secret(name);
-    let mut parameters = query.split(['&', ';']).filter_map(|part| part.split_once('='));
-    // A name of a few letters is no secret.
-    parameters.find(|(name, value)| value.len() >= 16 && is_secret(name)).map(|(name, _)| name)
+pub fn secret_parameter(url: &str) -> Option<String> {
+    let parameters = &url[url.find(['?', '#'])? + 1..];
+    let plain = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let is_secret = |name: &str, value: &str| {
+        let name = name.to_ascii_lowercase().replace('-', "_");
+        let is_login = LOGINS.contains(&name.as_str())
+            || name.contains("signature")
+            || name == "token"
+            || name.ends_with("_token");
+        is_login && value.len() >= SHORTEST || known_token(value)
+    };
+    let mut pairs = parameters.split(['&', ';', '#', '?']).filter_map(|part| part.split_once('='));
+    pairs.find_map(|(name, value)| {
+        let (name, value) = (plain(name), plain(value));
+        is_secret(&name, &value).then_some(name)
+    })
+}
+
+/// A requirement for a message: without the parameters of its address where one of them is a secret.
+pub fn shown_requirement(text: &str) -> String {
+    match secret_parameter(text).and_then(|_| text.find(['?', '#'])) {
+        Some(end) => masked(&format!("{}?...", &text[..end])),
+        None => masked(text),
+    }
+}
+
+/// Whether a text has a token of known form.
+fn known_token(text: &str) -> bool {
+    let mut words = text.split(|c| !is_token(c));
+    words.any(|word| {
+        let rest = |(start, length): &(&str, usize)| {
+            word.strip_prefix(start).is_some_and(|rest| rest.len() >= *length && has_digit_or_upper(rest))
+        };
+        TOKENS.iter().any(rest)
+    })
 }
 
 /// The values of secret parameters in a URL.
@@ -387,8 +439,11 @@ fn parameters_masked(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for (place, part) in word.split_inclusive(['?', '&', '#', ';']).enumerate() {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        let is_secret =
-            place > 0 && (PARAMETERS.contains(&name.to_ascii_lowercase().as_str()) || names_secret(name));
+        let is_secret = place > 0
+            && (PARAMETERS.contains(&name.to_ascii_lowercase().as_str())
+                || names_secret(name)
+                || name.to_ascii_lowercase().contains("signature")
+                || name.eq_ignore_ascii_case("authorization"));
         let end =
             value.find(|c: char| !is_token(c) && !matches!(c, '%' | '/' | '+' | '=')).unwrap_or(value.len());
         if is_secret && end > 0 {

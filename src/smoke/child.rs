@@ -161,6 +161,8 @@ fn tail(path: &Path) -> String {
 /// The last `limit` bytes of a file.
 fn ends(path: &Path, limit: usize) -> Option<Vec<u8>> {
     use std::io::{Read as _, Seek as _, SeekFrom};
+    // What the child left in its place may block whoever opens it.
+    std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let mut file = std::fs::File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(limit as u64))).ok()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target, differences, same_version};
-use crate::model::installed::{Distribution, FileFault, Installed};
+use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 
@@ -46,7 +46,14 @@ impl Changes {
 /// still counts to these. `None` is an environment that does not exist.
 ///
 /// `keeps`: packages that stay although they are not locked, or `None` if nothing is removed.
-pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[String]>) -> Changes {
+///
+/// `is_elsewhere`: whether a package was installed from another folder or repository than the locked one.
+pub fn changes(
+    target: &Target,
+    installed: Option<&Installed>,
+    keeps: Option<&[String]>,
+    is_elsewhere: &dyn Fn(&ChosenPackage, &DirectOrigin) -> bool,
+) -> Changes {
     let none = Installed::default();
     let installed = installed.unwrap_or(&none);
     let by_conda = |own: &&Distribution| own.installer.as_deref() == Some("conda");
@@ -57,7 +64,9 @@ pub fn changes(target: &Target, installed: Option<&Installed>, keeps: Option<&[S
         match own.as_slice() {
             [] => changes.install.push(package.name.clone()),
             [only]
-                if is_whole(only) && differences(package, only).is_empty() && !has_moved(package, only) => {}
+                if is_whole(only)
+                    && differences(package, only).is_empty()
+                    && !has_moved(package, only, is_elsewhere) => {}
             all => {
                 let lost = |own: &&&Distribution| all.len() > 1 || !own.record_readable;
                 changes.leftovers.extend(all.iter().filter(lost).map(|own| own.dist_info.clone()));
@@ -142,10 +151,21 @@ fn is_whole(own: &Distribution) -> bool {
             && !own.faults.iter().any(|fault| is_damage(fault) && !shared(fault))
 }
 
-/// Whether a package was installed from an index and is locked from a repository or a folder. A package of the pytorch
-/// index is installed by URL, so the reverse says nothing.
-fn has_moved(package: &ChosenPackage, own: &Distribution) -> bool {
-    matches!(package.source, Source::Git { .. } | Source::Path(_)) && own.direct.is_none()
+/// Whether a package was installed from an index and is locked from a repository or a folder, or from another one of these.
+/// A package of the pytorch index is installed by URL, so an address says nothing of one from an index.
+fn has_moved(
+    package: &ChosenPackage,
+    own: &Distribution,
+    is_elsewhere: &dyn Fn(&ChosenPackage, &DirectOrigin) -> bool,
+) -> bool {
+    let is_local = |direct: &DirectOrigin| direct.commit.is_some() || direct.url.starts_with("file:");
+    match (&package.source, &own.direct) {
+        (Source::Git { .. } | Source::Path(_), None) => true,
+        (Source::Git { .. }, Some(direct)) => direct.commit.is_none(),
+        (Source::Path(_), Some(direct)) => direct.commit.is_some() || is_elsewhere(package, direct),
+        (Source::Url(_), Some(direct)) => is_local(direct),
+        _ => false,
+    }
 }
 
 /// The packages to be installed whose build runs code of theirs, that are not `allowed`, and that are not of the project by

@@ -224,6 +224,7 @@ fn uv_builds_nothing_that_was_not_allowed() {
         ("a wheel for a newer glibc", "\"far\"", "", ""),
         ("a setting", "\"both\"", "", "no-binary-package = [\"Both\"]"),
         ("all by a setting", "\"both\"", "", "no-binary = true"),
+        ("a file of settings too large to read", "\"both\"", "", ""),
     ] {
         let _ = std::fs::remove_dir_all(env.context.project().join(".venv"));
         let _ = std::fs::remove_file(env.context.project().join("uv.lock"));
@@ -239,6 +240,10 @@ fn uv_builds_nothing_that_was_not_allowed() {
         env.context.run(&["resolve", "--gpu", "none", "--python", &env.series]).expect(0);
         let _ = std::fs::remove_file(&mark);
         let _ = std::fs::remove_dir_all(env.context.dir.path().join("uv-cache"));
+        if what.contains("too large") {
+            env.context
+                .write("uv.toml", &format!("no-binary-package = [\"both\"]\n{}", "\n".repeat(65 << 20)));
+        }
         let run = env.sync(&[]);
         assert_eq!(run.code, 2, "{what}: {}", run.shown());
         assert_eq!(ran(&mark), [""; 0], "{what}: {}", run.shown());

@@ -485,3 +485,70 @@ fn a_lock_with_millions_of_edges_is_refused() {
     assert!(run.flat().contains("more than 600000 requirements and files"), "{}", run.shown());
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
+
+/// A login or a signature in an address reaches neither a message nor a file.
+#[test]
+fn secrets_of_addresses_are_not_shown_and_not_kept() {
+    let context = TestContext::new();
+    context.run(&["resolve", "--stack-only", "torch==2.9.1", "--gpu", "none"]).expect(0);
+    let login = "evil @ https://me:SECRETpw@127.0.0.1:1/evil-1.0-py3-none-any.whl";
+    let signed = "evil @ https://127.0.0.1:1/e-1.0-py3-none-any.whl?signature=SECRETSECRET1234567";
+    for arguments in [
+        &["resolve", "--locked", login][..],
+        &["resolve", "--locked", login, "--format", "junit"],
+        &["resolve", signed, "--dry-run"],
+    ] {
+        let run = context.run(arguments);
+        assert!(run.code != 0 && !run.shown().contains("SECRET"), "{arguments:?}: {}", run.shown());
+    }
+    context.write("envlock.toml", "[stack]\ntorch = \"*\"\n");
+    for text in [login, signed] {
+        let run = context.run(&["resolve", text]);
+        assert!(run.code != 0 && !run.shown().contains("SECRET"), "{}", run.shown());
+    }
+    let kept = [
+        "ok1 @ https://h.example/ok1-1.0-py3-none-any.whl?key=builds/2025/nightly-cp311",
+        "ok2 @ https://h.example/ok2-1.0-py3-none-any.whl?cache_key=0123456789abcdef0123",
+    ];
+    let refused = [
+        "?q-sign-algorithm=sha1&q-ak=AK&q-signature=SECRET0123456789abcdef",
+        "?x-oss-signature=SECRET0123456789abcdef",
+        "?Authorization=SECRET0123456789abcdef",
+        "?dl=ghp_SECRET56789012345678901234567890123456",
+        "?hdnts=exp=1700000000~acl=/*~hmac=SECRET0123456789abcdef",
+        "?token=SECRETshort12",
+        "?signatur%65=SECRET0123456789",
+        "#egg=a&token=SECRET0123456789",
+    ];
+    let lines = refused.iter().enumerate();
+    let lines =
+        lines.map(|(i, query)| format!("a{i} @ https://h.example/a{i}-1.0-py3-none-any.whl{query}\n"));
+    let text: String = lines.chain(kept.iter().map(|line| format!("{line}\n"))).collect();
+    context.write("requirements.txt", &text);
+    let run = context.run(&["init", "--force", "--from", "requirements.txt"]).expect(0);
+    assert!(!run.shown().contains("SECRET"), "{}", run.shown());
+    let manifest = context.read("envlock.toml");
+    assert!(!manifest.contains("SECRET"), "{manifest}");
+    assert!(kept.iter().all(|line| manifest.contains(line)), "{manifest}");
+}
+
+/// Markers on extras are evaluated once for each of them.
+#[test]
+fn a_pylock_with_choices_without_end_is_refused() {
+    let context = TestContext::new();
+    let names = |kind: &str| (0..150).map(|i| format!("\"{kind}{i}\"")).collect::<Vec<_>>().join(",");
+    let mut text = format!(
+        "lock-version = \"1.0\"\ncreated-by = \"x\"\nextras = [{}]\ndependency-groups = [{}]\n",
+        names("e"),
+        names("g")
+    );
+    for i in 0..150 {
+        let marker: Vec<String> = (0..60).map(|k| format!("'e{}' in extras", (i + k) % 150)).collect();
+        let marker = marker.join(" or ");
+        text.push_str(&format!("[[packages]]\nname = \"p{i}\"\nversion = \"1.0\"\nmarker = \"{marker}\"\n"));
+    }
+    context.write("pylock.toml", &text);
+    let start = Instant::now();
+    let run = context.run(&["plan", "--gpu", "none", "--lock", "pylock.toml"]).expect(2);
+    assert!(run.flat().contains("4 MiB") && start.elapsed() < Duration::from_secs(10), "{}", run.shown());
+}

@@ -151,8 +151,21 @@ fn a_repository_is_locked_to_its_commit() {
         let lock = context.read("envlock.lock");
         assert!(lock.contains(&first) && lock.contains(expected), "{revision}: {lock}");
     }
-    // Another reference is another commit, without `--upgrade`.
+    // A commit in capitals is the same one; another one in the lock is not what an abbreviated one asks for.
     let second = git(&folder, &["rev-parse", "HEAD"]);
+    for revision in [first[..10].to_uppercase(), first[..12].to_owned()] {
+        manifest(&context, &format!("mine @ {url}@{revision}"));
+        resolve();
+        context.run(&["resolve", "--locked"]).expect(0);
+        let lock = context.read("envlock.lock");
+        let other = lock.replace(&first, &second);
+        context.write("envlock.lock", &super::common::installed::with_checksum(&other));
+        let run = context.run(&["resolve", "--locked"]).expect(1);
+        assert!(run.flat().contains("the request takes it from"), "{}", run.shown());
+        resolve();
+        assert!(!context.read("envlock.lock").contains(&second), "{revision}");
+    }
+    // Another reference is another commit, without `--upgrade`.
     manifest(&context, &format!("mine @ {url}@main"));
     resolve();
     let lock = context.read("envlock.lock");

@@ -583,3 +583,36 @@ fn pip_leaves_what_stays_whole() {
 fn uv_leaves_what_stays_whole() {
     what_stays_is_whole(true);
 }
+
+/// The same version from another folder is another package.
+fn a_package_from_another_folder_is_replaced(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    // Of different lengths: Python compares size and time with what it compiled.
+    for folder in ["a", "other"] {
+        let (_, bytes, _) = wheel("mylib", "1.0").file("mylib.py", &format!("V = '{folder}'\n")).build();
+        let file = env.context.project().join(folder).join("mylib-1.0-py3-none-any.whl");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, bytes).unwrap();
+    }
+    let from = |folder: &str| {
+        env.lock(&format!("\"mylib @ ./{folder}/mylib-1.0-py3-none-any.whl\""), "");
+        env.sync(&[]).expect(0)
+    };
+    from("a");
+    assert_eq!(env.prints("import mylib; print(mylib.V)"), "a");
+    let run = from("a");
+    assert!(!run.flat().contains("replaced"), "{}", run.shown());
+    let run = from("other");
+    assert_eq!(env.prints("import mylib; print(mylib.V)"), "other", "{}", run.shown());
+    assert!(!from("other").flat().contains("replaced"));
+}
+
+#[test]
+fn pip_replaces_a_package_from_another_folder() {
+    a_package_from_another_folder_is_replaced(false);
+}
+
+#[test]
+fn uv_replaces_a_package_from_another_folder() {
+    a_package_from_another_folder_is_replaced(true);
+}

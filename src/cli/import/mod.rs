@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::files;
 use crate::model::request::UserRequirement;
-use crate::model::secrets::masked;
+use crate::model::secrets::shown_requirement;
 use crate::model::text::clean;
 pub(super) use kept::CondaPart;
 use kept::Kept;
@@ -133,7 +133,8 @@ impl Imported {
     }
 
     fn leave_out(&mut self, what: &str) {
-        self.left_out.push(format!("`{}` is not supported in envlock.toml", clean(&masked(what), 80)));
+        self.left_out
+            .push(format!("`{}` is not supported in envlock.toml", clean(&shown_requirement(what), 80)));
     }
 
     /// Leaves out the hashes of a file, once for all.
@@ -145,7 +146,7 @@ impl Imported {
     }
 
     fn leave_out_because(&mut self, what: &str, why: &str) {
-        self.left_out.push(format!("`{}`: {}", clean(&masked(what), 80), clean(why, 200)));
+        self.left_out.push(format!("`{}`: {}", clean(&shown_requirement(what), 80), clean(why, 200)));
     }
 
     /// Leaves out extras (`--extra`) or groups (`--group`) that were not asked for: many of them in one line.

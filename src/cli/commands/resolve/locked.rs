@@ -19,6 +19,7 @@ use crate::lockfile::{self, Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::Request;
+use crate::model::secrets::shown_requirement;
 use crate::model::solution::{ChosenPackage, Need};
 use crate::model::text::{clean, shell_word};
 use crate::registry::Registry;
@@ -142,7 +143,8 @@ fn again(check: &Check<'_>) -> String {
     let reads = check.project.reads.iter();
     let reads: String =
         reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string()))).collect();
-    let asked: String = check.asked.iter().map(|text| format!(" {}", shell_word(text))).collect();
+    let asked = check.asked.iter().map(|text| shown_requirement(text));
+    let asked: String = asked.map(|text| format!(" {}", shell_word(&text))).collect();
     format!("envlock resolve{asked}{reads}{}", check.args.limits())
 }
 

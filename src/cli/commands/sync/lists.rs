@@ -67,12 +67,18 @@ pub(super) fn shown(command: &[String]) -> String {
 /// requirements file reads in another way (`a #b`): then it is a URL.
 fn absolute(requirements: &str, folder: &Path) -> String {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
-    let line = |line: &str| match line.strip_prefix("./").map(|rest| folder.join(rest)) {
-        Some(path) => match (is_plain_path(&path.to_string_lossy()), url::Url::from_file_path(&path)) {
-            (false, Ok(url)) => format!("{}\n", url.as_str().replace('$', "%24").replace(';', "%3B")),
-            _ => format!("{}\n", path.display()),
-        },
-        None => format!("{line}\n"),
+    let line = |line: &str| {
+        // The hashes of a file follow on the next lines.
+        let (line, end) = line.strip_suffix(" \\").map_or((line, "\n"), |line| (line, " \\\n"));
+        match line.strip_prefix("./").map(|rest| folder.join(rest)) {
+            Some(path) => match (is_plain_path(&path.to_string_lossy()), url::Url::from_file_path(&path)) {
+                (false, Ok(url)) => {
+                    format!("{}{end}", url.as_str().replace('$', "%24").replace(';', "%3B"))
+                }
+                _ => format!("{}{end}", path.display()),
+            },
+            None => format!("{line}{end}"),
+        }
     };
     requirements.lines().map(line).collect()
 }

@@ -26,8 +26,10 @@ use crate::cli::settings::{self, Project};
 use crate::inspect::Environment;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
-use crate::model::installed::Installed;
+use crate::model::installed::{DirectOrigin, Installed};
 use crate::model::request::Request;
+use crate::model::solution::ChosenPackage;
+use crate::model::source::Source;
 use crate::registry::Registry;
 use crate::solver::allowed_pythons;
 use crate::sync::{self, Changes, Talk};
@@ -97,7 +99,7 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     if let Some(half) = half.as_ref().filter(|_| !args.dry_run) {
         if half.is_made() {
             // What PyPI's half would refuse is refused before anything is installed.
-            check(&sync::changes(target, None, None), target, (&project, &lock), args)?;
+            check(&sync::changes(target, None, None, &|_, _| false), target, (&project, &lock), args)?;
         }
         half.execute(&project, start, printer)?;
     }
@@ -119,7 +121,10 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     let keeps = own.as_ref().map(|own| own.name.clone()).or(editable.map(str::to_owned));
     let keeps: Vec<String> = keeps.into_iter().collect();
     let removes = found.is_ours || args.exact;
-    let mut changes = sync::changes(target, found.installed.as_ref(), removes.then_some(keeps.as_slice()));
+    let is_elsewhere =
+        |package: &ChosenPackage, direct: &DirectOrigin| is_elsewhere(&project, package, direct);
+    let keeps = removes.then_some(keeps.as_slice());
+    let mut changes = sync::changes(target, found.installed.as_ref(), keeps, &is_elsewhere);
     let distributions = found.installed.iter().flat_map(|installed| &installed.distributions);
     let mut over = sync::put_over(&conda::names_on_pypi(&whole.conda), distributions);
     over.retain(|name| !changes.remove.contains(name));
@@ -190,7 +195,9 @@ fn again(
     }
     let environment = Environment { prefix: work.found.place.prefix.clone(), chosen: work.found.chosen };
     let left = place::find(args, project, work.target, environment, others)?;
-    let more = sync::changes(work.target, left.installed.as_ref(), None);
+    let is_elsewhere =
+        |package: &ChosenPackage, direct: &DirectOrigin| is_elsewhere(project, package, direct);
+    let more = sync::changes(work.target, left.installed.as_ref(), None, &is_elsewhere);
     if more.is_empty() {
         return Ok(left.installed);
     }
@@ -283,6 +290,20 @@ fn is_own(project: &Project, lock: &Lockfile, name: &str, path: &str) -> bool {
     let is_below =
         real(&folder.join(path)).zip(real(folder)).is_some_and(|(own, root)| own.starts_with(root));
     is_named && is_below
+}
+
+/// Whether a package that is locked from a folder or file was installed from another one.
+fn is_elsewhere(project: &Project, package: &ChosenPackage, direct: &DirectOrigin) -> bool {
+    let Source::Path(path) = &package.source else { return false };
+    let url = url::Url::parse(&direct.url).ok();
+    let Some(installed) = url.and_then(|url| url.to_file_path().ok()) else { return true };
+    let real = |path: &Path| fs_err::canonicalize(path).ok();
+    let locked = project.folder.join(path);
+    match real(&locked).zip(real(&installed)) {
+        Some((locked, installed)) => locked != installed,
+        // A folder that is gone is told elsewhere; only what is certain is replaced.
+        None => !installed.exists() && locked.exists(),
+    }
 }
 
 /// The error of packages that would be built.

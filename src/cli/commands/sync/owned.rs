@@ -16,8 +16,9 @@ use crate::cli::{files, write};
 use crate::foreign::{Environment, OtherBuild, Package, judge, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
-use crate::model::installed::Installed;
+use crate::model::installed::{DirectOrigin, Installed};
 use crate::model::owner::Owner;
+use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
@@ -185,7 +186,10 @@ impl Owned<'_> {
             }
         }
         let keeps: Vec<String> = self.project.package().into_iter().collect();
-        sync::changes(&target, installed, is_exact.then_some(keeps.as_slice()))
+        let is_elsewhere = |package: &ChosenPackage, direct: &DirectOrigin| {
+            super::is_elsewhere(self.project, package, direct)
+        };
+        sync::changes(&target, installed, is_exact.then_some(keeps.as_slice()), &is_elsewhere)
     }
 
     /// Whether nothing is to be installed or removed.
@@ -243,7 +247,7 @@ impl Owned<'_> {
         lifted.sort_unstable();
         lifted.dedup();
         if self.owner == Owner::Uv && !self.args.build {
-            let mut others = owner::built_by_settings(self.project);
+            let mut others = owner::built_by_settings(self.project)?;
             others.retain(|name| !is_allowed(name) && !lifted.contains(name));
             if let Some(name) = others.first() {
                 return Err(CliError::new(

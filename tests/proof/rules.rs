@@ -153,7 +153,7 @@ impl Question<'_> {
     }
 
     /// Whether code serves a GPU: machine code of its major from its minor up, `a` exactly, `f` its
-    /// family; PTX of anything not above it where the driver compiles it; Tegra apart from the rest.
+    /// family, Tegra apart from the rest; PTX of anything not above it where the driver compiles it.
     pub fn serves(
         &self,
         sass: &[CodeTarget],
@@ -167,7 +167,7 @@ impl Question<'_> {
             TargetScope::Exact => t.capability == gpu,
             _ => same_major(t),
         });
-        let by_ptx = ptx.iter().filter(|t| kin(t)).any(|t| match t.scope {
+        let by_ptx = ptx.iter().any(|t| match t.scope {
             TargetScope::Exact => t.capability == gpu,
             TargetScope::Family => same_major(t),
             TargetScope::Generation => t.capability <= gpu,

@@ -201,7 +201,8 @@ impl fmt::Display for CodeTargets {
 
 impl CodeTargets {
     /// How the targets support `gpu`, preferring machine code. `is_tegra`: whether a capability is Tegra's. Machine code
-    /// for discrete GPUs does not run on Tegra, and vice versa; PTX knows no such bound.
+    /// for discrete GPUs does not run on Tegra, and vice versa. PTX for Tegra runs on discrete GPUs, as was seen; that the
+    /// reverse holds was not.
     pub fn covers(
         &self,
         gpu: ComputeCapability,
@@ -210,7 +211,7 @@ impl CodeTargets {
         let same_kind = |t: &&CodeTarget| is_tegra(t.capability) == is_tegra(gpu);
         if self.sass.iter().filter(same_kind).any(|t| t.sass_covers(gpu)) {
             Some(Via::Sass)
-        } else if self.ptx.iter().any(|t| t.ptx_covers(gpu)) {
+        } else if self.ptx.iter().any(|t| (!is_tegra(gpu) || is_tegra(t.capability)) && t.ptx_covers(gpu)) {
             Some(Via::Ptx)
         } else {
             None
@@ -245,11 +246,11 @@ mod tests {
             (&["10.0f"], &[], "12.0", None),
             (&[], &["9.0a"], "10.0", None),
             (&[], &["9.0"], "8.9", None),
-            // Machine code for discrete GPUs does not run on Tegra, and vice versa; PTX does.
+            // Machine code for discrete GPUs does not run on Tegra, and vice versa; PTX for Tegra runs on both.
             (&["8.6"], &[], "8.7", None),
             (&["8.7"], &[], "8.9", None),
             (&["8.7"], &[], "8.7", Some(Via::Sass)),
-            (&[], &["8.0"], "11.0", Some(Via::Ptx)),
+            (&[], &["8.0"], "11.0", None),
             (&[], &["8.7"], "9.0", Some(Via::Ptx)),
             (&["8.7"], &["8.7"], "8.9", Some(Via::Ptx)),
             (&["3.7"], &[], "3.5", None),

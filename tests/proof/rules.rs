@@ -153,7 +153,7 @@ impl Question<'_> {
     }
 
     /// Whether code serves a GPU: machine code of its major from its minor up, `a` exactly, `f` its
-    /// family, Tegra apart from the rest; PTX of anything not above it where the driver compiles it.
+    /// family, Tegra apart from the rest; PTX of anything not above it where the driver compiles it, for Tegra that of Tegra.
     pub fn serves(
         &self,
         sass: &[CodeTarget],
@@ -167,7 +167,9 @@ impl Question<'_> {
             TargetScope::Exact => t.capability == gpu,
             _ => same_major(t),
         });
-        let by_ptx = ptx.iter().any(|t| match t.scope {
+        let is_tegra = |capability| self.registry.is_tegra(capability);
+        let fits = |t: &&CodeTarget| !is_tegra(gpu) || is_tegra(t.capability);
+        let by_ptx = ptx.iter().filter(fits).any(|t| match t.scope {
             TargetScope::Exact => t.capability == gpu,
             TargetScope::Family => same_major(t),
             TargetScope::Generation => t.capability <= gpu,

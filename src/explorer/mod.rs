@@ -175,16 +175,7 @@ fn row(registry: &Registry, platform: Platform, build: &Cited<Build>, texts: &mu
 
 /// A machine with GPUs of one compute capability, or none, and any driver.
 fn host(platform: Platform, capability: Option<ComputeCapability>) -> Host {
-    let gpu = |capability| Gpu {
-        index: 0,
-        name: None,
-        capability: Some(capability),
-        memory_mib: None,
-        uuid: None,
-        pci_id: None,
-        found_by: "explorer".into(),
-    };
-    let gpus = capability.map(gpu).into_iter().collect();
+    let gpus = capability.map(|capability| Gpu::of_capability(capability, "explorer")).into_iter().collect();
     Host { gpus: Some(gpus), ..Host::open(platform, "explorer") }
 }
 

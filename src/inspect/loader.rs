@@ -22,6 +22,13 @@ const MAX_PRELOAD: u64 = 1 << 16;
 /// Maximum number of folders read from a search path.
 const MAX_FOLDERS: usize = 1_024;
 
+/// The libraries that `/etc/ld.so.preload` names. `#` begins a comment.
+pub(super) fn preloaded(tree: &dyn FileTree, root: &Path) -> Vec<String> {
+    let text = tree.text(&root.join("etc/ld.so.preload"), MAX_PRELOAD).unwrap_or_default();
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+}
+
 /// The loader's input other than the libraries.
 #[derive(Clone)]
 pub struct Surroundings<'t> {
@@ -121,10 +128,7 @@ impl<'t> Loader<'t> {
         let mut preload: Vec<String> = Vec::new();
         let named = around.preload.iter().flat_map(|list| list.split([':', ' ']));
         preload.extend(named.filter(|name| !name.is_empty()).map(str::to_owned));
-        if let Some(text) = tree.text(&around.root.join("etc/ld.so.preload"), MAX_PRELOAD) {
-            let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-            preload.extend(lines.flat_map(str::split_whitespace).map(str::to_owned));
-        }
+        preload.extend(preloaded(tree, &around.root));
         preload.truncate(MAX_FOLDERS);
         let mut loader = Loader {
             tree,

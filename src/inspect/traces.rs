@@ -15,8 +15,7 @@ use crate::model::text::{clean, normalized_name};
 
 /// Maximum number of entries read from a folder.
 const MAX_ENTRIES: usize = 20_000;
-/// Maximum size of `/etc/ld.so.preload`, in bytes, and of the libraries that one list names.
-const MAX_PRELOAD: u64 = 64 << 10;
+/// Maximum number of libraries that one list forces into every program.
 const MAX_FORCED: usize = 32;
 /// Maximum size of a configuration or version file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -52,21 +51,24 @@ pub fn traces(
 
 /// The libraries that variables and `/etc/ld.so.preload` force into every program.
 fn forced(tree: &dyn FileTree, root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Vec<ForcedLibrary> {
-    let file = "/etc/ld.so.preload";
-    let of_file = tree.start(&root.join("etc/ld.so.preload"), MAX_PRELOAD);
-    let of_file = of_file.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let lists = [("LD_PRELOAD", variable("LD_PRELOAD")), ("LD_AUDIT", variable("LD_AUDIT")), (file, of_file)];
-    let mut out = Vec::new();
-    for (by, list) in lists {
-        let list = list.unwrap_or_default();
-        for path in list.split([':', ' ', '\t', '\n']).filter(|path| !path.is_empty()).take(MAX_FORCED) {
-            // A bare name is looked for as any library is.
-            let is_system = !path.contains('/')
-                || ["/usr/", "/lib/", "/lib64/"].iter().any(|folder| path.starts_with(folder));
-            out.push(ForcedLibrary { by, path: clean(path, 300), is_system });
-        }
-    }
-    out
+    let of_variable = |name| {
+        let list = variable(name).unwrap_or_default();
+        list.split([':', ' ']).filter(|path| !path.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lists = [
+        ("LD_PRELOAD", of_variable("LD_PRELOAD")),
+        ("LD_AUDIT", of_variable("LD_AUDIT")),
+        ("/etc/ld.so.preload", super::loader::preloaded(tree, root)),
+    ];
+    let library = |(by, path): (&'static str, String)| {
+        // A bare name is looked for as any library is.
+        let is_system = !path.contains('/')
+            || ["/usr/", "/lib/", "/lib64/"].iter().any(|folder| path.starts_with(folder));
+        ForcedLibrary { by, path: clean(&path, 300), is_system }
+    };
+    let all =
+        lists.into_iter().flat_map(|(by, list)| list.into_iter().take(MAX_FORCED).map(move |p| (by, p)));
+    all.map(library).collect()
 }
 
 /// The folder in `PYTHONHOME`, if it does not have the standard library of the environment's Python: no program starts then.
@@ -220,21 +222,20 @@ const OF_VENV: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
 fn startup(tree: &dyn FileTree, installed: &Installed) -> Vec<(String, String)> {
     let site = &installed.site_packages;
     let mut found: Vec<(String, String)> = Vec::new();
-    for name in tree.names(site, MAX_ENTRIES) {
-        let is_module = ["sitecustomize.py", "usercustomize.py"].contains(&name.as_str());
-        // A package, or compiled.
-        let stem = name.split('.').next().unwrap_or_default();
-        if ["sitecustomize", "usercustomize"].contains(&stem) && !is_module {
-            let is_imported = match name.rsplit_once('.') {
-                None => tree.is_folder(&site.join(&name)),
-                Some((_, end)) => ["so", "pyc", "pyd"].contains(&end),
-            };
-            if is_imported {
-                found.push((name, "not Python's text".to_owned()));
-            }
+    for mut name in tree.names(site, MAX_ENTRIES) {
+        if ["sitecustomize", "usercustomize"].contains(&name.as_str()) {
+            name.push_str("/__init__.py");
+        }
+        let stem = name.split(['.', '/']).next().unwrap_or_default();
+        let is_module = ["sitecustomize", "usercustomize"].contains(&stem);
+        if !(is_module || name.ends_with(".pth")) || OF_VENV.contains(&name.as_str()) {
             continue;
         }
-        if !(is_module || name.ends_with(".pth")) || OF_VENV.contains(&name.as_str()) {
+        if is_module && [".so", ".pyc", ".pyd"].iter().any(|end| name.ends_with(end)) {
+            found.push((name, "compiled code".to_owned()));
+            continue;
+        }
+        if is_module && !name.ends_with(".py") {
             continue;
         }
         let text = tree.text(&site.join(&name), MAX_FILE).unwrap_or_default();
@@ -358,7 +359,11 @@ mod tests {
         write("marked.pth", "\u{feff}import evil\n");
         write("returns.pth", "../folder\rimport evil\r");
         write("a,b.pth", "import recorded\n");
-        write("x-1.dist-info/RECORD", "\"a,b.pth\",,\n");
+        write("sitecustomize/__init__.py", "# hidden\nimport evil\n");
+        write("usercustomize/__init__.py", "import recorded\n");
+        write("usercustomize.cpython-311-x86_64-linux-gnu.so", "");
+        write("sitecustomize.txt", "import nothing\n");
+        write("x-1.dist-info/RECORD", "\"a,b.pth\",,\nusercustomize/__init__.py,,\n");
         let distribution = Distribution { dist_info: "x-1.dist-info".into(), ..Distribution::default() };
         let installed = Installed {
             site_packages: site.path().into(),
@@ -367,6 +372,29 @@ mod tests {
         };
         let names: Vec<String> =
             startup(&ThisMachine, &installed).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["marked.pth", "returns.pth"]);
+        let compiled = "usercustomize.cpython-311-x86_64-linux-gnu.so";
+        assert_eq!(names, ["marked.pth", "returns.pth", "sitecustomize/__init__.py", compiled]);
+    }
+
+    #[test]
+    fn forced_libraries_are_those_that_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("etc")).unwrap();
+        std::fs::write(
+            root.path().join("etc/ld.so.preload"),
+            "# /old/x.so\n/usr/lib/a.so # why\n/opt/b.so\n",
+        )
+        .unwrap();
+        let variable = |name: &str| (name == "LD_PRELOAD").then(|| "libjemalloc.so.2:/tmp/spy.so".to_owned());
+        let found = forced(&ThisMachine, root.path(), &variable);
+        let found: Vec<_> = found.iter().map(|f| (f.by, f.path.as_str(), f.is_system)).collect();
+        let file = "/etc/ld.so.preload";
+        let expected = [
+            ("LD_PRELOAD", "libjemalloc.so.2", true),
+            ("LD_PRELOAD", "/tmp/spy.so", false),
+            (file, "/usr/lib/a.so", true),
+            (file, "/opt/b.so", false),
+        ];
+        assert_eq!(found, expected);
     }
 }

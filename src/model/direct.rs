@@ -179,16 +179,21 @@ fn git(rest: &str) -> Result<Direct, InvalidDirect> {
     Ok(Direct::Git { repository, revision, subdirectory: subdirectory.map(str::to_owned) })
 }
 
-/// Whether a revision may mean a commit: one in hexadecimal digits, also abbreviated, means those that begin so.
+/// Whether a revision may mean a commit: one in hexadecimal digits, also abbreviated, means those that begin so. `20261127` and
+/// `feedbeef` may be a tag and a branch as well.
 ///
 /// ```
 /// use envlock::model::direct::may_be_commit;
 /// let commit = "7b970123456789abcdef0123456789abcdef0123";
 /// assert!(may_be_commit("7B97012", commit) && may_be_commit("main", commit));
+/// assert!(may_be_commit("20261127", commit) && may_be_commit("feedbeef", commit));
 /// assert!(!may_be_commit("7b97013", commit));
 /// ```
 pub fn may_be_commit(revision: &str, commit: &str) -> bool {
-    let is_commit = (7..=64).contains(&revision.len()) && revision.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_hex = (7..=64).contains(&revision.len()) && revision.bytes().all(|b| b.is_ascii_hexdigit());
+    let has = |is: fn(&u8) -> bool| revision.as_bytes().iter().any(is);
+    let is_whole = [40, 64].contains(&revision.len());
+    let is_commit = is_hex && (is_whole || has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic));
     !is_commit || commit.starts_with(&revision.to_ascii_lowercase())
 }
 

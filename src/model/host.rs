@@ -144,6 +144,19 @@ pub struct Gpu {
 }
 
 impl Gpu {
+    /// A GPU of which only the compute capability is known.
+    pub fn of_capability(capability: ComputeCapability, found_by: &str) -> Gpu {
+        Gpu {
+            index: 0,
+            name: None,
+            capability: Some(capability),
+            memory_mib: None,
+            uuid: None,
+            pci_id: None,
+            found_by: found_by.into(),
+        }
+    }
+
     /// The GPU for messages: `NVIDIA A100 (8.0)`.
     pub fn label(&self) -> String {
         match (&self.name, self.capability) {

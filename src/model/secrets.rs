@@ -63,24 +63,8 @@ const REST: [&str; 11] = [
     "wandb login ",
 ];
 
-/// Parameters of a URL that are secret.
-const PARAMETERS: [&str; 15] = [
-    "client_secret",
-    "private_token",
-    "x-goog-signature",
-    "token",
-    "access_token",
-    "refresh_token",
-    "auth",
-    "apikey",
-    "api_key",
-    "key",
-    "password",
-    "sig",
-    "signature",
-    "x-amz-signature",
-    "x-amz-security-token",
-];
+/// Parameters of a URL that are masked besides those that hold a login: they may be secret.
+const PARAMETERS: [&str; 2] = ["auth", "key"];
 
 const MASK: &str = "***";
 
@@ -400,14 +384,8 @@ const SHORTEST: usize = 8;
 pub fn secret_parameter(url: &str) -> Option<String> {
     let parameters = &url[url.find(['?', '#'])? + 1..];
     let plain = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let is_secret = |name: &str, value: &str| {
-        let name = name.to_ascii_lowercase().replace('-', "_");
-        let is_login = LOGINS.contains(&name.as_str())
-            || name.contains("signature")
-            || name == "token"
-            || name.ends_with("_token");
-        is_login && value.len() >= SHORTEST || known_token(value)
-    };
+    let is_secret =
+        |name: &str, value: &str| names_login(name) && value.len() >= SHORTEST || has_known_token(value);
     let mut pairs = parameters.split(['&', ';', '#', '?']).filter_map(|part| part.split_once('='));
     pairs.find_map(|(name, value)| {
         let (name, value) = (plain(name), plain(value));
@@ -423,15 +401,26 @@ pub fn shown_requirement(text: &str) -> String {
     }
 }
 
+/// Whether the value of a parameter of this name is a token, a signature or a password.
+fn names_login(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    LOGINS.contains(&name.as_str())
+        || name.contains("signature")
+        || name == "token"
+        || name.ends_with("_token")
+}
+
 /// Whether a text has a token of known form.
-fn known_token(text: &str) -> bool {
-    let mut words = text.split(|c| !is_token(c));
-    words.any(|word| {
-        let rest = |(start, length): &(&str, usize)| {
-            word.strip_prefix(start).is_some_and(|rest| rest.len() >= *length && has_digit_or_upper(rest))
-        };
-        TOKENS.iter().any(rest)
-    })
+fn has_known_token(text: &str) -> bool {
+    text.split(|c| !is_token(c)).any(|word| start_of_token(word).is_some())
+}
+
+/// How a token of known form begins; `None` for other words.
+fn start_of_token(word: &str) -> Option<&'static str> {
+    let is_one = |(start, length): &&(&str, usize)| {
+        word.strip_prefix(start).is_some_and(|secret| secret.len() >= *length && has_digit_or_upper(secret))
+    };
+    TOKENS.iter().find(is_one).map(|(start, _)| *start)
 }
 
 /// The values of secret parameters in a URL.
@@ -440,10 +429,9 @@ fn parameters_masked(word: &str) -> String {
     for (place, part) in word.split_inclusive(['?', '&', '#', ';']).enumerate() {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let is_secret = place > 0
-            && (PARAMETERS.contains(&name.to_ascii_lowercase().as_str())
-                || names_secret(name)
-                || name.to_ascii_lowercase().contains("signature")
-                || name.eq_ignore_ascii_case("authorization"));
+            && (names_login(name)
+                || PARAMETERS.contains(&name.to_ascii_lowercase().as_str())
+                || names_secret(name));
         let end =
             value.find(|c: char| !is_token(c) && !matches!(c, '%' | '/' | '+' | '=')).unwrap_or(value.len());
         if is_secret && end > 0 {
@@ -462,15 +450,11 @@ fn tokens_masked(word: &str) -> String {
     while !rest.is_empty() {
         let end = rest.find(|c| !is_token(c)).unwrap_or(rest.len());
         let (piece, tail) = rest.split_at(end);
-        let known = TOKENS.iter().find(|(start, length)| {
-            piece
-                .strip_prefix(start)
-                .is_some_and(|secret| secret.len() >= *length && has_digit_or_upper(secret))
-        });
+        let known = start_of_token(piece);
         // `eyJ...` is `{"` in base64: a JSON web token.
         let is_web_token = piece.starts_with("eyJ") && piece.len() > 30 && piece.contains('.');
         match known {
-            Some((start, _)) => out.extend([start, MASK]),
+            Some(start) => out.extend([start, MASK]),
             None if is_web_token => out.extend(["eyJ", MASK]),
             None if piece.contains("_Z") => out.push_str(piece),
             None => {

@@ -380,16 +380,7 @@ mod tests {
             .iter()
             .map(|gpu| {
                 let mut host = Host::open(Platform::LINUX_X86_64, "t");
-                let capability = gpu.parse().unwrap();
-                host.gpus = Some(vec![crate::model::host::Gpu {
-                    index: 0,
-                    name: None,
-                    capability: Some(capability),
-                    memory_mib: None,
-                    uuid: None,
-                    pci_id: None,
-                    found_by: "t".into(),
-                }]);
+                host.gpus = Some(vec![crate::model::host::Gpu::of_capability(gpu.parse().unwrap(), "t")]);
                 host
             })
             .collect();

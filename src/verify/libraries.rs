@@ -136,7 +136,7 @@ impl Judge<'_> {
         };
         let mut own: Vec<_> = self.native.own.iter().filter(serves).collect();
         // A library loaded by path is intended.
-        if own.is_empty() || object.how == How::Path || !OURS.iter().any(|kind| name.starts_with(kind)) {
+        if own.is_empty() || object.how == How::Path || !is_ours(name) {
             return None;
         }
         if own.iter().any(|own| own.file == object.file) {
@@ -298,7 +298,7 @@ impl Judge<'_> {
             }
             // A missing library matters only if the extension is imported. Builds for another FFmpeg never are.
             let of_framework = place < self.native.of_framework.1;
-            let severity = match (of_framework, OURS.iter().any(|kind| missing.name.starts_with(kind))) {
+            let severity = match (of_framework, is_ours(&missing.name)) {
                 (true, _) => Severity::Error,
                 (false, true) => Severity::Warning,
                 (false, false) => Severity::Info,
@@ -322,7 +322,7 @@ impl Judge<'_> {
                     continue;
                 }
             }
-            let is_ours = OURS.iter().any(|kind| missing.name.starts_with(kind));
+            let is_ours = is_ours(&missing.name);
             let fix = match (is_ours, owner) {
                 (true, _) if lost.is_some() => lost.map(|lost| reinstall(self.installed, &lost.name)),
                 // The environment has the library of another major version: reinstalling the same build changes nothing.

@@ -46,15 +46,7 @@ pub fn expected(
         platform: host.system.platform,
         source: &[],
     };
-    let gpu = Gpu {
-        index: 0,
-        name: None,
-        capability: Some(capability),
-        memory_mib: None,
-        uuid: None,
-        pci_id: None,
-        found_by: "driver".into(),
-    };
+    let gpu = Gpu::of_capability(capability, "driver");
     let host = Host { gpus: Some(vec![gpu]), ..host.clone() };
     let violations = needs.violations(registry, &host, Policy::Minor);
     let any = |is: fn(&Violation<'_>) -> bool| violations.iter().any(is);

@@ -283,6 +283,7 @@ fn what_comes_before_the_program_is_named() {
     std::fs::write(env.site.join("zz.pth"), "import os\n").unwrap();
     let text = run(&env);
     assert!(text.contains("warning: startup-code: zz.pth is executed"), "{text}");
+    std::fs::write(env.site.join("zz.pth"), "").unwrap();
     env.context.set("LD_PRELOAD", "/nowhere/libspy.so");
     let text = run(&env);
     assert!(text.contains("LD_PRELOAD loads /nowhere/libspy.so into every"), "{text}");

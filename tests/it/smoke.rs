@@ -467,6 +467,9 @@ fn the_selftest_sees_wrong_results_crashes_and_no_gpu() {
     let run = env.context.run(&["selftest", "--gpu"]).expect(3);
     let text = "error: no kernel was loaded: driver: cuInit returned 100 (CUDA_ERROR_NO_DEVICE)";
     assert!(run.stderr.contains(text), "{}", run.shown());
+    // One document, also then.
+    let json = env.context.run(&["selftest", "--gpu", "--json"]).expect(3).json();
+    assert_eq!(json["error"]["code"], "no-gpu", "{json:#}");
 }
 
 /// The script for a machine with a GPU, on a stub and on none.

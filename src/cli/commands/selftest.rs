@@ -75,6 +75,11 @@ pub(super) fn run(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError
         })
         .collect();
     let stopped = stopped(&end);
+    if tested.is_empty() {
+        let why = stopped.unwrap_or_else(|| "CUDA shows no GPU".to_owned());
+        return Err(CliError::new(Failure::NoGpu, format!("no kernel was loaded: {why}"))
+            .hint("`envlock verify --only machine` looks for the cause"));
+    }
     let differences: usize = tested.iter().map(Tested::differences).sum();
     match printer.json {
         true => printer.json(&serde_json::json!({
@@ -85,18 +90,10 @@ pub(super) fn run(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError
         })),
         false => show(&tested, &machine, printer),
     }
-    match (tested.is_empty(), stopped) {
-        (true, why) => {
-            let why = why.unwrap_or_else(|| "CUDA shows no GPU".to_owned());
-            Err(CliError::new(Failure::NoGpu, format!("no kernel was loaded: {why}"))
-                .hint("`envlock verify --only machine` looks for the cause"))
-        }
-        (false, Some(why)) => {
-            printer.error(&format!("the test ended early: {why}"), None);
-            Ok(exit::NO)
-        }
-        (false, None) => Ok(if differences == 0 { exit::YES } else { exit::NO }),
+    if let Some(why) = &stopped {
+        printer.error(&format!("the test ended early: {why}"), None);
     }
+    Ok(if differences == 0 && stopped.is_none() { exit::YES } else { exit::NO })
 }
 
 fn tried(device: &DriverDevice, all: &[Kernel], machine: &Host, registry: &Registry) -> Vec<Tried> {

@@ -127,7 +127,7 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         let Some(span) = error.span() else { return why };
         let number = text[..span.start.min(text.len())].matches('\n').count();
         let line = cleaned(&masked(text.lines().nth(number).unwrap_or_default().trim()), 100);
-        // The lines of another file, which a link may name, are nobody's to show.
+        // A link may name another file, whose lines are not shown: it may hold secrets.
         let is_host_file =
             text.lines().any(|line| line.split('=').next().is_some_and(|key| key.trim() == "schema"));
         match line.is_empty() || !is_host_file {

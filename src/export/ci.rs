@@ -273,7 +273,8 @@ pub fn devcontainer(
     let option = option(lock, target);
     let uses_gpu = target.envelope.driver.is_some() && !target.host.has_no_gpu();
     let mut document = json!({
-        "name": name,
+        // A name that would be a variable there is text.
+        "name": name.replace("${", "$ {"),
         // The packages contain CUDA and cuDNN, so the image needs none.
         "image": image,
         // From the machine that opens the container.

@@ -240,6 +240,26 @@ pub enum FileFault {
     OwnedTwice(String, String),
 }
 
+/// Whether programs import a recorded file: not what packages put at the top of site-packages for their own tests and builds.
+pub fn is_imported(path: &str) -> bool {
+    !NOT_IMPORTED.contains(&path) && !NOT_IMPORTED_FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Modules at the top of site-packages that nothing imports.
+const NOT_IMPORTED: [&str; 4] = ["build_backend.py", "setup.py", "conftest.py", "noxfile.py"];
+/// Folders of the same kind, and texts that packages put at the top.
+const NOT_IMPORTED_FOLDERS: [&str; 6] = ["tests/", "test/", "docs/", "examples/", "benchmarks/", "scripts/"];
+
+/// Whether a recorded file is a library or a module that a program loads. The `__init__.py` of a folder that packages share is
+/// nobody's alone, whatever it says, and tests are run by who has them.
+pub fn is_loaded(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or(path);
+    let is_library = [".so", ".pyd", ".dll"].iter().any(|end| name.ends_with(end)) || name.contains(".so.");
+    let is_module = name.ends_with(".py") && name != "__init__.py";
+    is_imported(path) && (is_library || is_module) && !parts.any(|folder| matches!(folder, "tests" | "test"))
+}
+
 impl FileFault {
     /// The path that is recorded.
     pub fn path(&self) -> &str {

@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target, differences, same_version};
-use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed};
+use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed, is_loaded};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
+use crate::model::text::requirement_name;
 
 /// The changes that make an environment what a lock says, as package names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
     /// Locked and not installed.
     pub install: Vec<String>,
-    /// Installed and not locked; empty where nothing may be removed.
+    /// Installed and not locked; where others than the locked packages stay, those that own files of a locked one.
     pub remove: Vec<String>,
     /// Installed, but not the locked version or build.
     pub replace: Vec<String>,
@@ -45,7 +46,7 @@ impl Changes {
 /// The changes that make an environment what the target says, without the packages of extras and groups that the target
 /// still counts to these. `None` is an environment that does not exist.
 ///
-/// `keeps`: packages that stay although they are not locked, or `None` if nothing is removed.
+/// `keeps`: packages that stay although they are not locked, or `None` if all stay that are not in the way of a locked one.
 ///
 /// `is_elsewhere`: whether a package was installed from another folder or repository than the locked one.
 pub fn changes(
@@ -81,7 +82,8 @@ pub fn changes(
         }
     }
     let Some(keeps) = keeps else {
-        add_losers_of_files(&mut changes, target, installed);
+        changes.remove = in_the_way(target, installed);
+        restore_locked_files(&mut changes, target, installed);
         return changes;
     };
     // What builds require is installed before they are built, and is not a package of the lock.
@@ -97,25 +99,72 @@ pub fn changes(
         !wanted.contains(own.name.as_str()) && !kept.contains(own.name.as_str()) && !by_conda(own)
     });
     changes.remove = extra.map(|own| own.name.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    add_losers_of_files(&mut changes, target, installed);
+    restore_locked_files(&mut changes, target, installed);
     changes
 }
 
-/// Adds the packages that stay and lose files to what is removed or replaced: an installer removes a file with the first package
-/// that recorded it.
-fn add_losers_of_files(changes: &mut Changes, target: &Target, installed: &Installed) {
-    let goes = |name: &str, changes: &Changes| {
-        [&changes.remove, &changes.replace].iter().any(|list| list.iter().any(|own| own == name))
-    };
+/// The files that two packages recorded with different contents: the one, the other, the path; each pair in both orders.
+fn shared_files(installed: &Installed) -> BTreeSet<(&str, &str, &str)> {
     // Of two owners one has the fault, which names the other.
     let shared = installed.distributions.iter().flat_map(|own| {
         own.faults.iter().filter_map(|fault| match fault {
-            FileFault::OwnedTwice(_, other) => Some((own.name.as_str(), other.as_str())),
+            FileFault::OwnedTwice(path, other) => Some((own.name.as_str(), other.as_str(), path.as_str())),
             _ => None,
         })
     });
-    let pairs: BTreeSet<(&str, &str)> =
-        shared.flat_map(|(one, other)| [(one, other), (other, one)]).collect();
+    shared.flat_map(|(one, other, path)| [(one, other, path), (other, one, path)]).collect()
+}
+
+/// The packages that are not locked, own a library or module that a locked one owns with another content, and that nothing which
+/// remains requires. Which of the two contents is loaded depends on what was installed last, and whoever removes the one package
+/// takes files of the other: such a package goes even where others that are not locked stay.
+fn in_the_way(target: &Target, installed: &Installed) -> Vec<String> {
+    let locked: BTreeSet<&str> = target.installed_always().map(|package| package.name.as_str()).collect();
+    let of_installer = |name: &str| {
+        let own = installed.distributions.iter().find(|own| own.name == name);
+        own.is_some_and(|own| own.installer.as_deref() != Some("conda") && own.record_readable)
+    };
+    let mut found: BTreeSet<&str> = shared_files(installed)
+        .into_iter()
+        .filter(|(own, other, path)| !locked.contains(own) && locked.contains(other) && is_loaded(path))
+        .map(|(own, ..)| own)
+        .filter(|own| !PREINSTALLED_PACKAGES.contains(own) && of_installer(own))
+        .collect();
+    // One that stays may require another one.
+    loop {
+        let remaining = installed.distributions.iter().filter(|own| !found.contains(own.name.as_str()));
+        let required: BTreeSet<String> =
+            remaining.flat_map(|own| &own.requires).map(|line| requirement_name(line)).collect();
+        let before = found.len();
+        found.retain(|name| !required.contains(*name));
+        if found.len() == before {
+            return found.into_iter().map(str::to_owned).collect();
+        }
+    }
+}
+
+/// Adds the locked packages that stay and whose files are another package's, or will be gone with it: an installer removes a file
+/// with the first package that recorded it, and the last one that is installed writes it.
+fn restore_locked_files(changes: &mut Changes, target: &Target, installed: &Installed) {
+    let goes = |name: &str, changes: &Changes| {
+        [&changes.remove, &changes.replace].iter().any(|list| list.iter().any(|own| own == name))
+    };
+    let shared = shared_files(installed);
+    let locked: BTreeSet<&str> = target.installed_always().map(|package| package.name.as_str()).collect();
+    for (own, other, path) in &shared {
+        let is_altered = installed
+            .distributions
+            .iter()
+            .filter(|d| d.name == *own)
+            .flat_map(|d| &d.faults)
+            .any(|fault| matches!(fault, FileFault::Size(of, ..) | FileFault::Hash(of) if of == path));
+        let loses = locked.contains(own) && !locked.contains(other) && is_loaded(path) && is_altered;
+        if loses && !changes.puts(own) && !changes.conda_owns.iter().any(|name| name == own) {
+            changes.replace.push((*own).to_owned());
+            changes.again.push((*own).to_owned());
+        }
+    }
+    let pairs: BTreeSet<(&str, &str)> = shared.iter().map(|(one, other, _)| (*one, *other)).collect();
     let mut is_more = true;
     while std::mem::take(&mut is_more) {
         for (goer, stayer) in &pairs {

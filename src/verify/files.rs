@@ -4,16 +4,11 @@ use std::collections::BTreeSet;
 
 use super::findings::{self, AlteredFiles, FileGroup, MissingFiles, Unreadable};
 use super::{Area, AreaKind};
-use crate::model::installed::{Distribution, FileFault, Installed};
+use crate::model::installed::{Distribution, FileFault, Installed, is_imported};
 use crate::model::text::clean;
 
 /// Maximum number of files named in one finding; the rest are counted.
 const MAX_NAMED: usize = 3;
-
-/// File names at the top of site-packages that are there by mistake: build scripts and tests that no program imports.
-const NOT_IMPORTED: [&str; 4] = ["build_backend.py", "setup.py", "conftest.py", "noxfile.py"];
-/// Folders of the same kind, and texts that packages put at the top.
-const NOT_IMPORTED_FOLDERS: [&str; 6] = ["tests/", "test/", "docs/", "examples/", "benchmarks/", "scripts/"];
 
 /// `locked`: whether a package is in the lock. Of two packages that record a file, the locked one is kept.
 pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
@@ -140,10 +135,6 @@ fn shared_files(installed: &Installed) -> Vec<Shared<'_>> {
         });
     }
     pairs
-}
-
-fn is_imported(path: &str) -> bool {
-    !NOT_IMPORTED.contains(&path) && !NOT_IMPORTED_FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 
 impl<'i> Shared<'i> {

@@ -67,6 +67,11 @@ impl Synced {
 
     /// With more packages on the index.
     pub fn with(with_uv: bool, more: Vec<(&str, Wheel)>) -> Option<Synced> {
+        Synced::of_shape(with_uv, more, Shape { json: true, metadata: true, ..Shape::default() })
+    }
+
+    /// On an index that answers in another way.
+    pub fn of_shape(with_uv: bool, more: Vec<(&str, Wheel)>, shape: Shape) -> Option<Synced> {
         let ask = "import sys, venv, ensurepip; print(sys.executable, '%d.%d' % sys.version_info[:2])";
         let out =
             Command::new("python3").args(["-I", "-c", ask]).output().ok().filter(|o| o.status.success());
@@ -93,7 +98,7 @@ impl Synced {
             ("pypi", source("built", "1.0")),
         ];
         wheels.extend(more);
-        let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+        let server = IndexServer::start(wheels, shape);
         let mut context = TestContext::with_index(&server);
         let bin = context.dir.path().join("bin");
         std::fs::create_dir_all(&bin).unwrap();

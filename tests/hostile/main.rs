@@ -7,6 +7,8 @@ mod forged;
 mod full_disk;
 mod images;
 #[cfg(unix)]
+mod installed;
+#[cfg(unix)]
 mod installers;
 #[cfg(unix)]
 mod killed;

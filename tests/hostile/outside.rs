@@ -445,13 +445,29 @@ fn folders_of_odd_names_are_text_in_exports() {
     let context = TestContext::new();
     std::fs::create_dir_all(context.project().join(".git")).unwrap();
     let mut usual = std::collections::BTreeMap::new();
-    for name in ["plain", "a: b", "a #b", "it's ${{ github.token }}", "two\nlines: x", "- x", "{x}", "a\"b"] {
+    for name in [
+        "plain",
+        "a: b",
+        "a #b",
+        "it's ${{ github.token }}",
+        "two\nlines: x",
+        "- x",
+        "{x}",
+        "a\"b",
+        "${localEnv:HOME}",
+    ] {
         context.write(&format!("{name}/envlock.toml"), "[stack]\ntorch = \"*\"\n");
         let folder = context.project().join(name);
         let run = |arguments: &[&str]| {
             context.finish(context.command().current_dir(&folder).args(arguments).output().unwrap())
         };
         run(&["resolve", "--stack-only", "--gpu", "none"]).expect(0);
+        // Of devcontainer.json only envlock's own variables are expanded.
+        let made = run(&["export", "devcontainer"]).expect(0).stdout;
+        let document: serde_json::Value = serde_json::from_str(made.split_once('\n').unwrap().1).unwrap();
+        let text = document.to_string().replace("${localEnv:ENVLOCK_WHEEL}", "");
+        let text = text.replace("${containerWorkspaceFolder}", "").replace("${ENVLOCK_WHEEL:?", "");
+        assert!(!text.contains("${"), "{name:?}: {text}");
         for format in ["github", "pre-commit"] {
             let made = run(&["export", format]).expect(0).stdout;
             // The command of the summary is a block of one line, or a text in quotes.

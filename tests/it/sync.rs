@@ -1,8 +1,10 @@
 //! `sync`: real installers on a loopback index make, change and leave alone real environments.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::common::synced::{BUILD_SYSTEM, Synced, backend, plant};
+use super::context::{Run, Shape};
 use super::wheels::wheel;
 
 fn an_environment_is_made_changed_and_left_alone(with_uv: bool) {
@@ -615,4 +617,118 @@ fn pip_replaces_a_package_from_another_folder() {
 #[test]
 fn uv_replaces_a_package_from_another_folder() {
     a_package_from_another_folder_is_replaced(true);
+}
+
+/// What is not locked stays, unless a locked package has the same library with another content.
+fn what_is_in_the_way_is_removed(with_uv: bool) {
+    let library = |name: &str| wheel(name, "1.0").file("nvidia/lib/libcublas.so.12", name);
+    let more = vec![
+        ("pypi", library("cublas-cu12")),
+        ("pypi", library("cublas").file("nvidia/cublas.py", "")),
+        ("pypi", wheel("cupy", "1.0").needs("cublas-cu12").file("cupy.py", "")),
+    ];
+    let Some(env) = Synced::with(with_uv, more) else { return };
+    let other = env.context.dir.path().join("other");
+    env.lock("\"cublas-cu12\", \"gamma\"", "");
+    // An environment that sync did not make: the mark is gone.
+    let start = || {
+        let _ = std::fs::remove_dir_all(env.context.project().join(".venv"));
+        env.sync(&[]).expect(0);
+        let mark = env.context.project().join(".venv/.envlock");
+        std::fs::rename(mark, &other).unwrap();
+        std::fs::remove_dir_all(&other).unwrap();
+    };
+    start();
+    env.lock("\"cublas\"", "");
+    let run = env.sync(&[]).expect(0);
+    assert!(
+        run.flat().contains("note: `cublas-cu12` is removed: not locked, and owns libraries"),
+        "{}",
+        run.shown()
+    );
+    let library =
+        "import sys, pathlib; print(*[p.read_text() for p in pathlib.Path(sys.prefix).rglob('*.so.12')])";
+    assert_eq!(env.prints(library), "cublas");
+    assert_eq!(env.prints("import gamma"), "", "{}", run.shown());
+    assert!(env.sync(&[]).expect(0).stdout.starts_with("environment "));
+    // cupy requires it.
+    env.lock("\"cupy\"", "");
+    start();
+    env.lock("\"cublas\"", "");
+    let run = env.sync(&[]);
+    assert!(run.flat().contains("also recorded by cublas-cu12"), "{}", run.shown());
+    assert_eq!(env.prints(library), "cublas");
+}
+
+#[test]
+fn pip_removes_what_is_in_the_way() {
+    what_is_in_the_way_is_removed(false);
+}
+
+#[test]
+fn uv_removes_what_is_in_the_way() {
+    what_is_in_the_way_is_removed(true);
+}
+
+/// A mirror with a login takes the place of PyPI and of the pytorch index: resolve, sync, export, and pip from the export.
+fn a_mirror_with_a_login(with_uv: bool, in_the_address: bool) {
+    let secret = "Basic bWU6czNjcmV0";
+    let shape =
+        Shape { json: true, metadata: true, authorization: Some(secret.to_owned()), ..Shape::default() };
+    let Some(python) = Synced::new(false).map(|env| env.series) else { return };
+    let tags = format!("cp{0}-cp{0}-manylinux_2_17_x86_64", python.replace('.', ""));
+    let torch =
+        |version: &str| wheel("torch", version).tags(&tags).needs("gamma").file("torch/__init__.py", "");
+    let more = vec![("pypi", torch("2.15.0")), ("whl/cpu", torch("2.15.0+cpu"))];
+    let Some(mut env) = Synced::of_shape(with_uv, more, shape) else { return };
+    let mut base = env.server.address.clone();
+    if in_the_address {
+        base = base.replace("http://", "http://me:s3cret@");
+    } else {
+        let netrc = env.context.dir.path().join("netrc");
+        std::fs::write(&netrc, "machine 127.0.0.1 login me password s3cret\n").unwrap();
+        env.context.set("NETRC", &netrc.display().to_string());
+    }
+    env.context.set("ENVLOCK_INDEX_URL", &format!("{base}/pypi"));
+    env.context.set("ENVLOCK_PYTORCH_INDEX_URL", &format!("{base}/whl"));
+    let manifest = format!(
+        "[project]\nname = \"demo\"\npython = \"=={python}.*\"\ndependencies = [\"torch==2.15.0\", \"beta\"]\n[stack]\nvariant = \"cpu\"\n"
+    );
+    env.context.write("envlock.toml", &manifest);
+    let mut runs = vec![env.context.run(&["resolve", "--gpu", "none"]).expect(0)];
+    assert!(env.context.read("envlock.lock").contains("2.15.0+cpu"), "{}", runs[0].shown());
+    runs.push(env.sync(&["-v", "--smoke", "off"]).expect(0));
+    assert_eq!(env.prints("import torch, beta, gamma"), "");
+    runs.push(env.context.run(&["resolve", "--locked", "--check-hashes"]).expect(0));
+    let mut texts: Vec<String> = runs.iter().map(Run::shown).collect();
+    texts.extend(["envlock.lock", "environment.yml"].map(|file| env.context.read(file)));
+    for format in ["requirements.txt", "pylock.toml", "Dockerfile", "uv", "github"] {
+        texts.push(env.context.run(&["export", format]).shown());
+    }
+    for text in &texts {
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    // By hand, with the addresses that the guide names.
+    env.context.run(&["export", "requirements.txt", "-o", "requirements.txt"]).expect(0);
+    std::fs::remove_dir_all(env.context.project().join(".venv")).unwrap();
+    let made = Command::new("python3").args(["-m", "venv"]).arg(env.context.project().join(".venv")).status();
+    assert!(made.unwrap().success());
+    let mut pip = env.context.command_of(&env.python().display().to_string());
+    pip.args(["-m", "pip", "install", "-q", "--require-hashes", "--no-deps", "-r", "requirements.txt"]);
+    pip.args(["--index-url", &format!("{base}/pypi"), "--extra-index-url", &format!("{base}/whl/cpu")]);
+    let out = pip.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    env.context.run(&["verify", "--smoke", "off", "--prefix", ".venv"]).expect(0);
+}
+
+#[test]
+fn pip_installs_from_a_mirror_with_a_login() {
+    a_mirror_with_a_login(false, false);
+    a_mirror_with_a_login(false, true);
+}
+
+#[test]
+fn uv_installs_from_a_mirror_with_a_login() {
+    a_mirror_with_a_login(true, false);
+    a_mirror_with_a_login(true, true);
 }

@@ -126,6 +126,9 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     let keeps = removes.then_some(keeps.as_slice());
     let mut changes = sync::changes(target, found.installed.as_ref(), keeps, &is_elsewhere);
     let distributions = found.installed.iter().flat_map(|installed| &installed.distributions);
+    if !removes && !args.dry_run {
+        tell::in_the_way(&changes, printer);
+    }
     let mut over = sync::put_over(&conda::names_on_pypi(&whole.conda), distributions);
     over.retain(|name| !changes.remove.contains(name));
     changes.remove.extend(over);
@@ -181,8 +184,8 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     verify::of_read(global, &verify, seen.as_ref().or(before), printer)
 }
 
-/// Installs again what lost files to a package that went: those that both had with the same content (`nvidia/__init__.py`) are
-/// no fault before. Returns what is installed, where it was looked at and nothing was missing.
+/// Removes what the new packages share libraries with, and installs again what lost files to a package that went: those that both
+/// had with the same content (`nvidia/__init__.py`) are no fault before. Returns what is installed, where it was looked at and nothing was missing.
 fn again(
     work: &Work<'_>,
     (args, project, lock): (&SyncArgs, &Project, &Lockfile),
@@ -190,7 +193,7 @@ fn again(
     start: Instant,
     printer: &Printer,
 ) -> Result<Option<Installed>, CliError> {
-    if work.changes.remove.is_empty() && work.changes.replace.is_empty() {
+    if work.found.installed.is_none() || work.changes.is_empty() {
         return Ok(None);
     }
     let environment = Environment { prefix: work.found.place.prefix.clone(), chosen: work.found.chosen };
@@ -202,6 +205,7 @@ fn again(
         return Ok(left.installed);
     }
     check(&more, work.target, (project, lock), args)?;
+    tell::in_the_way(&more, printer);
     let (installer, addresses) = (work.installer.clone(), work.addresses.clone());
     Work { installer, addresses, found: &left, changes: &more, project: None, ..*work }
         .execute(start, printer)?;

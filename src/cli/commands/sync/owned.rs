@@ -40,6 +40,18 @@ pub(super) struct Owned<'o> {
     pub printer: &'o Printer,
 }
 
+/// What the commands of a run have in common.
+struct Steps<'s> {
+    program: &'s Path,
+    /// The Python to make the environment with.
+    python: Option<&'s Path>,
+    prefix: &'s Path,
+    /// Whether what is not locked is removed.
+    is_exact: bool,
+    /// The packages that may be built.
+    builds: &'s [String],
+}
+
 impl Owned<'_> {
     /// Installs. Returns the environment, and whether this run made it; `None` for `--dry-run`.
     pub fn run(&self) -> Result<Option<(PathBuf, bool)>, CliError> {
@@ -63,18 +75,27 @@ impl Owned<'_> {
         let environments = self.environments();
         let changes = self.changes(&environments, installed.as_ref(), is_exact);
         let builds = self.builds(&environments, &changes)?;
-        let command = self.command(&program, python.as_deref(), (&changes, is_exact), &builds);
+        let work = Steps {
+            program: &program,
+            python: python.as_deref(),
+            prefix: &prefix,
+            is_exact,
+            builds: &builds,
+        };
         if self.args.dry_run {
             let nothing = self.is_done(&changes, installed.as_ref());
-            let commands = if nothing { Vec::new() } else { vec![command] };
+            let commands = if nothing { Vec::new() } else { self.commands(&work, &changes) };
             tell::planned(self.owner.program(), &prefix, &commands, &changes, self.printer);
             return Ok(None);
         }
         if self.is_done(&changes, installed.as_ref()) {
             return Ok(Some((prefix, false)));
         }
-        self.start(&program, &command, &prefix)?;
+        self.execute(&work, &changes)?;
         let is_made = installed.is_none();
+        if !is_made {
+            self.restore(&work, &environments)?;
+        }
         if is_made && prefix.is_dir() {
             fs_err::create_dir_all(prefix.join(OWN_FOLDER))?;
             write::write(&prefix.join(OWN_FOLDER).join(MARK), &mark_of(&self.project.folder))?;
@@ -260,15 +281,41 @@ impl Owned<'_> {
         Ok(lifted)
     }
 
+    /// Looks again: removes what the new packages share libraries with, and installs again what lost files to a package that went.
+    fn restore(&self, work: &Steps<'_>, environments: &[Environment]) -> Result<(), CliError> {
+        let left = inspect::read(&inspect::ThisMachine, work.prefix, inspect::Depth::Sizes).ok();
+        let more = self.changes(environments, left.as_ref(), work.is_exact);
+        // What uv did not install, by a marker that it reads in another way, it does not install the second time.
+        match self.owner == Owner::Uv && !(more.replace.is_empty() && more.remove.is_empty()) {
+            true => self.execute(work, &more),
+            false => Ok(()),
+        }
+    }
+
+    fn execute(&self, work: &Steps<'_>, changes: &Changes) -> Result<(), CliError> {
+        if self.owner == Owner::Uv && !work.is_exact {
+            tell::in_the_way(changes, self.printer);
+        }
+        self.commands(work, changes).iter().try_for_each(|command| self.start(work, command))
+    }
+
+    /// The commands that install: what is in the way goes first.
+    fn commands(&self, work: &Steps<'_>, changes: &Changes) -> Vec<Vec<String>> {
+        let removes = self.owner == Owner::Uv && !work.is_exact && !changes.remove.is_empty();
+        let remove = removes.then(|| {
+            let start = [&*work.program.to_string_lossy(), "pip", "uninstall", "--python"].map(str::to_owned);
+            // uv runs in the project's folder.
+            let prefix = std::path::absolute(work.prefix).unwrap_or_else(|_| work.prefix.to_path_buf());
+            let prefix = prefix.to_string_lossy().into_owned();
+            start.into_iter().chain([prefix]).chain(changes.remove.clone()).collect()
+        });
+        remove.into_iter().chain([self.command(work, changes)]).collect()
+    }
+
     /// The command that installs.
-    fn command(
-        &self,
-        program: &Path,
-        python: Option<&Path>,
-        (changes, is_exact): (&Changes, bool),
-        builds: &[String],
-    ) -> Vec<String> {
-        let mut command = vec![program.to_string_lossy().into_owned()];
+    fn command(&self, work: &Steps<'_>, changes: &Changes) -> Vec<String> {
+        let Steps { python, is_exact, builds, .. } = *work;
+        let mut command = vec![work.program.to_string_lossy().into_owned()];
         let mut add = |words: &[&str]| command.extend(words.iter().map(|word| (*word).to_owned()));
         match self.owner {
             Owner::Uv => {
@@ -314,7 +361,7 @@ impl Owned<'_> {
         command
     }
 
-    fn start(&self, program: &Path, command: &[String], prefix: &Path) -> Result<(), CliError> {
+    fn start(&self, work: &Steps<'_>, command: &[String]) -> Result<(), CliError> {
         let shown = shown(command);
         if self.printer.verbose {
             self.printer.note(&shown);
@@ -330,9 +377,9 @@ impl Owned<'_> {
         // The environment is named, or the tool's own.
         let mut variables: Vec<(&str, OsString)> = Vec::new();
         if self.owner == Owner::Uv && self.args.prefix.is_some() {
-            variables.push((owner::UV_ENVIRONMENT, std::path::absolute(prefix)?.into()));
+            variables.push((owner::UV_ENVIRONMENT, std::path::absolute(work.prefix)?.into()));
         }
-        let started = owner::start(program, &command[1..], self.project, &variables, self.printer);
+        let started = owner::start(work.program, &command[1..], self.project, &variables, self.printer);
         let failed = |error: CliError| CliError { hint: error.hint.or(Some(hint.clone())), ..error };
         match started.map_err(failed)? {
             true => Ok(()),

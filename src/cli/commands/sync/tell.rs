@@ -108,6 +108,17 @@ impl Work<'_> {
     }
 }
 
+/// Names what is removed from an environment whose other packages stay.
+pub(super) fn in_the_way(changes: &Changes, printer: &Printer) {
+    if !changes.remove.is_empty() {
+        let (verb, owns) = if changes.remove.len() == 1 { ("is", "owns") } else { ("are", "own") };
+        printer.note(&format!(
+            "`{}` {verb} removed: not locked, and {owns} libraries or modules of locked packages with other contents",
+            changes.remove.join("`, `")
+        ));
+    }
+}
+
 /// What was done, in numbers: `installed 3`, `removed 1`.
 pub(super) fn counted(changes: &Changes) -> Vec<String> {
     let Changes { install, replace, remove, .. } = changes;

@@ -3,7 +3,7 @@
 //!
 //! Source of the addresses: conda's manual, "Channels"; CEP 16 describes the records.
 
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 
 use bytes::Bytes;
 use reqwest::header::{ETAG, IF_NONE_MATCH};
@@ -91,7 +91,7 @@ impl IndexClient {
                 (status, _) => return Err(request(format!("the server answered {status}"))),
             }
             let etag = answer.header(ETAG).map(str::to_owned);
-            let text = read(Box::new(answer.body), name.ends_with(".zst"), answer.length).map_err(request)?;
+            let text = read(answer.body, name.ends_with(".zst"), answer.length).map_err(request)?;
             self.cache
                 .store_document(&address, &CachedDocument { etag, fresh_until: fresh, text: text.clone() });
             return Ok(ChannelFolder::Records(text));
@@ -109,23 +109,33 @@ const MAX_RATIO: u64 = 50;
 /// From here on the ratio counts, in bytes.
 const SMALL: u64 = 16 << 20;
 
-/// The text of a file of `length` bytes, within [`MAX_RECORDS`] and [`MAX_RATIO`].
+/// The text of a file of `length` bytes, within [`MAX_RECORDS`] and [`MAX_RATIO`]. Hundreds of MiB are mapped from a file: a solve
+/// reads a part of them.
 fn read(sent: impl Read, is_compressed: bool, length: u64) -> Result<Bytes, String> {
     let limit = MAX_RECORDS.min(SMALL.saturating_add(length.saturating_mul(MAX_RATIO)));
     let failed = |error: std::io::Error| format!("it cannot be read ({error})");
-    let mut text = Vec::new();
-    let read = match is_compressed {
-        true => {
-            let decoder = zstd::stream::read::Decoder::new(sent).map_err(failed)?;
-            decoder.take(limit + 1).read_to_end(&mut text)
-        }
-        false => sent.take(limit + 1).read_to_end(&mut text),
+    let mut sent: Box<dyn Read> = match is_compressed {
+        true => Box::new(zstd::stream::read::Decoder::new(sent).map_err(failed)?.take(limit + 1)),
+        false => Box::new(sent.take(limit + 1)),
     };
-    read.map_err(failed)?;
-    match text.len() as u64 > limit {
-        true => Err(format!("it is larger than {} MiB", limit >> 20)),
-        false => Ok(text.into()),
+    let mut start = Vec::new();
+    sent.by_ref().take(SMALL).read_to_end(&mut start).map_err(failed)?;
+    if (start.len() as u64) < SMALL {
+        return Ok(start.into());
     }
+    let spooled = |sent: &mut dyn Read, start: &[u8]| -> std::io::Result<(std::fs::File, u64)> {
+        let mut file = super::small_file(start)?;
+        file.seek(SeekFrom::End(0))?;
+        let more = std::io::copy(sent, &mut file)?;
+        Ok((file, start.len() as u64 + more))
+    };
+    let (file, size) = spooled(&mut sent, &start).map_err(failed)?;
+    if size > limit {
+        return Err(format!("it is larger than {} MiB", limit >> 20));
+    }
+    // SAFETY: the file has no name, so that nobody else writes to it.
+    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
+    Ok(Bytes::from_owner(map))
 }
 
 #[cfg(test)]

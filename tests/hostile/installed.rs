@@ -208,7 +208,7 @@ fn from_any_state_what_is_locked_is_whole_in_a_project_of_uv() {
     }
 }
 
-/// Twenty at once: each ends, and the next one finds or makes a whole environment.
+/// Twenty at once: each waits until it is alone, and succeeds.
 fn at_once(with_uv: bool) {
     let Some(env) = Synced::new(with_uv) else { return };
     env.lock("\"beta\", \"gamma\"", "");
@@ -217,8 +217,7 @@ fn at_once(with_uv: bool) {
     for child in children {
         let out = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(matches!(out.status.code(), Some(0..=2)), "{:?}: {said}", out.status);
-        assert!(!said.contains("panicked"), "{said}");
+        assert!(out.status.success(), "{:?}: {said}", out.status);
     }
     env.sync(&[]).expect(0);
     assert_eq!(env.prints("import beta, gamma, alpha; print(alpha.x)"), "2");

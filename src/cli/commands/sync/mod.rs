@@ -51,6 +51,11 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     let start = Instant::now();
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
+    let named = args.prefix.as_deref().and_then(Path::parent).filter(|parent| parent.is_dir());
+    let _alone = match args.dry_run {
+        true => None,
+        false => place::alone(named.unwrap_or(&project.folder), printer)?,
+    };
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &registry, printer);
     // uv has extras and groups that envlock does not lock.

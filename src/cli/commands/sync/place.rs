@@ -1,11 +1,14 @@
 //! The environment that `sync` changes: where it is, what it is, and whether sync made it.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::cli::args::SyncArgs;
 use crate::cli::error::{CliError, Failure};
 use crate::cli::files;
 use crate::cli::owner::{self, with_places};
+use crate::cli::printer::Printer;
 use crate::cli::settings::Project;
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
@@ -185,6 +188,38 @@ pub(super) fn is_unfinished(prefix: &Path) -> bool {
     let packages = installed.iter().flat_map(|installed| &installed.distributions);
     is_own && packages.into_iter().all(|own| PREINSTALLED_PACKAGES.contains(&own.name.as_str()))
 }
+
+/// How long another `sync` of the same folder is waited for.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// Waits until no other `sync` is at work on environments in a folder; none begins while the value lives. The folder itself is
+/// locked, so that no file is left. Where that cannot be done (some network file systems), nobody waits.
+///
+/// # Errors
+/// When another one is at work for very long.
+pub(super) fn alone(folder: &Path, printer: &Printer) -> Result<Option<File>, CliError> {
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::Error(_)) => return Ok(None),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
+                let text = format!("another `envlock sync` is at work in `{}`", folder.display());
+                return Err(CliError::new(Failure::Installer, text)
+                    .hint("end it, or wait until it ends: it may be downloading"));
+            }
+            Err(TryLockError::WouldBlock) if begun.elapsed() < TICK => {
+                printer.note(&format!("another `envlock sync` is at work in `{}`: waiting", folder.display()));
+            }
+            Err(TryLockError::WouldBlock) => {}
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// The time between two looks.
+const TICK: Duration = Duration::from_millis(100);
 
 /// The file beside an environment that exists while it is made.
 pub(super) fn making(prefix: &Path) -> PathBuf {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom, Write as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kept::{self, Kept};
 use crate::inspect::{About, Entry, Kind, Opened, Part, Store, WithoutPayloads, resolve};
@@ -18,10 +19,12 @@ const MAX_SPOOLED: u64 = 64 << 30;
 const MAX_PATH: usize = 4_096;
 /// Maximum number of links in one path; Linux follows 40.
 const MAX_LINKS: usize = 40;
-/// Maximum number of path components that links may add while all members are applied; real images stay far below it.
-const MAX_FOLLOWED: usize = 5_000_000;
-/// Maximum length of the targets of all links together, in bytes.
-const MAX_LINK_BYTES: usize = 64 << 20;
+/// Maximum length of a name in a folder, in bytes, as in Linux.
+const MAX_NAME: usize = 255;
+/// Maximum number of steps from an entry to the next while all members are applied: a million files ten folders deep take ten million.
+const MAX_STEPS: u64 = 40_000_000;
+/// Maximum size of all names and targets of links together, in bytes.
+const MAX_TEXT: usize = 256 << 20;
 /// Where a content begins in the temporary file: at a page, so that holes and maps are whole pages.
 const PAGE: u64 = 4_096;
 /// Size of the pieces in which contents are copied, in bytes.
@@ -43,9 +46,10 @@ pub struct Merged {
     again: BTreeMap<usize, Wanted>,
     /// Where the contents of layers begin that are listed several times, by first layer and member.
     repeated: HashMap<(usize, u32, Kept), u64>,
-    /// How many parts of links were followed, and how many bytes their targets have.
-    followed: usize,
-    link_bytes: usize,
+    /// How many steps were taken.
+    steps: AtomicU64,
+    /// How many bytes the names and targets have.
+    text: usize,
 }
 
 /// By the number of a member in its layer, the nodes that have its content.
@@ -102,8 +106,8 @@ impl Merged {
             end: 0,
             again: BTreeMap::new(),
             repeated: HashMap::new(),
-            followed: 0,
-            link_bytes: 0,
+            steps: AtomicU64::new(0),
+            text: 0,
         })
     }
 
@@ -115,7 +119,10 @@ impl Merged {
 
     /// The layers that must be read again, for contents whose first name did not say that they matter: another name or a
     /// link does.
-    pub(super) fn layers_to_read_again(&mut self) -> Vec<usize> {
+    ///
+    /// # Errors
+    /// When links take too many steps.
+    pub(super) fn layers_to_read_again(&mut self) -> Result<Vec<usize>> {
         let mut found = Vec::new();
         let mut queue = vec![(String::new(), 0)];
         while let Some((folder, at)) = queue.pop() {
@@ -126,7 +133,9 @@ impl Merged {
                     What::Folder(_) => queue.push((path, *child)),
                     What::Link(_) if kept::of(&path, 0) != Kept::No => {
                         // The name of the link counts, whatever its target is called.
-                        if let Ok(real) = resolve(Path::new(&path), &|real| self.link(real))
+                        let real = resolve(Path::new(&path), &|real| self.link(real));
+                        self.step(0)?;
+                        if let Ok(real) = real
                             && let Some(target) = self.at(&real)
                             && let What::File(size, None, origin) = self.nodes[target].what
                             && kept::of(&path, size) != Kept::No
@@ -139,7 +148,16 @@ impl Merged {
             }
         }
         found.into_iter().for_each(|(origin, node)| self.want(origin, node));
-        self.again.keys().copied().collect()
+        Ok(self.again.keys().copied().collect())
+    }
+
+    /// Counts steps from an entry to the next.
+    fn step(&self, count: usize) -> Result<()> {
+        let before = self.steps.fetch_add(count as u64, Ordering::Relaxed);
+        match before + count as u64 > MAX_STEPS {
+            true => Err(Error::other(format!("its paths and links take more than {MAX_STEPS} steps"))),
+            false => Ok(()),
+        }
     }
 
     fn want(&mut self, origin: Origin, node: usize) {
@@ -178,6 +196,8 @@ impl Merged {
     fn at(&self, real: &Path) -> Option<usize> {
         let mut at = 0;
         for component in real.components() {
+            // The next one who can says so.
+            let _ = self.step(1);
             if let Component::Normal(part) = component {
                 let What::Folder(entries) = &self.nodes[at].what else { return None };
                 at = *entries.get(part.to_str()?)?;
@@ -217,6 +237,9 @@ impl Layer<'_> {
             }
             return Ok(());
         }
+        if path.split('/').any(|part| part.len() > MAX_NAME) {
+            return Err(Error::other(format!("a name is longer than {MAX_NAME} bytes")));
+        }
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         if parts.contains(&"..") {
             return Err(Error::other(format!("`{}` leaves the root", crate::model::text::clean(&path, 200))));
@@ -229,11 +252,9 @@ impl Layer<'_> {
             // Where there is no folder, there is nothing to hide.
             match self.folder(&parts.join("/"), false) {
                 Ok(folder) if name == OPAQUE => {
-                    if self.opaque.insert(folder) {
-                        self.hide_all(folder);
-                    }
+                    self.hide_all(folder)?;
                 }
-                Ok(folder) => self.hide(folder, hidden),
+                Ok(folder) => self.hide(folder, hidden)?,
                 Err(why) if why.kind() == ErrorKind::NotFound => {}
                 Err(why) => return Err(why),
             }
@@ -259,16 +280,7 @@ impl Layer<'_> {
             }
             // Its content is not put together.
             tarball::Kind::Sparse(size) => What::File(*size, None, origin),
-            tarball::Kind::Symlink(target) => {
-                self.merged.link_bytes += target.len();
-                if self.merged.link_bytes > MAX_LINK_BYTES {
-                    return Err(Error::other(format!(
-                        "the targets of its links have more than {} MiB",
-                        MAX_LINK_BYTES >> 20
-                    )));
-                }
-                What::Link(String::from_utf8_lossy(target).into())
-            }
+            tarball::Kind::Symlink(target) => What::Link(String::from_utf8_lossy(target).into()),
             tarball::Kind::HardLink(target) => {
                 let target = String::from_utf8_lossy(target).into_owned();
                 let (above, last) = target.rsplit_once('/').unwrap_or(("", &target));
@@ -307,6 +319,14 @@ impl Layer<'_> {
         if self.merged.nodes.len() >= MAX_FILES {
             return Err(Error::other(format!("the image has more than {MAX_FILES} files")));
         }
+        let target = match &what {
+            What::Link(target) => target.len(),
+            _ => 0,
+        };
+        self.merged.text += name.len() + target;
+        if self.merged.text > MAX_TEXT {
+            return Err(Error::other(format!("its names and links have more than {} MiB", MAX_TEXT >> 20)));
+        }
         let at = self.merged.nodes.len();
         self.merged.nodes.push(Node { what, mode, modified, layer: self.number });
         let parent = &mut self.merged.nodes[folder];
@@ -324,6 +344,7 @@ impl Layer<'_> {
         // The folders from the root to where the walk is.
         let mut above = vec![0];
         let mut left: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
+        self.merged.step(left.len())?;
         let mut links = 0;
         while let Some(part) = left.pop() {
             let at = above[above.len() - 1];
@@ -351,11 +372,7 @@ impl Layer<'_> {
                     }
                     let before = left.len();
                     left.extend(target.split('/').rev().map(str::to_owned));
-                    let count = left.len() - before;
-                    self.merged.followed += count;
-                    if self.merged.followed > MAX_FOLLOWED {
-                        return Err(Error::other("its paths lead through too many links"));
-                    }
+                    self.merged.step(left.len() - before)?;
                 }
                 _ if !make => return Err(Error::from(ErrorKind::NotFound)),
                 // A file of a layer below gives way to a folder.
@@ -372,28 +389,34 @@ impl Layer<'_> {
     }
 
     /// Removes an entry that comes from the layers below.
-    fn hide(&mut self, folder: usize, name: &str) {
-        let Some(child) = self.child(folder, name) else { return };
+    fn hide(&mut self, folder: usize, name: &str) -> Result<()> {
+        let Some(child) = self.child(folder, name) else { return Ok(()) };
         if self.merged.nodes[child].layer == self.number {
             // Written anew in this layer; what it has from below goes.
-            self.hide_all(child);
+            self.hide_all(child)?;
         } else if let What::Folder(entries) = &mut self.merged.nodes[folder].what {
             entries.remove(name);
         }
+        Ok(())
     }
 
-    /// Removes all entries of a folder that come from the layers below.
-    fn hide_all(&mut self, folder: usize) {
+    /// Removes all entries of a folder that come from the layers below, the first time in a layer.
+    fn hide_all(&mut self, folder: usize) -> Result<()> {
+        if !self.opaque.insert(folder) {
+            return Ok(());
+        }
         let mut queue = vec![folder];
         while let Some(at) = queue.pop() {
             let What::Folder(entries) = &mut self.merged.nodes[at].what else { continue };
             let entries = std::mem::take(entries);
+            self.merged.step(entries.len())?;
             let (number, nodes) = (self.number, &self.merged.nodes);
             let left: BTreeMap<Box<str>, usize> =
                 entries.into_iter().filter(|(_, child)| nodes[*child].layer == number).collect();
             queue.extend(left.values().filter(|child| matches!(nodes[**child].what, What::Folder(_))));
             self.merged.nodes[at].what = What::Folder(left);
         }
+        Ok(())
     }
 
     /// [`Layer::keep`], once for all places of the same layer.

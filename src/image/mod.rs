@@ -176,7 +176,7 @@ fn read_file_system(
     progress.layer(1, 1, system.size());
     let mut merged = Merged::new()?;
     let unpacked = system.apply(&mut merged.layer(0, None))?;
-    for at in merged.layers_to_read_again() {
+    for at in merged.layers_to_read_again()? {
         system.apply(&mut merged.again(at))?;
     }
     merged.finish()?;
@@ -228,7 +228,8 @@ fn read_layers(path: &Path, choice: &Choice, progress: &dyn Progress) -> Result<
         }
         unpacked += read.unpacked;
     }
-    for at in merged.layers_to_read_again() {
+    let of_all = |why: std::io::Error| ImageError::Layer(layers.len(), layers.len(), why.to_string());
+    for at in merged.layers_to_read_again().map_err(of_all)? {
         let blob = archive.blob(&layers[at].file)?;
         progress.layer(at + 1, layers.len(), blob.size);
         layer::read(blob, merged.again(at), limit, progress)

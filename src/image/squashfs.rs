@@ -353,6 +353,8 @@ impl<'p> SquashFs<'p> {
         let mut entry = Metadata::at(self, Position { block: u64::from_le_bytes(pointer), offset })?;
         let (start, size) = (u64_of(&mut entry)?, u32_of(&mut entry)?);
         let block = Rc::new(self.data(start, size, self.block_size as usize)?);
+        // Files that use fragments in turn have them unpacked again.
+        self.left.set(self.left.get().checked_sub(block.len() as u64).ok_or_else(bomb)?);
         self.fragments.borrow_mut().put(number, Rc::clone(&block));
         Ok(block)
     }

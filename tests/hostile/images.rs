@@ -65,14 +65,90 @@ impl Layout {
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
         tar.append_data(&mut header, path, content).unwrap();
-        let tar = tar.into_inner().unwrap();
+        self.packed(&tar.into_inner().unwrap())
+    }
+
+    /// A layer with these files, which are empty or links.
+    fn layer_of(&self, files: impl Iterator<Item = (String, Link)>) -> (serde_json::Value, String) {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (path, link) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            header.set_mode(0o644);
+            match link {
+                Link::No => tar.append_data(&mut header, path, &[][..]).unwrap(),
+                Link::Soft(target) => {
+                    header.set_entry_type(tar::EntryType::Symlink);
+                    tar.append_link(&mut header, path, target).unwrap();
+                }
+                Link::Hard(target) => {
+                    header.set_entry_type(tar::EntryType::Link);
+                    tar.append_link(&mut header, path, target).unwrap();
+                }
+            }
+        }
+        self.packed(&tar.into_inner().unwrap())
+    }
+
+    fn packed(&self, tar: &[u8]) -> (serde_json::Value, String) {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gz.write_all(&tar).unwrap();
-        (self.blob("layer.v1.tar+gzip", &gz.finish().unwrap()), digest(&tar))
+        gz.write_all(tar).unwrap();
+        (self.blob("layer.v1.tar+gzip", &gz.finish().unwrap()), digest(tar))
     }
 
     fn read(&self) -> Result<Image, ImageError> {
         envlock::image::read(&self.path(), &Choice::default(), &Silent)
+    }
+}
+
+enum Link {
+    No,
+    Soft(String),
+    Hard(String),
+}
+
+/// Names, links and whiteouts that take no space in a layer, and much time or memory to apply.
+#[test]
+fn names_links_and_whiteouts_are_counted() {
+    let long = "x".repeat(255);
+    let deep = "d/".repeat(1_500);
+    let chain = (0..39).map(|at| (format!("l{at}"), Link::Soft(format!("l{}", at + 1))));
+    let many = |n: usize, name: &dyn Fn(usize) -> String, link: &dyn Fn() -> Link| -> Vec<(String, Link)> {
+        (0..n).map(|at| (name(at), link())).collect()
+    };
+    let hidden = many(60_000, &|at| format!("big/{at}"), &|| Link::No);
+    let whiteouts: Vec<(String, Link)> = (0..1_000).map(|_| (".wh.big".to_owned(), Link::No)).collect();
+    let target = [("t".to_owned(), Link::Soft("y/".repeat(2_000)))];
+    for (what, files, said) in [
+        ("a folder hidden again and again", hidden.into_iter().chain(whiteouts).collect::<Vec<_>>(), None),
+        (
+            "hard links to a long link",
+            target
+                .into_iter()
+                .chain(many(80_000, &|at| format!("h{at}"), &|| Link::Hard("t".to_owned())))
+                .collect(),
+            Some("more than 256 MiB"),
+        ),
+        ("a long name", vec![(format!("a/{long}x"), Link::No)], Some("a name is longer than 255 bytes")),
+        ("long paths", many(30_000, &|at| format!("{deep}{at}"), &|| Link::No), Some("steps")),
+        (
+            "links through links",
+            chain
+                .chain(many(40_000, &|at| format!("lib/{at}.so"), &|| Link::Soft("/l0".to_owned())))
+                .collect(),
+            None,
+        ),
+    ] {
+        let layout = Layout::new();
+        layout.index(&[layout.image(&[layout.layer_of(files.into_iter())])]);
+        let start = Instant::now();
+        let read = layout.read();
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}: {:?}", start.elapsed());
+        match (said, read) {
+            (Some(said), Err(error)) => assert!(error.to_string().contains(said), "{what}: {error}"),
+            (None, read) => drop(read.unwrap()),
+            (Some(_), Ok(_)) => panic!("{what}: not refused"),
+        }
     }
 }
 

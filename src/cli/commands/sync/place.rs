@@ -210,7 +210,8 @@ pub(super) fn alone(folder: &Path, printer: &Printer) -> Result<Option<File>, Cl
                     .hint("end it, or wait until it ends: it may be downloading"));
             }
             Err(TryLockError::WouldBlock) if begun.elapsed() < TICK => {
-                printer.note(&format!("another `envlock sync` is at work in `{}`: waiting", folder.display()));
+                printer
+                    .note(&format!("another `envlock sync` is at work in `{}`: waiting", folder.display()));
             }
             Err(TryLockError::WouldBlock) => {}
         }

@@ -120,7 +120,8 @@ pub fn pylock(
         let _ = writeln!(out, "torch = {}", quote(&stack.version.to_string()));
         let _ = writeln!(out, "variant = {}", quote(&stack.variant));
     }
-    for x in &target.frameworks {
+    let taken = ["target", "torch", "variant", "driver-min", "compute-capabilities"];
+    for x in target.frameworks.iter().filter(|framework| !taken.contains(&framework.package.as_str())) {
         let _ = writeln!(out, "{} = {}", x.package, quote(&x.version.to_string()));
     }
     if let Some(driver) = &target.envelope.driver {

@@ -6,13 +6,19 @@ use serde::Deserialize;
 
 use super::ForeignError;
 use crate::model::requirement::parse_requirement;
+use crate::model::secrets::masked;
 use crate::model::solution::ChosenFile;
 use crate::model::source::Source;
 use crate::model::text::{clean, without_logins};
 use crate::model::wheel::WheelName;
 
 pub(super) fn invalid(key: impl std::fmt::Display, value: &str) -> ForeignError {
-    ForeignError::Value(clean(&key.to_string(), 80), clean(value, 80))
+    ForeignError::Value(quoted(&key.to_string()), quoted(value))
+}
+
+/// A text of the lock for a message: without logins and tokens.
+pub(super) fn quoted(text: &str) -> String {
+    clean(&masked(text), 80)
 }
 
 /// A normalized package name.

@@ -41,6 +41,8 @@ pub struct Judged {
     pub without_cuda: Vec<WithoutCuda>,
     /// Its conda packages.
     pub conda: Vec<CondaRecord>,
+    /// Packages that it has without a version: from a repository or a folder.
+    pub unversioned: Vec<String>,
     /// The cuDNN that is locked beside conda's torch, and the lowest compute capability that it supports.
     pub cudnn_floor: Option<(DottedVersion, ComputeCapability)>,
     /// The newest driver that a conda package asks for.
@@ -103,6 +105,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
         impossible: Vec::new(),
         without_cuda: Vec::new(),
         conda: environment.conda.clone(),
+        unversioned: environment.unversioned.clone(),
         cudnn_floor: None,
         asked_driver: None,
     };

@@ -53,11 +53,12 @@ impl Tool {
             name if name.ends_with("conda-lock.yml") || name.ends_with("conda-lock.yaml") => {
                 Some(Tool::CondaLock)
             }
+            name if name.ends_with(".txt") => Some(Tool::Requirements),
             _ if line("lock-version =") && line("[[packages]]") => Some(Tool::Pylock),
             _ if line("[[package]]") && line("requires-python =") => Some(Tool::Uv),
             _ if line("environments:") && line("packages:") => Some(Tool::Pixi),
             _ if line("package:") && line("metadata:") => Some(Tool::CondaLock),
-            name if name.ends_with(".txt") || text.contains("--hash=") => Some(Tool::Requirements),
+            _ if text.contains("--hash=") => Some(Tool::Requirements),
             _ => None,
         }
     }
@@ -101,6 +102,15 @@ pub enum ForeignError {
     /// Its packages have more requirements and files than envlock reads.
     #[error("it has more than {0} requirements and files of packages")]
     TooManyParts(usize),
+    /// It has more values and lines than envlock reads.
+    #[error("it has more than {0} values and lines")]
+    TooManyValues(usize),
+    /// It is longer than envlock reads, in MiB.
+    #[error("it is larger than {0} MiB")]
+    TooLong(usize),
+    /// Its packages, once for each extra and group, are more than envlock reads.
+    #[error("its packages, once for each extra and group, are more than {0}")]
+    TooManyTimes(usize),
     /// Its markers on extras and groups are too long for all environments; the limit in MiB.
     #[error("its markers on extras and groups, once for each of them, have more than {0} MiB")]
     TooManyChoices(usize),
@@ -113,10 +123,24 @@ const MAX_PACKAGES: usize = 50_000;
 /// of 64 MiB can have three million, which took 4.8 GB.
 const MAX_PARTS: usize = 600_000;
 
+/// Maximum number of values, parts of keys and lines of a TOML lock: each takes some 80 bytes while it is read. A file has four, and a line.
+const MAX_VALUES: usize = 3_000_000;
+
+/// Maximum size of a TOML lock in bytes. The largest public ones have some 10 MB.
+const MAX_TOML: usize = 24 << 20;
+
 /// Reads a TOML document of which each requirement and file is an inline table.
 fn of_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ForeignError> {
     if text.bytes().filter(|byte| *byte == b'{').count() > MAX_PARTS {
         return Err(ForeignError::TooManyParts(MAX_PARTS));
+    }
+    // Every second part lies between quotes, where addresses have dots.
+    let dots = text.split('"').step_by(2).flat_map(str::bytes).filter(|byte| *byte == b'.').count();
+    if text.bytes().filter(|byte| b",\n=[".contains(byte)).count() + dots > MAX_VALUES {
+        return Err(ForeignError::TooManyValues(MAX_VALUES));
+    }
+    if text.len() > MAX_TOML {
+        return Err(ForeignError::TooLong(MAX_TOML >> 20));
     }
     toml::from_str(text).map_err(|error| ForeignError::Syntax(error.message().to_owned()))
 }

@@ -1,7 +1,7 @@
 //! `pylock.toml` (PEP 751): packages with markers, nothing to resolve.
 
 use pep440_rs::VersionSpecifiers;
-use pep508_rs::MarkerTree;
+use pep508_rs::{MarkerEnvironment, MarkerTree};
 use serde::Deserialize;
 
 use super::document::{
@@ -18,6 +18,8 @@ use crate::model::wheel::Python;
 const MAX_CHOICES: usize = 128;
 /// Limit of the markers on extras and groups in bytes, each counted for every environment in which it is evaluated.
 const MAX_EVALUATED: usize = 4 << 20;
+/// Maximum number of packages, each counted for every environment.
+const MAX_TIMES: usize = 500_000;
 /// Length limit of a marker in bytes, as of a requirement.
 const MAX_MARKER: usize = 16 * 1024;
 
@@ -88,9 +90,35 @@ struct Entry {
     name: String,
     /// `None` without a version.
     package: Option<Package>,
-    /// As written; conditions on extras and groups are not of PEP 508.
-    condition: String,
+    condition: Condition,
     requires_python: Option<VersionSpecifiers>,
+}
+
+/// A marker.
+#[derive(Debug, Clone)]
+enum Condition {
+    Fixed(MarkerTree),
+    /// As written; conditions on extras and groups are not of PEP 508.
+    OnChoices(String),
+}
+
+impl Condition {
+    fn of(package: &str, text: &str) -> Result<Condition, ForeignError> {
+        // Checked once, so that it can be evaluated for every choice.
+        let plain = with_choices(text, &[], &[]);
+        let fixed = marker(package, Some(&plain))?;
+        Ok(if plain == text { Condition::Fixed(fixed) } else { Condition::OnChoices(text.to_owned()) })
+    }
+
+    fn holds(&self, machine: &MarkerEnvironment, extras: &[String], groups: &[String]) -> bool {
+        match self {
+            Condition::Fixed(tree) => holds(tree, machine, &[]),
+            Condition::OnChoices(text) => {
+                let text = with_choices(text, extras, groups);
+                marker("", Some(&text)).is_ok_and(|tree| holds(&tree, machine, &[]))
+            }
+        }
+    }
 }
 
 pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
@@ -107,6 +135,9 @@ pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
     let environments = (1 + raw.extras.len() + raw.dependency_groups.len()).min(MAX_CHOICES);
     if markers.map(String::len).sum::<usize>().saturating_mul(environments) > MAX_EVALUATED {
         return Err(ForeignError::TooManyChoices(MAX_EVALUATED >> 20));
+    }
+    if raw.packages.len() * environments > MAX_TIMES {
+        return Err(ForeignError::TooManyTimes(MAX_TIMES));
     }
     let supported = raw.environments.iter().map(|text| marker("environments", Some(text)));
     Ok(Pylock {
@@ -126,9 +157,7 @@ fn specifiers(key: &str, text: Option<&str>) -> Result<Option<VersionSpecifiers>
 
 fn entry(raw: &RawPackage) -> Result<Entry, ForeignError> {
     let package = name(&raw.name)?;
-    let condition = raw.marker.clone().unwrap_or_default();
-    // Checked once, so that it can be evaluated for every choice.
-    marker(&package, Some(&with_choices(&condition, &[], &[])))?;
+    let condition = Condition::of(&package, raw.marker.as_deref().unwrap_or_default())?;
     let of_files = |raw: &RawWheel| {
         let named = raw.name.clone().or_else(|| raw.url.as_deref().or(raw.path.as_deref()).map(file_name))?;
         wheel(named, raw.hashes.get("sha256").map(String::as_str), raw.size)
@@ -217,8 +246,7 @@ impl Pylock {
     ) -> Environment {
         let machine = marker_environment(python, platform);
         let here = |entry: &&Entry| {
-            let condition = with_choices(&entry.condition, extras, groups);
-            marker(&entry.name, Some(&condition)).is_ok_and(|condition| holds(&condition, &machine, &[]))
+            entry.condition.holds(&machine, extras, groups)
                 && entry.requires_python.as_ref().is_none_or(|allowed| specifiers_allow(allowed, python))
         };
         let mut out = Environment::new("default", python);

@@ -2,28 +2,36 @@
 
 use pep508_rs::{MarkerTree, VersionOrUrl};
 
-use super::document::{holds, index, invalid, url};
-use super::{Environment, ForeignError, MAX_PACKAGES, Package};
+use super::document::{holds, index, invalid, quoted, url};
+use super::{Environment, ForeignError, MAX_PACKAGES, MAX_VALUES, Package};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::source::Source;
-use crate::model::text::clean;
 use crate::model::wheel::Python;
 
 /// A pinned package and the condition under which it is installed.
 #[derive(Debug, Clone)]
 pub(super) struct Pinned {
-    package: Package,
+    name: String,
+    /// `None` for a repository, a folder or a source archive: its line states no version.
+    package: Option<Package>,
     condition: MarkerTree,
     is_hashed: bool,
 }
 
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
+    if text.bytes().filter(|byte| *byte == b'\n').count() > MAX_VALUES {
+        return Err(ForeignError::TooManyValues(MAX_VALUES));
+    }
     let mut out: Vec<Pinned> = Vec::new();
     let mut address: Option<String> = None;
     for (number, line) in logical_lines(text) {
+        // Another file would have to be read for a whole answer; a project itself and constraints lock nothing.
+        if line.starts_with('-') && line.split_whitespace().any(includes) {
+            return Err(ForeignError::Includes(number, quoted(&line)));
+        }
         let options = ["--index-url", "-i", "--extra-index-url"];
         if let Some(value) = options.iter().find_map(|option| line.strip_prefix(option)) {
             // Of several indexes, one of torch's own says which build is meant.
@@ -33,17 +41,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
             }
             continue;
         }
-        // Another file would have to be read for a whole answer; a project itself and constraints lock nothing.
-        if ["-r ", "-r=", "--requirement"].iter().any(|option| line.starts_with(option)) {
-            return Err(ForeignError::Includes(number, clean(&line, 80)));
-        }
         if line.starts_with('-') {
             continue;
         }
         let requirement = line.split(" --").next().unwrap_or(&line).trim();
         let parsed =
             parse_requirement(requirement).map_err(|_| invalid(format!("line {number}"), requirement))?;
-        let not_exact = || ForeignError::NotExact(number, clean(requirement, 80));
+        let not_exact = || ForeignError::NotExact(number, quoted(requirement));
         let (version, source) = match &parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
                 let exact = [pep440_rs::Operator::Equal, pep440_rs::Operator::ExactEqual];
@@ -56,7 +60,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
             Some(VersionOrUrl::Url(link)) => {
                 let file = super::document::file_name(&link.to_string());
                 let wheel: Result<crate::model::wheel::WheelName, _> = file.parse();
-                let Ok(wheel) = wheel else { continue };
+                let Ok(wheel) = wheel else {
+                    let name = parsed.name.to_string();
+                    let (condition, is_hashed) = (parsed.marker, line.contains("--hash="));
+                    out.push(Pinned { name, package: None, condition, is_hashed });
+                    continue;
+                };
                 (
                     wheel.version.clone(),
                     Some((url(&link.to_string()), super::document::wheel(file, None, None))),
@@ -76,47 +85,75 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
             wheels: file.into_iter().collect(),
             requires: Vec::new(),
         };
-        out.push(Pinned { package, condition: parsed.marker, is_hashed: line.contains("--hash=") });
+        let (name, package) = (package.name.clone(), Some(package));
+        out.push(Pinned { name, package, condition: parsed.marker, is_hashed: line.contains("--hash=") });
     }
     if let Some(address) = &address {
-        for pinned in out.iter_mut().filter(|pinned| !pinned.package.source.is_direct()) {
-            pinned.package.source = index(address);
+        let packages = out.iter_mut().filter_map(|pinned| pinned.package.as_mut());
+        for package in packages.filter(|package| !package.source.is_direct()) {
+            package.source = index(address);
         }
     }
     Ok(out)
 }
 
-/// The lines of a requirements file with their numbers: continued lines joined, comments removed.
-fn logical_lines(text: &str) -> Vec<(usize, String)> {
-    let mut out = Vec::new();
-    let mut open: Option<(usize, String)> = None;
-    for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        let line = match line.trim_start() {
-            comment if comment.starts_with('#') => "",
-            _ => line.split(" #").next().unwrap_or_default().trim_end(),
-        };
-        let (number, mut whole) = open.take().unwrap_or((at + 1, String::new()));
-        match line.strip_suffix('\\') {
-            Some(part) => {
-                whole.push_str(part);
-                open = Some((number, whole));
+/// Whether a word of a line is pip's option for another file: `-r`, `-rother.txt`, `--requirement=other.txt`.
+fn includes(word: &str) -> bool {
+    word.strip_prefix("-r").is_some() || word.starts_with("--req")
+}
+
+/// Where Python, and so pip, ends a line. Source: Python's library reference, `str.splitlines`.
+const LINE_ENDS: [char; 10] =
+    ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
+
+/// The lines of a requirements file with their numbers: continued lines joined, comments removed, without the empty ones.
+fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut rest = text.trim_start_matches('\u{feff}');
+    let mut number = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let (mut whole, mut first) = (String::new(), None);
+            while !rest.is_empty() {
+                let end = rest.find(LINE_ENDS).unwrap_or(rest.len());
+                let (line, tail) = rest.split_at(end);
+                let mut tail = tail.chars();
+                if tail.next() == Some('\r') && tail.as_str().starts_with('\n') {
+                    tail.next();
+                }
+                rest = tail.as_str();
+                number += 1;
+                let line = match line.trim_start() {
+                    comment if comment.starts_with('#') => "",
+                    _ => line.split(" #").next().unwrap_or_default().trim_end(),
+                };
+                first.get_or_insert(number);
+                match line.strip_suffix('\\') {
+                    Some(part) => whole.push_str(part),
+                    None => {
+                        whole.push_str(line);
+                        break;
+                    }
+                }
             }
-            None => {
-                whole.push_str(line);
-                out.push((number, whole.trim().to_owned()));
+            let line = whole.trim();
+            if !line.is_empty() {
+                return Some((first?, line.to_owned()));
             }
+            first?;
         }
-    }
-    out.extend(open.map(|(number, whole)| (number, whole.trim().to_owned())));
-    out.retain(|(_, line)| !line.is_empty());
-    out
+    })
 }
 
 pub(super) fn environment(pinned: &[Pinned], platform: Platform, python: Python) -> Environment {
     let machine = marker_environment(python, platform);
     let here = pinned.iter().filter(|pinned| holds(&pinned.condition, &machine, &[]));
     let mut out = Environment::new("default", python);
-    out.packages.extend(here.map(|pinned| pinned.package.clone()));
+    for pinned in here {
+        match &pinned.package {
+            Some(package) => out.packages.push(package.clone()),
+            None => out.unversioned.push(pinned.name.clone()),
+        }
+    }
     out.packages.sort_by(|a, b| a.name.cmp(&b.name));
     out
 }
@@ -126,7 +163,7 @@ pub(super) fn has_hashes(pinned: &[Pinned]) -> bool {
 }
 
 pub(super) fn mentions(pinned: &[Pinned], name: &str) -> bool {
-    pinned.iter().any(|pinned| pinned.package.name == name)
+    pinned.iter().any(|pinned| pinned.name == name)
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ const MAX_TARGETS: usize = 256;
 /// Limit of packages, above what any project has: the largest have some hundred.
 const MAX_PACKAGES: usize = 5000;
 
+/// Maximum number of requirements of its packages together. A package has ten, one with many extras some hundred.
+const MAX_REQUIREMENTS: usize = 100_000;
+
 /// Reads a lockfile's text.
 ///
 /// # Errors
@@ -80,6 +83,11 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
     }
     if raw.package.len() + raw.conda_package.len() > MAX_PACKAGES {
         return Err(LockError::Malformed(format!("it has more than {MAX_PACKAGES} packages")));
+    }
+    if raw.package.iter().map(|package| package.requires.len()).sum::<usize>() > MAX_REQUIREMENTS {
+        return Err(LockError::Malformed(format!(
+            "its packages have more than {MAX_REQUIREMENTS} requirements"
+        )));
     }
     let mut targets = raw.target.into_iter().map(target).collect::<Result<Vec<_>, _>>()?;
     let packages_in = raw.packages_in.map(package_lock).transpose()?;
@@ -183,6 +191,10 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
         })
     });
     let frameworks = frameworks.collect::<Result<Vec<_>, LockError>>()?;
+    let names: BTreeSet<&str> = frameworks.iter().map(|framework| framework.package.as_str()).collect();
+    if names.len() < frameworks.len() {
+        return Err(LockError::Malformed("a target has a framework twice".to_owned()));
+    }
     let mut host = raw.host;
     for gpu in host.gpus.iter_mut().flatten() {
         gpu.name = gpu.name.take().map(words::line).transpose()?;

@@ -109,6 +109,16 @@ pub fn against_foreign(
 ) -> Vec<Area> {
     let target = &judged.target;
     let mut found = packages::check(target, installed);
+    // Their versions are not in the lock; that they are there is.
+    let is_here = |name: &str| installed.distributions.iter().any(|own| own.name == name);
+    let absent = judged.unversioned.iter().filter(|name| !is_here(name));
+    let absent: Vec<&String> = absent.filter(|name| installed.own_package.as_ref() != Some(name)).collect();
+    if let Some((as_locked, all)) = &mut found.as_locked {
+        (*as_locked, *all) =
+            (*as_locked + judged.unversioned.len() - absent.len(), *all + judged.unversioned.len());
+        found.summary = format!("{as_locked} of {all} as locked");
+    }
+    found.findings.extend(absent.into_iter().map(|name| findings::missing_package(name, "", installed)));
     let is_of_conda = |name: &str| {
         let by_conda = |installer: Option<&str>| installer.is_some_and(|installer| installer == "conda");
         installed.distributions.iter().any(|own| own.name == name && by_conda(own.installer.as_deref()))

@@ -42,7 +42,10 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
         &[
             ("64 MiB", "cli/files.rs", "MAX_INPUT"),
             ("50,000 packages", "foreign/mod.rs", "MAX_PACKAGES"),
+            ("24 MiB", "foreign/mod.rs", "MAX_TOML"),
             ("600,000 requirements", "foreign/mod.rs", "MAX_PARTS"),
+            ("3,000,000 values", "foreign/mod.rs", "MAX_VALUES"),
+            ("500,000 packages", "foreign/pylock.rs", "MAX_TIMES"),
         ],
     ),
     (
@@ -50,6 +53,9 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
         &[
             ("1,000 layers", "image/documents.rs", "MAX_LAYERS"),
             ("10,000 images", "image/documents.rs", "MAX_DESCRIPTORS"),
+            ("255 bytes", "image/merged.rs", "MAX_NAME"),
+            ("256 MiB", "image/merged.rs", "MAX_TEXT"),
+            ("40,000,000 steps", "image/merged.rs", "MAX_STEPS"),
             ("400 times", "image/layer.rs", "MAX_RATIO"),
             ("4 GiB", "image/layer.rs", "GRACE"),
         ],
@@ -76,6 +82,7 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
             ("64 MiB", "cli/files.rs", "MAX_INPUT"),
             ("256 targets", "lockfile/parse.rs", "MAX_TARGETS"),
             ("5,000 packages", "lockfile/parse.rs", "MAX_PACKAGES"),
+            ("100,000 requirements", "lockfile/parse.rs", "MAX_REQUIREMENTS"),
         ],
     ),
     ("Headers, and each read of a body", &[]),

@@ -546,6 +546,67 @@ fn a_lock_with_millions_of_edges_is_refused() {
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
+/// Locks of other tools that take a hundred times their size, or a minute.
+#[test]
+fn locks_of_other_tools_have_limits() {
+    let context = TestContext::new();
+    let repeated = |part: &str| part.repeat((56 << 20) / part.len());
+    let uv = |more: &str| format!("version = 1\nx = {more}\n");
+    let extras: Vec<String> = (0..3_000).map(|at| format!("\"e{at}\"")).collect();
+    let package = "[[packages]]\nname = \"a\"\nversion = \"1\"\n".repeat(40_000);
+    let pylock = format!("lock-version = \"1.0\"\nextras = [{}]\n{package}", extras.join(", "));
+    for (file, text, said) in [
+        ("uv.lock", uv(&format!("[{}]", repeated("1,"))), "more than 3000000 values"),
+        ("uv.lock", uv(&format!("[{}]", repeated("\"\","))), "more than 3000000 values"),
+        ("uv.lock", format!("version = 1\n{}b = 1\n", repeated("a.")), "more than 3000000 values"),
+        ("uv.lock", format!("version = 1\n{}", repeated("[[z]]\n")), "more than 3000000 values"),
+        ("uv.lock", format!("version = 1\n{}", repeated("\n")), "more than 3000000 values"),
+        ("uv.lock", uv(&repeated("[")), "more than 3000000 values"),
+        ("uv.lock", format!("version = 1\n#{}", repeated("x")), "larger than 24 MiB"),
+        ("pylock.toml", pylock, "are more than 500000"),
+        ("requirements.txt", format!("{}a==1\n", repeated("\n")), "more than 3000000 values"),
+    ] {
+        context.write(file, &text);
+        let mut command = context.command();
+        command.args(["plan", "--gpu", "A100", "--lock", file]);
+        let start = Instant::now();
+        let (shown, peak_kib) = peak_of(command);
+        assert!(shown.contains(said), "{file}, {said}: {shown}");
+        assert!(start.elapsed() < Duration::from_secs(40), "{file}, {said}: {:?}", start.elapsed());
+        assert!(peak_kib < 300 << 10, "{file}, {said}: {peak_kib} KiB");
+    }
+}
+
+/// A requirements file as a lock: what it includes is not passed over, and logins are not shown.
+#[test]
+fn lines_of_a_requirements_lock() {
+    let context = TestContext::new();
+    for line in [
+        "-r other.txt",
+        "-rother.txt",
+        "--requirement=other.txt",
+        "--pre -r other.txt",
+        "-i https://me:SECRETpw@h.example/simple -r other.txt",
+        "# a comment\u{2028}-r other.txt",
+        "a==1 # a\u{c}-r other.txt",
+    ] {
+        context.write("requirements.txt", &format!("torch==2.9.1\n{line}\n"));
+        let run = context.run(&["plan", "--gpu", "A100", "--lock", "requirements.txt"]).expect(2);
+        assert!(run.flat().contains("includes another file"), "{line:?}: {}", run.shown());
+        assert!(!run.shown().contains("SECRET"), "{line:?}: {}", run.shown());
+    }
+    for line in [
+        "git+https://ghp_SECRETSECRETSECRETSECRETSECRETSECRET1@github.com/a/b.git",
+        "-r https://user:SECRETpw@h.example/r.txt",
+        "a==1 ; 'https://user:SECRETpw@h.example' is 3",
+        "a>=1 # https://user:SECRETpw@h.example",
+    ] {
+        context.write("requirements.txt", &format!("{line}\n"));
+        let run = context.run(&["plan", "--gpu", "A100", "--lock", "requirements.txt"]).expect(2);
+        assert!(!run.shown().contains("SECRET"), "{line:?}: {}", run.shown());
+    }
+}
+
 /// A login or a signature in an address reaches neither a message nor a file.
 #[test]
 fn secrets_of_addresses_are_not_shown_and_not_kept() {

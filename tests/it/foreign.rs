@@ -308,3 +308,23 @@ fn the_gpu_code_of_condas_pytorch_is_known() {
     let run = judged(&["--gpu", "V100", "--driver", "550.54.14"], 3);
     assert!(run.flat().contains("is not in envlock's data"), "{}", run.shown());
 }
+
+/// Packages of which a lock states no version: from repositories, source archives and folders. That one is missing is told.
+#[test]
+fn packages_without_a_version_are_missed() {
+    let context = TestContext::new();
+    let prefix = environment(&context, "2.9.1").display().to_string();
+    let direct = "six==1.17.0\nown @ git+https://host.example/own.git@0123456789012345678901234567890123456789\nbuilt @ https://host.example/built-1.0.tar.gz\nlocal @ file:///opt/local\n";
+    let pylock = "lock-version = \"1.0\"\n[[packages]]\nname = \"own\"\nvcs = { type = \"git\", url = \"https://host.example/own.git\", commit-id = \"01\" }\n[[packages]]\nname = \"built\"\narchive = { url = \"https://host.example/built-1.0.tar.gz\" }\n[[packages]]\nname = \"local\"\ndirectory = { path = \"libs/local\" }\n";
+    for (name, text) in [("requirements.txt", direct), ("pylock.toml", pylock)] {
+        context.write(name, text);
+        let run = context.run(&["verify", "--lock", name, "--prefix", &prefix, "--smoke", "off"]).expect(1);
+        for package in ["own", "built", "local"] {
+            assert!(
+                run.flat().contains(&format!("error[missing-package]: {package} is not installed")),
+                "{}",
+                run.shown()
+            );
+        }
+    }
+}

@@ -65,7 +65,8 @@ pub fn duplicate_package(name: &str, versions: &[String]) -> Finding {
 
 /// A locked package is not installed.
 pub fn missing_package(name: &str, locked: impl Display, environment: &Installed) -> Finding {
-    finding(Code::MissingPackage, Severity::Error, format!("{name} {locked} is not installed"))
+    let package = format!("{name} {locked}");
+    finding(Code::MissingPackage, Severity::Error, format!("{} is not installed", package.trim_end()))
         .at(name)
         .fixed_by(Fix::command(install_lock(environment)))
 }

@@ -260,10 +260,13 @@ impl Owned<'_> {
             }
         }
         // What the prediction does not see, uv refuses: a marker that it evaluates in another way, a wheel that does not fit.
+        // uv allows a build by name alone: of a name that is another package in another extra, none is.
         let all = self.current.lock.environments(platform, Some(python));
-        let packages = all.iter().flat_map(|environment| &environment.packages);
-        let lifted =
-            packages.filter(|package| is_own(package) || is_allowed(&package.name) && is_built(package));
+        let packages = || all.iter().flat_map(|environment| &environment.packages);
+        let may_be_built = |package: &Package| is_own(package) || is_allowed(&package.name);
+        let is_free = |name: &str| packages().filter(|own| own.name == name).all(may_be_built);
+        let built = packages().filter(|package| is_own(package) || is_built(package));
+        let lifted = built.filter(|package| may_be_built(package) && is_free(&package.name));
         let mut lifted: Vec<String> = lifted.map(|package| package.name.clone()).collect();
         lifted.sort_unstable();
         lifted.dedup();

@@ -352,7 +352,16 @@ fn files(
             && found.size != size
         {
             let (full, path) = (&path, entry.path.clone().into_owned());
-            distribution.faults.push(match is_older(&found, record.as_ref()) {
+            // Where a link leads, files are as old as they like.
+            let is_above = relative.components().any(|part| part == Component::ParentDir);
+            let is_own = || match is_above {
+                true => !tree.is_link(full),
+                false => tree
+                    .real(site)
+                    .and_then(|site| Ok(tree.real(full)? == site.join(relative)))
+                    .unwrap_or(false),
+            };
+            distribution.faults.push(match is_older(&found, record.as_ref()) && is_own() {
                 true => FileFault::AsPublished(path, size, found.size),
                 false if is_extended(tree, full, &entry, found.size) => {
                     FileFault::Extended(path, size, found.size)
@@ -557,6 +566,16 @@ mod tests {
         let faults = read(&ThisMachine, dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
         assert!(faults.contains(&FileFault::AsPublished("a/x.so".into(), 4, 3)), "{faults:?}");
         assert!(faults.contains(&FileFault::Size("a/y.so".into(), 4, 8)), "{faults:?}");
+        // A link to a file that is older.
+        #[cfg(unix)]
+        {
+            let x = site.join("a/x.so");
+            fs_err::rename(&x, dir.path().join("old.so")).unwrap();
+            std::os::unix::fs::symlink(dir.path().join("old.so"), &x).unwrap();
+            let faults = read(&ThisMachine, dir.path(), Depth::Sizes).unwrap().distributions.remove(0).faults;
+            assert!(faults.contains(&FileFault::Size("a/x.so".into(), 4, 3)), "{faults:?}");
+            fs_err::rename(dir.path().join("old.so"), &x).unwrap();
+        }
         // Another name of a file, as uv gives it to each environment, changes nothing in it.
         #[cfg(unix)]
         {

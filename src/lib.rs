@@ -65,6 +65,7 @@ pub mod model;
 pub mod probe;
 pub mod registry;
 pub mod sdist;
+pub mod session;
 pub mod slurm;
 pub mod smoke;
 pub mod solver;

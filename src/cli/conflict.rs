@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use super::printer::{DIM, GOOD, Printer, wrap};
 use super::report::short_source;
 use super::view::Resolution;
-use super::{exit, host};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::{Request, STACK_PACKAGES};
 use crate::model::text::clean;
+use crate::session::Interface as _;
+use crate::session::{exit, host};
 
 /// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
 /// because another index may have a package of that name.

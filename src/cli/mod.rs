@@ -1,44 +1,20 @@
-//! The command line: the only module that uses both the pure core and the modules with I/O. It collects the
-//! input, calls the core, prints, writes files and sets the exit code.
+//! The command line: the only module that prints and that ends the program. It reads the arguments, calls `session` and prints what it
+//! returns.
 
 mod args;
-mod builds;
-mod cache_folder;
-mod clock;
 mod commands;
 mod conflict;
-mod data_folder;
-mod direct;
-mod error;
-pub mod exit;
-mod fetch;
-mod files;
 mod help;
-mod host;
-mod import;
-mod kept;
-mod learning;
-mod lock;
-mod manifest;
-mod only;
-mod owner;
-mod parts;
-mod prebuilt;
 mod printer;
 mod report;
-mod requirements;
 mod schema;
-mod settings;
-mod uv_sources;
-mod uv_tables;
 mod view;
-mod words;
-mod workspace;
-mod write;
 
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+
+use crate::session::{cache_folder, data_folder, error, exit, files, settings, write};
 
 /// Runs the program on the process's arguments and environment.
 pub fn run() -> ExitCode {
@@ -70,7 +46,7 @@ pub fn run() -> ExitCode {
                 let message = lines.collect::<Vec<_>>().join(" ");
                 let failure = error::CliError::usage(message.trim_start_matches("error: "))
                     .hint("see `envlock --help`");
-                failure.print(&printer::Printer::for_json());
+                printer::Printer::for_json().failure(&failure);
                 return ExitCode::from(exit::CANNOT_ANSWER);
             }
             let is_control = |arg: &std::ffi::OsString| arg.to_string_lossy().chars().any(char::is_control);
@@ -91,7 +67,8 @@ pub fn run() -> ExitCode {
             return ExitCode::from(exit::CANNOT_ANSWER);
         }
     };
-    let printer = printer::Printer::new(&args.global, files::has_shared_manifest);
+    let printer =
+        printer::Printer::new(&args.talk, args.global.project.as_deref(), files::has_shared_manifest);
     let chosen = match args.command.uses_cache() {
         true => cache_folder::choose(&mut args.global, &printer),
         false => cache_folder::none(&mut args.global),
@@ -99,7 +76,7 @@ pub fn run() -> ExitCode {
     match chosen.and_then(|()| commands::dispatch(&args, &printer)) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            error.print(&printer);
+            printer.failure(&error);
             ExitCode::from(error.exit)
         }
     }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::args::{ColorChoice, GlobalArgs};
-use super::exit;
+use super::args::{ColorChoice, TalkArgs};
 use crate::model::text::shell_word;
+use crate::session::error::CliError;
+use crate::session::{Interface, exit};
 
 /// Where and how to print.
 #[derive(Debug, Clone)]
@@ -16,6 +17,7 @@ pub(super) struct Printer {
     pub json: bool,
     pub quiet: bool,
     pub verbose: bool,
+    pub no_progress: bool,
     color_out: bool,
     color_err: bool,
     progress: bool,
@@ -52,7 +54,11 @@ pub(super) const WARN: Style = AnsiColor::Yellow.on_default().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
 
 impl Printer {
-    pub fn new(args: &GlobalArgs, has_shared_manifest: fn(Option<&Path>) -> bool) -> Printer {
+    pub fn new(
+        args: &TalkArgs,
+        project: Option<&Path>,
+        has_shared_manifest: fn(Option<&Path>) -> bool,
+    ) -> Printer {
         let wanted = |terminal: bool| match args.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -66,11 +72,12 @@ impl Printer {
             json: args.json,
             quiet: args.quiet,
             verbose: args.verbose,
+            no_progress: args.no_progress,
             color_out: wanted(std::io::stdout().is_terminal()),
             color_err: wanted(std::io::stderr().is_terminal()),
             progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),
-            project: args.project.as_ref().map(|folder| shell_word(&folder.display().to_string())),
-            folder: args.project.clone(),
+            project: project.map(|folder| shell_word(&folder.display().to_string())),
+            folder: project.map(Path::to_path_buf),
             has_shared_manifest,
         }
     }
@@ -81,6 +88,7 @@ impl Printer {
             json: true,
             quiet: false,
             verbose: false,
+            no_progress: true,
             color_out: false,
             color_err: false,
             progress: false,
@@ -113,16 +121,11 @@ impl Printer {
         self.out(&text);
     }
 
-    /// Prints a note on stderr.
-    pub fn note(&self, text: &str) {
-        if !self.quiet {
-            self.talk(DIM, "note", text);
-        }
-    }
-
-    pub fn warning(&self, text: &str) {
-        if !self.quiet {
-            self.talk(WARN, "warning", text);
+    /// Prints an error: with `--json` as JSON on stdout, else as text on stderr.
+    pub fn failure(&self, error: &CliError) {
+        match self.json {
+            true => self.json(&error.document()),
+            false => self.error(&error.full(), error.hint.as_deref()),
         }
     }
 
@@ -136,12 +139,6 @@ impl Printer {
         if let Some(hint) = hint {
             let _ = writeln!(std::io::stderr().lock());
             self.talk(GOOD, "hint", hint);
-        }
-    }
-
-    pub fn hint(&self, text: &str) {
-        if !self.quiet {
-            self.talk(GOOD, "hint", text);
         }
     }
 
@@ -189,9 +186,33 @@ impl Printer {
     fn paint_err(&self, style: Style, text: &str) -> String {
         paint(self.color_err, style, text)
     }
+}
 
-    /// A progress bar on stderr; hidden if stderr is not a terminal.
-    pub fn progress(&self, what: &str) -> ProgressBar {
+impl Interface for Printer {
+    fn note(&self, text: &str) {
+        if !self.quiet {
+            self.talk(DIM, "note", text);
+        }
+    }
+
+    fn warning(&self, text: &str) {
+        if !self.quiet {
+            self.talk(WARN, "warning", text);
+        }
+    }
+
+    fn hint(&self, text: &str) {
+        if !self.quiet {
+            self.talk(GOOD, "hint", text);
+        }
+    }
+
+    fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// A bar on stderr; hidden if stderr is not a terminal.
+    fn progress(&self, what: &str) -> ProgressBar {
         let bar = ProgressBar::new(0);
         if self.progress {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(12));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::printer::{DIM, Printer, wrap};
 use crate::compatibility::is_cuda;
+use crate::lockfile::Target;
 use crate::model::capability::ComputeCapability;
 use crate::model::conda::{CUDNN, NCCL};
 use crate::model::evidence::Evidence;
@@ -241,6 +242,16 @@ fn has_own_row(s: &Solution, name: &str) -> bool {
 }
 
 /// A label in the left column.
+/// The line above the answer for one of several targets.
+pub(super) fn heading(printer: &Printer, target: &Target, several: bool, position: usize) {
+    if several && !printer.json {
+        if position > 0 {
+            printer.out("");
+        }
+        printer.out(&format!("target {}", target.name));
+    }
+}
+
 pub(super) fn label(printer: &Printer, text: &str) -> String {
     format!("{}{}", printer.paint(DIM, text), " ".repeat(15usize.saturating_sub(text.len())))
 }

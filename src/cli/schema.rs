@@ -32,8 +32,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::cli::manifest;
     use crate::probe::host_file;
+    use crate::session::manifest;
 
     fn schema(of: Schema) -> Value {
         serde_json::from_str(of.text()).unwrap()

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
-use super::PartArgs;
 use crate::model::platform::Platform;
+use crate::session::options::{Parts, ReportFormat};
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct SelftestArgs {
@@ -45,8 +45,8 @@ pub(in crate::cli) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
     /// Output format
-    #[arg(long, value_enum, default_value_t = VerifyFormat::Text)]
-    pub format: VerifyFormat,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
     /// Write the output to a file, at once and as a whole
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub(in crate::cli) struct VerifyArgs {
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub parts: PartArgs,
+    pub parts: Parts,
     /// Whether `prefix` was found, and not named: for `sync`.
     #[arg(skip)]
     pub is_found: bool,
@@ -172,22 +172,6 @@ pub(in crate::cli) enum SmokeChoice {
     Cuda,
     /// Do not run it
     Off,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum VerifyFormat {
-    Text,
-    Json,
-    /// JUnit XML
-    Junit,
-    /// SARIF 2.1.0
-    Sarif,
-    /// GitHub workflow commands
-    Github,
-    /// One ASCII line of at most 80 bytes
-    Line,
-    /// Metrics for Prometheus (node_exporter's textfile collector)
-    Prometheus,
 }
 
 /// The part that `verify --only` checks.

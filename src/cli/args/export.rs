@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::parts::PartArgs;
+use crate::session::options::Parts;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct ExportArgs {
@@ -21,7 +21,7 @@ pub(in crate::cli) struct ExportArgs {
     #[arg(long, requires = "output", conflicts_with = "target")]
     pub all_targets: bool,
     #[command(flatten)]
-    pub parts: PartArgs,
+    pub parts: Parts,
     /// Leave out the builds of conda packages (for environment.yml), for another system
     #[arg(long)]
     pub loose: bool,

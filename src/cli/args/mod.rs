@@ -4,17 +4,17 @@ mod checks;
 mod export;
 mod parts;
 mod questions;
+mod settled;
 
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-use crate::model::text::shell_word;
+use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 
 pub(super) use checks::*;
 pub(super) use export::*;
-pub(super) use parts::*;
 pub(super) use questions::*;
 
 /// Locks a PyTorch environment together with the hardware it runs on.
@@ -25,7 +25,9 @@ pub(super) use questions::*;
 #[command(name = "envlock", max_term_width = 100)]
 pub(super) struct Args {
     #[command(flatten)]
-    pub global: GlobalArgs,
+    pub global: Global,
+    #[command(flatten)]
+    pub talk: TalkArgs,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -33,7 +35,7 @@ pub(super) struct Args {
 /// Options that every command takes.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Global options")]
-pub(super) struct GlobalArgs {
+struct GlobalArgs {
     /// Project folder
     #[arg(long, global = true, value_name = "DIR")]
     pub project: Option<PathBuf>,
@@ -46,6 +48,12 @@ pub(super) struct GlobalArgs {
     /// Do not use the network; answer from the cache
     #[arg(long, global = true)]
     pub offline: bool,
+}
+
+/// How much is said, and how.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Global options")]
+pub(super) struct TalkArgs {
     /// Print one JSON document
     #[arg(long, global = true)]
     pub json: bool,
@@ -200,7 +208,7 @@ pub(super) struct InitArgs {
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
     #[command(flatten)]
-    pub host: HostArgs,
+    pub host: MachineOptions,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -209,7 +217,7 @@ pub(super) struct AddArgs {
     #[arg(required = true, value_name = "PKG")]
     pub packages: Vec<String>,
     #[command(flatten)]
-    pub solve: SolveArgs,
+    pub solve: SolveOptions,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -224,7 +232,7 @@ pub(super) struct ProbeArgs {
     #[arg(long, value_name = "DIR", requires = "save")]
     pub prefix: Option<PathBuf>,
     #[command(flatten)]
-    pub host: HostArgs,
+    pub host: MachineOptions,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -243,7 +251,7 @@ pub(super) struct DriftArgs {
 /// Which machine to solve for.
 #[derive(Debug, Clone, Default, ClapArgs)]
 #[command(next_help_heading = "Machine (with any of these options, this machine is not probed)")]
-pub(super) struct HostArgs {
+struct HostArgs {
     /// Host file written by `envlock probe --save`
     #[arg(long, value_name = "FILE")]
     pub host: Option<PathBuf>,
@@ -261,37 +269,6 @@ pub(super) struct HostArgs {
     pub platform: Option<String>,
 }
 
-impl HostArgs {
-    /// The options as they are given, for a command about the same machine: ` --gpu A100 --driver 535.129.03`.
-    pub fn given(&self) -> String {
-        let host = self.host.as_ref().map(|path| path.display().to_string());
-        let gpus = self.gpu.iter().map(|gpu| ("--gpu", gpu.clone()));
-        let others = [
-            ("--host", host),
-            ("--driver", self.driver.clone()),
-            ("--glibc", self.glibc.clone()),
-            ("--platform", self.platform.clone()),
-        ];
-        let others = others.into_iter().filter_map(|(option, value)| Some((option, value?)));
-        others.chain(gpus).map(|(option, value)| format!(" {option} {}", shell_word(&value))).collect()
-    }
-
-    /// Whether the machine is this one, or any without a GPU: nothing else is said of it.
-    pub fn may_be_this_machine(&self) -> bool {
-        let is_any = self.gpu.iter().all(|gpu| gpu == "none");
-        let others = [&self.driver, &self.glibc, &self.platform];
-        is_any && self.host.is_none() && others.iter().all(|option| option.is_none())
-    }
-
-    pub fn describe_a_machine(&self) -> bool {
-        self.host.is_some()
-            || !self.gpu.is_empty()
-            || self.driver.is_some()
-            || self.glibc.is_some()
-            || self.platform.is_some()
-    }
-}
-
 #[derive(Debug, ClapArgs)]
 pub(super) struct ResolveArgs {
     /// Packages to solve for (PEP 508), if there is no envlock.toml
@@ -301,14 +278,14 @@ pub(super) struct ResolveArgs {
     #[arg(short, long = "requirements", value_name = "FILE")]
     pub requirements: Vec<PathBuf>,
     #[command(flatten)]
-    pub solve: SolveArgs,
+    pub solve: SolveOptions,
 }
 
 /// How to solve.
 #[derive(Debug, Clone, Default, ClapArgs)]
-pub(super) struct SolveArgs {
+struct SolveArgs {
     #[command(flatten)]
-    pub host: HostArgs,
+    pub host: MachineOptions,
     /// Python version, such as `3.12`
     #[arg(long, value_name = "V", help_heading = "Solve")]
     pub python: Option<String>,
@@ -341,7 +318,7 @@ pub(super) struct SolveArgs {
     pub check_hashes: bool,
     /// With --locked: the format of the answer
     #[arg(long, value_parser = of_lock(), value_name = "FORMAT", help_heading = "Solve")]
-    pub format: Option<VerifyFormat>,
+    pub format: Option<ReportFormat>,
     /// Upgrade all packages, or only PKG
     #[arg(long, value_name = "PKG", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Solve")]
     pub upgrade: Vec<String>,
@@ -360,41 +337,6 @@ pub(super) struct SolveArgs {
     /// Replace files that envlock did not write
     #[arg(long, help_heading = "Solve")]
     pub force: bool,
-}
-
-impl SolveArgs {
-    /// Whether an option describes the machine or limits the answer.
-    pub fn sets_limits(&self) -> bool {
-        self.host.describe_a_machine()
-            || self.python.is_some()
-            || self.variant.is_some()
-            || self.cuda.is_some()
-            || self.only_index.is_some()
-            || self.exclude_newer.is_some()
-            || self.no_sources
-            || self.strict_metadata
-    }
-
-    /// The limits as they are given, for a command that asks the same: ` --python 3.12 --no-sources`.
-    pub fn limits(&self) -> String {
-        let texts = [
-            ("--python", &self.python),
-            ("--variant", &self.variant),
-            ("--cuda", &self.cuda),
-            ("--only-index", &self.only_index),
-            ("--exclude-newer", &self.exclude_newer),
-        ];
-        let texts = texts.into_iter().filter_map(|(option, value)| Some((option, value.as_ref()?)));
-        let texts = texts.map(|(option, value)| format!(" {option} {}", shell_word(value)));
-        let flags = [("--no-sources", self.no_sources), ("--strict-metadata", self.strict_metadata)];
-        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(option, _)| format!(" {option}"));
-        texts.chain(flags).collect()
-    }
-
-    /// Whether the lock is checked and nothing is solved.
-    pub fn only_checks(&self) -> bool {
-        self.locked || self.check_hashes
-    }
 }
 
 #[derive(Debug, ClapArgs)]
@@ -419,7 +361,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub parts: PartArgs,
+    pub parts: Parts,
     /// Skip verification
     #[arg(long)]
     pub no_verify: bool,
@@ -461,14 +403,14 @@ pub(super) struct InspectArgs {
 }
 
 /// The formats of what stopped `sync`.
-fn of_errors() -> impl TypedValueParser<Value = VerifyFormat> {
-    let read = |text: String| VerifyFormat::from_str(&text, true);
+fn of_errors() -> impl TypedValueParser<Value = ReportFormat> {
+    let read = |text: String| ReportFormat::from_str(&text, true);
     PossibleValuesParser::new(["github"]).try_map(read)
 }
 
 /// The formats of the answer of `resolve --locked`.
-fn of_lock() -> impl TypedValueParser<Value = VerifyFormat> {
-    let read = |text: String| VerifyFormat::from_str(&text, true);
+fn of_lock() -> impl TypedValueParser<Value = ReportFormat> {
+    let read = |text: String| ReportFormat::from_str(&text, true);
     PossibleValuesParser::new(["text", "json", "junit", "sarif", "github"]).try_map(read)
 }
 
@@ -500,13 +442,13 @@ pub(super) struct SyncArgs {
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub parts: PartArgs,
+    pub parts: Parts,
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
     /// Also print what stopped it as an annotation of GitHub
     #[arg(long, value_name = "FORMAT", value_parser = of_errors())]
-    pub format: Option<VerifyFormat>,
+    pub format: Option<ReportFormat>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::HostArgs;
+use crate::session::options::MachineOptions;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct PlanArgs {
@@ -28,7 +28,7 @@ pub(in crate::cli) struct PlanArgs {
     #[arg(long, value_name = "NAME", requires = "lock")]
     pub target: Option<String>,
     #[command(flatten)]
-    pub host: HostArgs,
+    pub host: MachineOptions,
     /// Python version, such as `3.12`
     #[arg(long, value_name = "V", help_heading = "Limits")]
     pub python: Option<String>,

@@ -3,16 +3,17 @@
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
 use super::resolve::NewManifest;
-use crate::cli::args::{AddArgs, GlobalArgs};
-use crate::cli::error::CliError;
+use crate::cli::args::AddArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
-use crate::cli::{files, manifest};
 use crate::export::{Entries, in_its_form};
 use crate::model::owner::Owner;
 use crate::model::request::{Origin, UserRequirement};
+use crate::session::error::CliError;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::{files, manifest};
 
-pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn add(global: &Global, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
     edit(global, args, printer, &|document, name| {
         for text in &args.packages {
             let parsed = settings::requirement(text)?;
@@ -31,7 +32,7 @@ pub(super) fn add(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Res
     })
 }
 
-pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn remove(global: &Global, args: &AddArgs, printer: &Printer) -> Result<u8, CliError> {
     edit(global, args, printer, &|document, name| {
         for text in &args.packages {
             let parsed = settings::requirement(text)?;
@@ -48,7 +49,7 @@ pub(super) fn remove(global: &GlobalArgs, args: &AddArgs, printer: &Printer) -> 
 }
 
 fn edit(
-    global: &GlobalArgs,
+    global: &Global,
     args: &AddArgs,
     printer: &Printer,
     change: &dyn Fn(&mut DocumentMut, &str) -> Result<(), CliError>,

@@ -1,12 +1,14 @@
 //! `envlock cache dir|clean`
 
-use crate::cli::args::{CacheCommand, GlobalArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::CacheCommand;
 use crate::cli::printer::Printer;
-use crate::cli::settings;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings;
 
-pub(super) fn run(global: &GlobalArgs, command: &CacheCommand, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, command: &CacheCommand, printer: &Printer) -> Result<u8, CliError> {
     let folder = settings::cache_dir(global);
     match command {
         CacheCommand::Dir if printer.json => printer.json(&serde_json::json!({ "dir": folder })),

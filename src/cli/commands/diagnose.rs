@@ -3,12 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 
 use super::verify::{self, Place, Question};
-use crate::cli::args::{DiagnoseArgs, GlobalArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::DiagnoseArgs;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
-use crate::cli::settings::{self, Project};
-use crate::cli::{host, lock};
 use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader, SURE, Verdict};
 use crate::lockfile::Target;
 use crate::model::finding::Finding;
@@ -17,11 +13,17 @@ use crate::model::host::Host;
 use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{clean, shell_word};
 use crate::registry::{Registry, explain};
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::{host, lock};
 
 /// Size limit of a line in bytes; the rest of a longer line is skipped. One more than is read: such a line is known to be cut.
 const MAX_LINE: u64 = diagnose::MAX_LONG_LINE as u64 + 1;
 
-pub(super) fn run(global: &GlobalArgs, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry_here(global)?;
     if let Some(code) = &args.explain {
         return explained(code, &registry, printer);
@@ -84,7 +86,7 @@ fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, C
 }
 
 /// What the first fix is in the project here, if it has a lock of envlock's own.
-fn in_project(global: &GlobalArgs, diagnosis: &Diagnosis) -> Option<String> {
+fn in_project(global: &Global, diagnosis: &Diagnosis) -> Option<String> {
     let first = diagnosis.causes.first()?.fix.iter().find_map(|fix| match fix {
         Fix::Command { command, .. } => Some(command.as_str()),
         Fix::Advice(_) => None,
@@ -198,7 +200,7 @@ struct Here {
 
 impl Here {
     /// Inspects the machine and the environment, and adds the facts that the text did not state.
-    fn look(global: &GlobalArgs, facts: &mut Facts, registry: &Registry) -> Result<Here, CliError> {
+    fn look(global: &Global, facts: &mut Facts, registry: &Registry) -> Result<Here, CliError> {
         // Without an environment the machine alone is looked at.
         let Ok(environment) = verify::environment(None, global) else {
             return Ok(Here { host: host::probed(registry, &[])?, findings: Vec::new() });

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::cli::args::{DiffArgs, GlobalArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::files;
+use crate::cli::args::DiffArgs;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
 use crate::lockfile::{self, Change, Lockfile, TargetChanges};
 use crate::model::level::Level;
 use crate::model::text::clean;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::files;
+use crate::session::options::Global;
 
-pub(super) fn run(_global: &GlobalArgs, args: &DiffArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(_global: &Global, args: &DiffArgs, printer: &Printer) -> Result<u8, CliError> {
     // git calls a driver with: path old-file old-hex old-mode new-file new-hex new-mode [new-path ...]
     let (old, new) = match args.files.as_slice() {
         [old, new] => (old, new),

@@ -2,12 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::args::{DriftArgs, GlobalArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::DriftArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
-use crate::cli::settings::Project;
-use crate::cli::{host, lock};
 use crate::drift::{self, Broken, Change};
 use crate::inspect::{self, ThisMachine};
 use crate::lockfile::Lockfile;
@@ -16,9 +12,14 @@ use crate::model::host::Host;
 use crate::model::saved_host::{LoaderFacts, SavedHost, Unstated, VARIABLES};
 use crate::model::text::clean;
 use crate::registry::Registry;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings::Project;
+use crate::session::{host, lock};
 use crate::verify::{self, Area, Verdict};
 
-pub(super) fn run(global: &GlobalArgs, args: &DriftArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Result<u8, CliError> {
     if args.new.is_some() && args.prefix.is_some() {
         return Err(CliError::usage(
             "`--prefix` names an environment of this machine, not of a saved host file",

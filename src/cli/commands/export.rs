@@ -6,12 +6,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum as _;
 
-use crate::cli::args::{ExportArgs, ExportFormat, GlobalArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::{ExportArgs, ExportFormat};
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, files, lock, requirements, write};
 use crate::export;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
@@ -20,8 +16,14 @@ use crate::model::solution::Need;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::{fetch, files, lock, requirements, write};
 
-pub(super) fn run(global: &GlobalArgs, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);
@@ -92,7 +94,7 @@ fn file_of(format: ExportFormat, target: &Target, is_first: bool) -> String {
 
 /// A target in a format.
 fn rendered(
-    global: &GlobalArgs,
+    global: &Global,
     args: &ExportArgs,
     project: &Project,
     (lock, target): (&Lockfile, &Target),
@@ -382,7 +384,7 @@ fn url_in(pages: &Pages, index: &str, project: &str, file: &str) -> Option<Strin
 
 /// The pages of the locked packages: a lock has no URLs of files.
 fn pages(
-    global: &GlobalArgs,
+    global: &Global,
     args: &ExportArgs,
     project: &Project,
     target: &Target,

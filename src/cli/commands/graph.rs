@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::args::{GlobalArgs, GraphArgs, GraphFormat, TreeArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::{GraphArgs, GraphFormat, TreeArgs};
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
-use crate::cli::{lock, owner, write};
 use crate::export::graph::{Drawing, dot, folded, html, mermaid, svg};
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::{lock, owner, write};
 
-pub(super) fn run(global: &GlobalArgs, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
     if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
         return super::tree::run(global, &TreeArgs { target: args.target.clone(), depth: None }, printer);
     }

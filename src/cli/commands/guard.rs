@@ -1,14 +1,16 @@
 //! `envlock guard`: a preflight snippet for a training script.
 
-use crate::cli::args::{GlobalArgs, GuardArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::GuardArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
-use crate::cli::{files, lock, write};
 use crate::export;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings::Project;
+use crate::session::{files, lock, write};
 
-pub(super) fn run(global: &GlobalArgs, args: &GuardArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &GuardArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);

@@ -2,18 +2,20 @@
 
 use std::path::Path;
 
-use crate::cli::args::{GlobalArgs, InitArgs, SolveArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::import::{self, CondaPart, Imported, Optional, manifest_text};
+use crate::cli::args::InitArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
-use crate::cli::{files, manifest, owner, write};
 use crate::export;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word, toml_string};
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::import::{self, CondaPart, Imported, Optional, manifest_text};
+use crate::session::options::{Global, SolveOptions};
+use crate::session::settings::Project;
+use crate::session::{files, manifest, owner, write};
 
-pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
     let folder = match &global.project {
         Some(folder) => folder.clone(),
         None => std::env::current_dir()?,
@@ -96,12 +98,12 @@ pub(super) fn run(global: &GlobalArgs, args: &InitArgs, printer: &Printer) -> Re
     // The manifest is kept even if it cannot be locked: it still lists what is installed.
     printer.note(&format!("wrote {}", path.display()));
     let project = Project::with_manifest(folder, files::MANIFEST, &text)?;
-    let solve = SolveArgs {
+    let solve = SolveOptions {
         host: args.host.clone(),
         index_url: args.index_url.clone(),
         redetect: true,
         force: args.force,
-        ..SolveArgs::default()
+        ..SolveOptions::default()
     };
     super::resolve::run_in(global, &project, &[], &solve, None, printer)
 }

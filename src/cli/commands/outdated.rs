@@ -5,20 +5,22 @@ use pep440_rs::Version;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::args::{GlobalArgs, OutdatedArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::fetch::Session;
+use crate::cli::args::OutdatedArgs;
 use crate::cli::printer::{GOOD, Printer, wrap};
 use crate::cli::report;
 use crate::cli::report::label;
-use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, host, kept, lock, owner};
 use crate::lockfile::Target;
 use crate::model::level::Level;
 use crate::model::request::Preferences;
 use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
 use crate::model::version::public;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::fetch::Session;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::{fetch, host, kept, lock, owner};
 use crate::solver::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 
 /// What is newer than a target of the lock.
@@ -32,7 +34,7 @@ struct Newer<'l> {
     torch: Option<Version>,
 }
 
-pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
@@ -84,7 +86,7 @@ pub(super) fn run(global: &GlobalArgs, args: &OutdatedArgs, printer: &Printer) -
     }
     let several = targets.len() > 1;
     for (i, (target, newer)) in targets.iter().copied().zip(&newer).enumerate() {
-        lock::heading(printer, target, several, i);
+        report::heading(printer, target, several, i);
         show_stacks(printer, newer, target, several);
         let host = host::finish(target.host.clone(), &registry)?;
         if let Some(text) = target.stack.as_ref().and_then(|_| report::last_build(&host, &registry)) {

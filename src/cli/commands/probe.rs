@@ -3,18 +3,20 @@
 use std::path::Path;
 
 use super::drift;
-use crate::cli::args::{GlobalArgs, HostArgs, ProbeArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::ProbeArgs;
 use crate::cli::printer::{DIM, Printer};
-use crate::cli::{files, host, settings, write};
 use crate::model::host::{Host, HostJson};
 use crate::model::saved_host::{SavedHost, Unstated};
 use crate::probe::host_file;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::{Global, MachineOptions};
+use crate::session::{files, host, settings, write};
 
 /// What is saved of a described machine: what the file states, with what options change. Facts that nobody stated are left
 /// out.
-fn described(args: &HostArgs, host: &Host) -> Result<SavedHost, CliError> {
+fn described(args: &MachineOptions, host: &Host) -> Result<SavedHost, CliError> {
     let unstated = Unstated { compat: true, platform: args.platform.is_none() && args.glibc.is_none() };
     let mut saved = match &args.host {
         Some(path) => host::read_saved_host(path)?,
@@ -35,7 +37,7 @@ fn described(args: &HostArgs, host: &Host) -> Result<SavedHost, CliError> {
     Ok(saved)
 }
 
-pub(super) fn run(global: &GlobalArgs, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry_here(global)?;
     let is_described = args.host.describe_a_machine();
     if is_described && args.prefix.is_some() {

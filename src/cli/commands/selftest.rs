@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cli::args::GlobalArgs;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
-use crate::cli::host;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
-use crate::cli::settings::Project;
 use crate::model::capability::{CodeTarget, ComputeCapability};
 use crate::model::host::Host;
 use crate::model::selftest::{DriverDevice, Kernel, Outcome};
 use crate::model::smoke::End;
 use crate::probe::{Surroundings, each_source};
 use crate::registry::Registry;
+use crate::session::Interface as _;
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::host;
+use crate::session::options::Global;
+use crate::session::settings::Project;
 use crate::smoke::kernels;
 use crate::verify::selftest::{Expected, Fact, agrees, expected, facts};
 
@@ -52,7 +53,7 @@ impl Tested {
     }
 }
 
-pub(super) fn run(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, false)?;
     let registry = project.registry(global)?;
     let program = std::env::current_exe().map_err(|error| CliError::files(error.to_string()))?;

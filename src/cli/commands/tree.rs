@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::args::{GlobalArgs, TreeArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::TreeArgs;
 use crate::cli::printer::{DIM, Printer, wrap};
-use crate::cli::settings::{self, Project};
-use crate::cli::{lock, owner, report};
+use crate::cli::report;
 use crate::lockfile::{self, Target};
 use crate::model::text::clean;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::{lock, owner};
 
-pub(super) fn run(global: &GlobalArgs, args: &TreeArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;

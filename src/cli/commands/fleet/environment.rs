@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Named;
-use crate::cli::error::CliError;
 use crate::fleet::natural;
 use crate::model::text::clean;
+use crate::session::error::CliError;
 use crate::slurm::Answer;
 use crate::verify::Verdict;
 

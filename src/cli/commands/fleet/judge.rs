@@ -2,8 +2,6 @@
 
 use super::Named;
 use crate::cli::commands::verify::{Candidates, best_on, has_other_libc, impossible, needed_driver};
-use crate::cli::host;
-use crate::cli::lock::AnyLock;
 use crate::compatibility::DriverSpan;
 use crate::fleet::Class;
 use crate::foreign;
@@ -12,6 +10,8 @@ use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
+use crate::session::host;
+use crate::session::lock::AnyLock;
 use crate::verify::{Area, AreaKind, Verdict};
 
 /// The verdict on one class.

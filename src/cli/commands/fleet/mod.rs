@@ -7,18 +7,19 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::args::{FleetArgs, FleetCommand, GlobalArgs};
-use crate::cli::error::CliError;
-use crate::cli::lock::{self, AnyLock};
+use crate::cli::args::{FleetArgs, FleetCommand};
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
-use crate::cli::{exit, files, host};
 use crate::fleet::{self, Class, Difference, natural};
 use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
+use crate::session::error::CliError;
+use crate::session::lock::{self, AnyLock};
+use crate::session::options::Global;
+use crate::session::settings::Project;
+use crate::session::{exit, files, host};
 use crate::verify::Verdict;
 
-pub(super) fn run(global: &GlobalArgs, args: &FleetArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &FleetArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let locks = locks(global, args.command.locks())?;
@@ -102,7 +103,7 @@ struct Named {
 }
 
 /// The locks to judge; without a name, the project's own, if there is one.
-fn locks(global: &GlobalArgs, named: &[PathBuf]) -> Result<Vec<Named>, CliError> {
+fn locks(global: &Global, named: &[PathBuf]) -> Result<Vec<Named>, CliError> {
     let mut out = Vec::new();
     for path in named {
         for file in of_folder(path)? {

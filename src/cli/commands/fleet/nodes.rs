@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::{Found, Named, Unanswered, environment};
 use crate::cli::args::FleetSlurmArgs;
-use crate::cli::error::CliError;
-use crate::cli::host;
 use crate::cli::printer::Printer;
 use crate::fleet;
 use crate::model::text::clean;
 use crate::probe::host_file;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::host;
 use crate::slurm::{self, Answer, SlurmError};
 
 /// The nodes that the host files of a folder describe.

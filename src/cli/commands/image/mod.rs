@@ -11,17 +11,19 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 
 use super::verify::{self, Against, Judged, Place, Question};
-use crate::cli::args::{GlobalArgs, ImageArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::lock::{self, AnyLock};
+use crate::cli::args::ImageArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
 use crate::image::{self, Choice, Format, Image, ImageError};
 use crate::inspect::{self, Environments, FileTree as _};
 use crate::model::finding::Severity;
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::lock::{self, AnyLock};
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
 use crate::verify::{Area, AreaKind, Verdict, envelope_of_installed, smoke::frameworks};
 
 /// Variables of an image that decide which GPUs and libraries its programs see.
@@ -39,7 +41,7 @@ const TOLD: [&str; 9] = [
 /// Maximum number of environments that are judged.
 const MAX_JUDGED: usize = 20;
 
-pub(super) fn run(global: &GlobalArgs, args: &ImageArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ImageArgs, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry_here(global)?;
     let lock = args.lock.as_deref().map(lock::read_any).transpose()?;
     let image = read(args, printer)?;

@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::cli::error::CliError;
-use crate::cli::host;
-use crate::cli::lock;
 use crate::containers;
 use crate::image::{Format, Image};
 use crate::lockfile::Lockfile;
@@ -12,6 +9,9 @@ use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::registry::Registry;
+use crate::session::error::CliError;
+use crate::session::host;
+use crate::session::lock;
 use crate::verify::findings::{self, NotJudged, WrongPlatform};
 use crate::verify::{Area, AreaKind};
 

@@ -8,21 +8,23 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::verify;
-use crate::cli::args::{GlobalArgs, InspectArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::fetch;
+use crate::cli::args::InspectArgs;
 use crate::cli::printer::Printer;
 use crate::inspect::{self, Detail, FileTree, Kind, Records, ThisMachine};
 use crate::model::library::Library;
 use crate::model::text::clean;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::fetch;
+use crate::session::options::Global;
 
+use crate::session::Interface as _;
 use view::{Inspected, show};
 
 /// Maximum number of libraries that are read from a folder.
 const MAX_FILES: usize = 100_000;
 
-pub(super) fn run(global: &GlobalArgs, args: &InspectArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &InspectArgs, printer: &Printer) -> Result<u8, CliError> {
     let mut libraries = Vec::new();
     let mut failure = None;
     let rooted = args.root.as_deref().map(verify::rooted).transpose()?;
@@ -113,7 +115,7 @@ fn wheel(file: std::fs::File, printer: &Printer) -> Result<Vec<Library>, String>
 }
 
 /// Downloads a wheel into a temporary file and reads it.
-fn remote(global: &GlobalArgs, url: &str, printer: &Printer) -> Result<Vec<Library>, CliError> {
+fn remote(global: &Global, url: &str, printer: &Printer) -> Result<Vec<Library>, CliError> {
     if !url.split(['?', '#']).next().is_some_and(|path| path.ends_with(".whl")) {
         return Err(CliError::usage(format!("`{}` is not the URL of a wheel", clean(url, 200)))
             .hint("the URL of a wheel ends in `.whl`"));

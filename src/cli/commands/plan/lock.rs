@@ -7,10 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::args::PlanArgs;
-use crate::cli::error::CliError;
-use crate::cli::lock::{self, AnyLock};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
-use crate::cli::{exit, report};
+use crate::cli::report;
 use crate::foreign::{self, ForeignLock, Judged, Tool, WithoutCuda};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
@@ -19,6 +17,9 @@ use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::lock::{self, AnyLock};
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area};
 

@@ -7,13 +7,9 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::args::{GlobalArgs, HostArgs, PlanArgs};
-use crate::cli::data_folder;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
+use crate::cli::args::PlanArgs;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, WARN, wrap};
-use crate::cli::settings::Project;
-use crate::cli::{files, host, only, report, settings, write};
+use crate::cli::report;
 use crate::compatibility::{UnreadBuild, unread_build};
 use crate::containers::{self, NameError, Verdict};
 use crate::explorer;
@@ -24,12 +20,19 @@ use crate::model::request::{Limit, Origin, Preferences, Request};
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
+use crate::session::Interface as _;
+use crate::session::data_folder;
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::options::{Global, MachineOptions};
+use crate::session::settings::Project;
+use crate::session::{files, host, only, settings, write};
 use crate::solver::{Catalogue, Inputs, Memory, Plan, PlanOut, PlanRow, Universe, plan};
 
 /// Rows that are shown without `-v`.
 const SHOWN: usize = 16;
 
-pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, false)?;
     let registry = project.registry(global)?;
     if let Some(path) = &args.html {
@@ -77,7 +80,7 @@ pub(super) fn run(global: &GlobalArgs, args: &PlanArgs, printer: &Printer) -> Re
 
 /// Writes the compatibility explorer.
 fn page(path: &Path, args: &PlanArgs, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
-    let HostArgs { host, gpu, driver, glibc, platform } = &args.host;
+    let MachineOptions { host, gpu, driver, glibc, platform } = &args.host;
     if host.is_some() || !gpu.is_empty() || driver.is_some() || glibc.is_some() {
         return Err(CliError::usage("the page of `--html` answers for every machine of a platform")
             .hint("leave out the machine: GPU and driver are chosen on the page"));

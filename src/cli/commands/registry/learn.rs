@@ -7,19 +7,21 @@ use std::str::FromStr as _;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use serde_json::json;
 
-use crate::cli::args::{GlobalArgs, LearnArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::fetch;
-use crate::cli::learning::{self, Telling};
+use crate::cli::args::LearnArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
 use crate::learn::{self, Learned};
 use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::fetch;
+use crate::session::learning::{self, Telling};
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
 
-pub(super) fn run(global: &GlobalArgs, args: &LearnArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &LearnArgs, printer: &Printer) -> Result<u8, CliError> {
     let platform = args.platform.unwrap_or(Platform::LINUX_X86_64);
     let what = args.wheel.as_str();
     let learned = if what.contains("://") {
@@ -63,7 +65,7 @@ fn from_file(path: &Path, platform: Platform, printer: &Printer) -> Result<Learn
 }
 
 fn from_address(
-    global: &GlobalArgs,
+    global: &Global,
     url: &str,
     platform: Platform,
     printer: &Printer,
@@ -79,7 +81,7 @@ fn from_address(
 
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn from_index(
-    global: &GlobalArgs,
+    global: &Global,
     args: &LearnArgs,
     platform: Platform,
     printer: &Printer,

@@ -4,14 +4,15 @@ mod learn;
 mod pack;
 mod update;
 
-use crate::cli::args::{GlobalArgs, RegistryCommand};
-use crate::cli::error::CliError;
-use crate::cli::exit;
+use crate::cli::args::RegistryCommand;
 use crate::cli::printer::Printer;
-use crate::cli::settings;
 use crate::registry::{Registry, show};
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::Global;
+use crate::session::settings;
 
-pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, command: &RegistryCommand, printer: &Printer) -> Result<u8, CliError> {
     match command {
         RegistryCommand::Lint => lint(global, printer),
         RegistryCommand::Learn(args) => learn::run(global, args, printer),
@@ -64,7 +65,7 @@ pub(super) fn run(global: &GlobalArgs, command: &RegistryCommand, printer: &Prin
 }
 
 /// Which data are used.
-fn in_use(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
+fn in_use(global: &Global, printer: &Printer) -> Result<u8, CliError> {
     let registry = settings::registry(global)?;
     let meta = registry.meta();
     let (builds, gpus, sources) = (registry.builds().len(), registry.gpus().len(), registry.sources().len());
@@ -87,7 +88,7 @@ fn in_use(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
     Ok(exit::YES)
 }
 
-fn lint(global: &GlobalArgs, printer: &Printer) -> Result<u8, CliError> {
+fn lint(global: &Global, printer: &Printer) -> Result<u8, CliError> {
     let folder = global.registry.as_ref().filter(|folder| folder.as_os_str() != settings::EMBEDDED);
     let is_own = folder.is_none();
     let checked = match folder {

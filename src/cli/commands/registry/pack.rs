@@ -4,17 +4,18 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::cli::args::{GlobalArgs, PackArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::files;
+use crate::cli::args::PackArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings;
-use crate::cli::write;
 use crate::registry::Registry;
 use crate::registry::signed::{self, DataWheel};
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::files;
+use crate::session::options::Global;
+use crate::session::settings;
+use crate::session::write;
 
-pub(super) fn run(global: &GlobalArgs, args: &PackArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result<u8, CliError> {
     // Not what `update` stored: who packs data packs those of a folder, or of a build.
     let registry = match &global.registry {
         Some(_) => settings::registry(global)?,

@@ -8,20 +8,21 @@ use minisign_verify::PublicKey;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::cli::args::{GlobalArgs, UpdateArgs};
-use crate::cli::data_folder::{self, Outcome};
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
-use crate::cli::fetch;
-use crate::cli::files;
-use crate::cli::learning;
+use crate::cli::args::UpdateArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
 use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::text::clean;
 use crate::registry::signed::{self, MAX_PAYLOAD, PROJECT, Statement};
+use crate::session::data_folder::{self, Outcome};
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::fetch;
+use crate::session::files;
+use crate::session::learning;
+use crate::session::options::Global;
+use crate::session::settings::Project;
 
-pub(super) fn run(global: &GlobalArgs, args: &UpdateArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &UpdateArgs, printer: &Printer) -> Result<u8, CliError> {
     if global.registry.is_some() {
         return Err(CliError::usage("`registry update` changes the data that are used without `--registry`")
             .hint("leave out `--registry`"));
@@ -114,7 +115,7 @@ fn of_file(path: &Path) -> Result<Offered, CliError> {
 }
 
 /// The newest data wheel of the index, if it is newer than the data in use.
-fn of_index(global: &GlobalArgs, args: &UpdateArgs) -> Result<Option<Offered>, CliError> {
+fn of_index(global: &Global, args: &UpdateArgs) -> Result<Option<Offered>, CliError> {
     if global.offline {
         return Err(CliError::network("the index pypi is not asked: `--offline` is set")
             .hint("data from a file: `envlock registry update --from FILE`"));

@@ -4,23 +4,24 @@ use std::str::FromStr;
 
 use pep508_rs::PackageName;
 
-use crate::cli::args::SolveArgs;
-use crate::cli::error::CliError;
-use crate::cli::files;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conda::name_of_file;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::{clean, normalized_name, shell_word};
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::files;
+use crate::session::options::SolveOptions;
+use crate::session::settings::Project;
 
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
 /// locked for. With `--redetect` or a described machine nothing in it is needed, and it is replaced; so it is with `--force`,
 /// for the machine of the old one where that can be read.
 pub(super) fn read_lock(
     project: &Project,
-    args: &SolveArgs,
+    args: &SolveOptions,
     printer: &Printer,
 ) -> Result<Option<Lockfile>, CliError> {
     let path = project.lock_path();
@@ -79,7 +80,7 @@ pub(super) fn read_lock(
 pub(super) fn check_upgrades(
     old: Option<&Lockfile>,
     request: &Request,
-    args: &SolveArgs,
+    args: &SolveOptions,
 ) -> Result<(), CliError> {
     for asked in args.upgrade.iter().filter(|name| !name.is_empty()) {
         let shown = clean(asked, 60);
@@ -115,7 +116,7 @@ pub(super) fn check_upgrades(
 pub(super) fn preferences(
     old: Option<&Lockfile>,
     target: &str,
-    args: &SolveArgs,
+    args: &SolveOptions,
     request: &Request,
 ) -> Preferences {
     let all = args.upgrade.iter().any(String::is_empty);

@@ -10,10 +10,6 @@ use pep508_rs::VersionOrUrl;
 
 use super::machines::Machine;
 use super::task::Task;
-use crate::cli::data_folder;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::kept;
-use crate::cli::learning::{self, PYPI};
 use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
 use crate::learn::{self, Kept, Learned};
@@ -25,6 +21,11 @@ use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenPackage, Solution};
 use crate::registry::{COMPANIONS, LearnedRow, Registry, STACK_PACKAGES};
+use crate::session::Interface as _;
+use crate::session::data_folder;
+use crate::session::error::{CliError, Failure};
+use crate::session::kept;
+use crate::session::learning::{self, PYPI};
 use crate::solver::{JointAnswer, solve_stack};
 
 /// How many wheels a run reads at most to find a release that fits. Since 2022 torch had about ten releases a year.

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use pep508_rs::{ExtraName, MarkerEnvironment};
 
-use crate::cli::direct;
 use crate::lockfile::Target;
 use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
@@ -15,6 +14,7 @@ use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Edge};
 use crate::model::source::Source;
 use crate::registry::Registry;
+use crate::session::direct;
 
 /// What differs from the lock, a phrase for each folder or file.
 pub(super) fn differences(

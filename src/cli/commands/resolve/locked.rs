@@ -6,13 +6,8 @@ use std::path::Path;
 
 use super::super::verify::{self, Stale};
 use super::{local, owned};
-use crate::cli::args::{GlobalArgs, PartArgs, SolveArgs, VerifyFormat};
-use crate::cli::data_folder;
-use crate::cli::error::{CliError, Failure};
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
 use crate::cli::view::LockState;
-use crate::cli::{exit, fetch, files, host, lock, owner};
 use crate::export;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile, Target};
@@ -23,12 +18,18 @@ use crate::model::secrets::shown_requirement;
 use crate::model::solution::{ChosenPackage, Need};
 use crate::model::text::{clean, shell_word};
 use crate::registry::Registry;
+use crate::session::Interface as _;
+use crate::session::data_folder;
+use crate::session::error::{CliError, Failure};
+use crate::session::options::{Global, Parts, ReportFormat, SolveOptions};
+use crate::session::settings::{self, Project};
+use crate::session::{exit, fetch, files, host, lock, owner};
 
 /// What the check is about.
 pub(super) struct Check<'c> {
-    pub global: &'c GlobalArgs,
+    pub global: &'c Global,
     pub project: &'c Project,
-    pub args: &'c SolveArgs,
+    pub args: &'c SolveOptions,
     /// The requirements on the command line.
     pub asked: &'c [String],
     pub request: &'c Request,
@@ -37,7 +38,7 @@ pub(super) struct Check<'c> {
 }
 
 pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliError> {
-    let format = check.args.format.unwrap_or(VerifyFormat::Text);
+    let format = check.args.format.unwrap_or(ReportFormat::Text);
     let args = check.args;
     let ignored =
         [("`--upgrade`", !args.upgrade.is_empty()), ("the machine options", args.host.describe_a_machine())];
@@ -48,7 +49,7 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         .hint("`envlock plan --lock envlock.lock` with the machine options judges the lock for a machine"));
     }
     let printer = check.printer;
-    if printer.json && !matches!(format, VerifyFormat::Text | VerifyFormat::Json) {
+    if printer.json && !matches!(format, ReportFormat::Text | ReportFormat::Json) {
         return Err(verify::two_formats());
     }
     let Some(lock) = old else {
@@ -110,11 +111,11 @@ pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliEr
         verify::report_of_lock(format, (&stale, &again), itself.as_deref(), (&check.project.folder, printer));
     let state = LockState::of(stale.iter().map(|one| one.reason.clone()).collect());
     match (&state, report) {
-        (state, _) if printer.json || format == VerifyFormat::Json => printer.json(state),
+        (state, _) if printer.json || format == ReportFormat::Json => printer.json(state),
         (_, Some(report)) => {
             printer.raw(&report);
             // The report is read by a program; whoever reads the log of the job sees why it failed.
-            if matches!(format, VerifyFormat::Junit | VerifyFormat::Sarif) {
+            if matches!(format, ReportFormat::Junit | ReportFormat::Sarif) {
                 stale.iter().for_each(|one| printer.note(&one.reason));
             }
         }
@@ -305,7 +306,7 @@ pub(super) fn stale_exports(
         let mut head = text.lines().take_while(|line| line.starts_with('#'));
         let options = head.find_map(|line| line.strip_prefix(export::REQUIREMENTS_OPTIONS));
         let options = options.unwrap_or_default();
-        let parts = PartArgs::of_options(options);
+        let parts = Parts::of_options(options);
         let name = name.or_else(|| target_of_options(options));
         let is_meant = |target: &&Target| name.as_ref().is_none_or(|name| *name == target.name);
         let of_parts = lock::with_parts(lock.clone(), &parts).ok();

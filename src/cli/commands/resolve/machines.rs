@@ -1,13 +1,13 @@
 //! The machines to lock for: described, kept from the lock, or this machine.
 
-use crate::cli::args::SolveArgs;
-use crate::cli::error::CliError;
-use crate::cli::host;
-use crate::cli::settings::{self, Project};
 use crate::lockfile::{self, Lockfile};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, PythonRequest};
 use crate::registry::Registry;
+use crate::session::error::CliError;
+use crate::session::host;
+use crate::session::options::SolveOptions;
+use crate::session::settings::{self, Project};
 use crate::solver::Member;
 
 /// The target's name if envlock.toml describes no target.
@@ -49,7 +49,7 @@ impl Machine {
 /// The machines that a project is locked for, the default first.
 pub(super) fn machines(
     project: &Project,
-    args: &SolveArgs,
+    args: &SolveOptions,
     old: Option<&Lockfile>,
     registry: &Registry,
 ) -> Result<Vec<Machine>, CliError> {

@@ -18,13 +18,10 @@ mod writing;
 use std::cell::OnceCell;
 use std::time::Instant;
 
-use crate::cli::args::{GlobalArgs, ResolveArgs, SolveArgs};
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
+use crate::cli::args::ResolveArgs;
+use crate::cli::conflict;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
 use crate::cli::view::Resolution;
-use crate::cli::{conflict, fetch, files, lock, owner, requirements};
 use crate::compatibility::{UnreadBuild, unread_build};
 use crate::export;
 use crate::lockfile::{self, Lockfile, Target};
@@ -32,14 +29,20 @@ use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, PythonAllowed};
 use crate::probe::{pythons, system};
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::options::{Global, SolveOptions};
+use crate::session::settings::{self, Project};
+use crate::session::{fetch, files, lock, owner, requirements};
 use crate::solver::JointAnswer;
 
+use crate::session::Interface as _;
 use machines::{Machine, machines};
 use stack_only::Beside;
 use task::Task;
 pub(super) use writing::NewManifest;
 
-pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
     let result = resolve(global, args, printer);
     if let (Err(error), Some(format), true) =
         (&result, args.solve.format.filter(|_| !printer.json), args.solve.only_checks())
@@ -52,7 +55,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) ->
     result
 }
 
-fn resolve(global: &GlobalArgs, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
+fn resolve(global: &Global, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
     let packages = args.packages.as_slice();
     if !args.requirements.is_empty() {
         let project = Project::find(global, false)?;
@@ -85,10 +88,10 @@ fn unread(build: &UnreadBuild, has_asked_index: bool) -> CliError {
 
 /// Resolves a project.
 pub(super) fn run_in(
-    global: &GlobalArgs,
+    global: &Global,
     project: &Project,
     packages: &[String],
-    args: &SolveArgs,
+    args: &SolveOptions,
     manifest: Option<NewManifest>,
     printer: &Printer,
 ) -> Result<u8, CliError> {
@@ -146,8 +149,7 @@ pub(super) fn run_in(
         return locked::run(&check, old.as_ref());
     }
     if owner::of(project) == Some(Owner::Pixi) && !args.stack_only {
-        let of_pixi =
-            of_pixi::OfPixi { global, project, args, request: &request, registry: &registry, printer };
+        let of_pixi = of_pixi::OfPixi { project, args, request: &request, registry: &registry, printer };
         return of_pixi.run(old.as_ref());
     }
     if args.stack_only && request.has_stack_of_conda() {

@@ -6,9 +6,6 @@ use std::time::Duration;
 use pep440_rs::Version;
 
 use super::task::Task;
-use crate::cli::error::CliError;
-use crate::cli::fetch::{self, Session};
-use crate::cli::settings::Project;
 use crate::compatibility::{Needs, Policy};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::conflict::{Change, Conflict, Party};
@@ -21,6 +18,9 @@ use crate::model::solution::Solution;
 use crate::model::version::cuda_short;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::{Cited, CondaBuild, Registry};
+use crate::session::error::CliError;
+use crate::session::fetch::{self, Session};
+use crate::session::settings::Project;
 use crate::solver::{Joint, JointAnswer};
 
 /// How long the channel may take altogether. A conflict is told without it after that.

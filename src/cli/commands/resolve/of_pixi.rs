@@ -6,13 +6,8 @@ use std::time::Instant;
 
 use super::machines::{Machine, machines};
 use super::owned;
-use crate::cli::args::{GlobalArgs, SolveArgs};
-use crate::cli::error::{CliError, Failure};
-use crate::cli::owner::{self, Current};
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
-use crate::cli::settings::Project;
-use crate::cli::{exit, files, write};
 use crate::export::{PixiError, PixiMachine, with_machines};
 use crate::foreign::{Environment, Judged, judge};
 use crate::lockfile::{Lockfile, Target};
@@ -21,13 +16,17 @@ use crate::model::owner::Owner;
 use crate::model::request::Request;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
+use crate::session::error::{CliError, Failure};
+use crate::session::options::SolveOptions;
+use crate::session::owner::{self, Current};
+use crate::session::settings::Project;
+use crate::session::{exit, files, write};
 use crate::verify;
 
 /// A project whose packages pixi holds.
 pub(super) struct OfPixi<'p> {
-    pub global: &'p GlobalArgs,
     pub project: &'p Project,
-    pub args: &'p SolveArgs,
+    pub args: &'p SolveOptions,
     pub request: &'p Request,
     pub registry: &'p Registry,
     pub printer: &'p Printer,
@@ -174,7 +173,7 @@ impl OfPixi<'_> {
     fn start(&self, pixi: &Path) -> Result<(), CliError> {
         let given = [
             (true, "lock"),
-            (self.global.no_progress, "--no-progress"),
+            (self.printer.no_progress, "--no-progress"),
             (self.printer.quiet || self.printer.json, "--quiet"),
         ];
         let options = given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned());

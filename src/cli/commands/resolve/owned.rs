@@ -6,12 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::writing::NewManifest;
-use crate::cli::args::{GlobalArgs, SolveArgs};
-use crate::cli::error::{CliError, Failure};
-use crate::cli::owner::{self, Current};
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
-use crate::cli::{exit, files, requirements, write};
 use crate::export::{UvError, UvScope, UvTables};
 use crate::foreign::{OtherBuild, failing, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
@@ -25,12 +20,18 @@ use crate::model::version::public;
 use crate::model::wheel::Python;
 use crate::probe::pythons;
 use crate::registry::Registry;
+use crate::session::Interface as _;
+use crate::session::error::{CliError, Failure};
+use crate::session::options::{Global, SolveOptions};
+use crate::session::owner::{self, Current};
+use crate::session::settings::{self, Project};
+use crate::session::{exit, files, requirements, write};
 
 /// A project whose packages uv holds.
 pub(super) struct Owned<'o> {
-    pub global: &'o GlobalArgs,
+    pub global: &'o Global,
     pub project: &'o Project,
-    pub args: &'o SolveArgs,
+    pub args: &'o SolveOptions,
     pub registry: &'o Registry,
     pub printer: &'o Printer,
 }
@@ -42,7 +43,7 @@ pub(super) fn prefer(
     python: Option<(Python, &str)>,
     current: Option<&Current>,
     machine: &crate::model::host::Host,
-    args: &SolveArgs,
+    args: &SolveOptions,
 ) {
     preferences.python = python.map(|(python, _)| python).or(preferences.python);
     if args.upgrade.iter().any(String::is_empty) {
@@ -66,7 +67,7 @@ pub(super) fn prefer(
 pub(super) fn owner(
     project: &Project,
     old: Option<&Lockfile>,
-    args: &SolveArgs,
+    args: &SolveOptions,
 ) -> Result<Option<Owner>, CliError> {
     let now = owner::of(project);
     if let Some((owner, old)) = now.zip(old)
@@ -103,7 +104,7 @@ fn holds_packages(lock: &Lockfile) -> bool {
 
 /// Refuses what would not reach uv: a time until when files are candidates that is envlock's alone, and a Python that the
 /// project does not allow.
-pub(super) fn check(project: &Project, args: &SolveArgs, request: &Request) -> Result<(), CliError> {
+pub(super) fn check(project: &Project, args: &SolveOptions, request: &Request) -> Result<(), CliError> {
     if owner::of(project) != Some(Owner::Uv) {
         return Ok(());
     }
@@ -386,7 +387,7 @@ impl Owned<'_> {
         }
         let given = [
             (self.global.offline, "--offline"),
-            (self.global.no_progress, "--no-progress"),
+            (self.printer.no_progress, "--no-progress"),
             (self.printer.quiet || self.printer.json, "--quiet"),
         ];
         options.extend(given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned()));

@@ -2,14 +2,14 @@
 
 use super::learning::{self, Learner};
 use super::task::Task;
-use crate::cli::builds;
-use crate::cli::error::CliError;
-use crate::cli::fetch::Session;
-use crate::cli::prebuilt;
 use crate::index::IndexClient;
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::Solution;
 use crate::registry::Registry;
+use crate::session::builds;
+use crate::session::error::CliError;
+use crate::session::fetch::Session;
+use crate::session::prebuilt;
 use crate::solver::{Joint, JointAnswer, Member, SolveOne, solve_stack};
 
 /// How often sources that cannot be built are left out and the rest is solved again.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::machines::Machine;
-use crate::cli::error::CliError;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::view::Resolution;
@@ -12,6 +11,8 @@ use crate::model::request::Request;
 use crate::model::solution::Series;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
 use crate::solver::{NoSeries, newest_series};
 
 /// Whether a package of the torch stack is requested. Only then is there a stack to lock.

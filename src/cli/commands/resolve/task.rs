@@ -1,15 +1,15 @@
 //! What is to be locked: the request, the machines, and what the old lock holds.
 
 use super::machines::Machine;
-use crate::cli::args::{GlobalArgs, SolveArgs};
 use crate::cli::printer::Printer;
 use crate::index::IndexClient;
 use crate::model::request::{Preferences, Request};
+use crate::session::options::{Global, SolveOptions};
 
 /// A request and the machines to lock it for.
 pub(super) struct Task<'t> {
-    pub global: &'t GlobalArgs,
-    pub args: &'t SolveArgs,
+    pub global: &'t Global,
+    pub args: &'t SolveOptions,
     pub request: &'t Request,
     pub machines: &'t [Machine],
     /// What the old lock holds, for each machine.

@@ -4,14 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::machines::Machine;
-use crate::cli::args::SolveArgs;
-use crate::cli::data_folder;
-use crate::cli::files;
-use crate::cli::manifest::NotLocked;
-use crate::cli::owner::{self, CONDA_ENVIRONMENT};
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
-use crate::cli::settings::{self, Project};
 use crate::compatibility::CPU;
 use crate::export::environment_name;
 use crate::model::choice::Choice;
@@ -23,12 +17,19 @@ use crate::model::version::public;
 use crate::model::wheel::Python;
 use crate::probe::conda::{self, CondaClient};
 use crate::registry::Registry;
+use crate::session::Interface as _;
+use crate::session::data_folder;
+use crate::session::files;
+use crate::session::manifest::NotLocked;
+use crate::session::options::SolveOptions;
+use crate::session::owner::{self, CONDA_ENVIRONMENT};
+use crate::session::settings::{self, Project};
 
 /// Prints the machine and the notes that precede the answer.
 pub(super) fn before(
     project: &Project,
     machines: &[Machine],
-    args: &SolveArgs,
+    args: &SolveOptions,
     registry: &Registry,
     printer: &Printer,
 ) {

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::cli::args::SolveArgs;
-use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
-use crate::cli::{files, lock, requirements, write};
 use crate::export;
 use crate::lockfile::{self, Lockfile};
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::options::SolveOptions;
+use crate::session::settings::{self, Project};
+use crate::session::{files, lock, requirements, write};
 
 /// A manifest to write if there is a solution.
 pub(in crate::cli::commands) struct NewManifest {
@@ -28,7 +29,7 @@ pub(super) fn write(
     lock: &Lockfile,
     environments: &[String],
     manifest: Option<NewManifest>,
-    args: &SolveArgs,
+    args: &SolveOptions,
 ) -> Result<(Vec<String>, Vec<String>), CliError> {
     let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
     let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));

@@ -11,22 +11,24 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use super::verify::{self, Place, Question};
-use crate::cli::args::{GlobalArgs, RunArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::lock;
+use crate::cli::args::RunArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
 use crate::inspect::Chosen;
 use crate::model::finding::Severity;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::lock;
+use crate::session::options::Global;
+use crate::session::settings::Project;
 use state::State;
 
 /// If the command is not started, the exit code is [`exit::NOT_STARTED`]. Any other exit code is the command's own.
-pub(super) fn run(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
     start(global, args, printer).map_err(|error| CliError { exit: exit::NOT_STARTED, ..error })
 }
 
-fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
+fn start(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
     let environment = verify::environment(args.prefix.as_deref(), global)?;
     let prefix = &environment.prefix;
     if !environment.is_explicit() {
@@ -62,7 +64,7 @@ fn start(global: &GlobalArgs, args: &RunArgs, printer: &Printer) -> Result<u8, C
 
 /// Whether verification finds no errors. If so, saves the state of the environment.
 fn verified(
-    global: &GlobalArgs,
+    global: &Global,
     project: &Project,
     prefix: &Path,
     args: &RunArgs,

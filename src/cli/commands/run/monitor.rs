@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use super::samples::{as_csv, as_json, summary};
 use super::signals::Signals;
 use crate::cli::printer::Printer;
-use crate::cli::write;
-use crate::cli::{exit, host};
 use crate::probe::Sample;
+use crate::session::Interface as _;
+use crate::session::write;
+use crate::session::{exit, host};
 
 /// The time between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -60,7 +61,7 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
         let text =
             if path.extension().is_some_and(|e| e == "json") { as_json(&samples) } else { as_csv(&samples) };
         if let Err(error) = write::replace(path, &text) {
-            error.print(printer);
+            printer.failure(&error);
         }
     }
     end_as(status);

@@ -8,11 +8,12 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::cli::args::{GlobalArgs, RunArgs};
-use crate::cli::settings::{self, Project};
-use crate::cli::write;
+use crate::cli::args::RunArgs;
 use crate::inspect::Fingerprint;
 use crate::model::installed::Installed;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::write;
 
 /// Variables that change what is imported or loaded.
 const VARIABLES: [&str; 11] = [
@@ -53,7 +54,7 @@ pub(super) struct State {
 impl State {
     /// The current state.
     pub fn of(
-        global: &GlobalArgs,
+        global: &Global,
         project: &Project,
         prefix: &Path,
         args: &RunArgs,
@@ -86,7 +87,7 @@ impl State {
     }
 
     /// The saved state of an environment.
-    pub fn kept(global: &GlobalArgs, project: &Project, prefix: &Path) -> Option<State> {
+    pub fn kept(global: &Global, project: &Project, prefix: &Path) -> Option<State> {
         let path = path(global, prefix);
         let metadata = std::fs::metadata(&path).ok()?;
         if metadata.len() > MAX_STATE {
@@ -98,7 +99,7 @@ impl State {
     }
 
     /// Whether nothing has changed.
-    pub fn holds(&self, global: &GlobalArgs, args: &RunArgs) -> bool {
+    pub fn holds(&self, global: &Global, args: &RunArgs) -> bool {
         // The content of a `--registry` folder may change between runs.
         global.registry.is_none() && self.around == around(global, args) && self.files.holds()
     }
@@ -109,7 +110,7 @@ impl State {
     }
 
     /// Saves the state. Errors are ignored: they only make the next start slower.
-    pub fn keep(&self, global: &GlobalArgs, prefix: &Path) {
+    pub fn keep(&self, global: &Global, prefix: &Path) {
         let path = path(global, prefix);
         if let (Some(folder), Ok(text)) = (path.parent(), serde_json::to_string(self))
             && std::fs::create_dir_all(folder).is_ok()
@@ -119,7 +120,7 @@ impl State {
     }
 }
 
-fn path(global: &GlobalArgs, prefix: &Path) -> PathBuf {
+fn path(global: &Global, prefix: &Path) -> PathBuf {
     let absolute = std::path::absolute(prefix).unwrap_or_else(|_| prefix.to_path_buf());
     let name = hex::encode(Sha256::digest(absolute.as_os_str().as_encoded_bytes()));
     settings::cache_dir(global).join("run").join(format!("{}.json", &name[..32]))
@@ -131,7 +132,7 @@ fn folders_of_variables() -> Vec<PathBuf> {
     named.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>()).collect()
 }
 
-fn around(global: &GlobalArgs, args: &RunArgs) -> String {
+fn around(global: &Global, args: &RunArgs) -> String {
     let mut text = format!(
         "envlock {} 5\nregistry {:?}\ntarget {:?}{}\ngpu {}\n",
         env!("CARGO_PKG_VERSION"),

@@ -1,10 +1,10 @@
 //! Which program installs: uv if it is there, else pip.
 
 use super::place::Found;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::owner::with_places;
 use crate::model::installed::Distribution;
 use crate::probe::pythons;
+use crate::session::error::{CliError, Failure};
+use crate::session::owner::with_places;
 use crate::sync::Installer;
 
 /// The installer for an environment.

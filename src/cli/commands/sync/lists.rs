@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::place::OWN_FOLDER;
 use super::work::Work;
-use crate::cli::error::CliError;
 use crate::export;
 use crate::lockfile::Target;
 use crate::model::direct::is_plain_path;
 use crate::model::solution::ChosenPackage;
 use crate::model::text::shell_word;
+use crate::session::error::CliError;
 use crate::sync::{Lists, Step, steps};
 
 /// A list and its text.

@@ -15,14 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::verify;
-use crate::cli::args::{GlobalArgs, SmokeChoice, SyncArgs, Unknown, VerifyArgs, VerifyFormat};
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
-use crate::cli::files;
-use crate::cli::lock;
-use crate::cli::owner;
+use crate::cli::args::{SmokeChoice, SyncArgs, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
 use crate::inspect::Environment;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
@@ -31,13 +25,21 @@ use crate::model::request::Request;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::registry::Registry;
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::files;
+use crate::session::lock;
+use crate::session::options::{Global, ReportFormat};
+use crate::session::owner;
+use crate::session::settings::{self, Project};
 use crate::solver::allowed_pythons;
 use crate::sync::{self, Changes, Talk};
 use place::OtherLocks;
 
+use crate::session::Interface as _;
 use work::Work;
 
-pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
     let result = sync(global, args, printer);
     if let (Err(error), Some(format)) = (&result, args.format.filter(|_| !printer.json))
         && let Some(text) = verify::report_of_error(format, error, (&files::folder_of(global), printer))
@@ -47,7 +49,7 @@ pub(super) fn run(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Re
     result
 }
 
-fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
+fn sync(global: &Global, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
     let start = Instant::now();
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
@@ -94,7 +96,7 @@ fn sync(global: &GlobalArgs, args: &SyncArgs, printer: &Printer) -> Result<u8, C
     }
     let talk = Talk {
         quiet: printer.quiet || printer.json,
-        no_progress: global.no_progress,
+        no_progress: printer.no_progress,
         offline: global.offline,
     };
     let half = match target.conda.is_empty() {
@@ -232,11 +234,11 @@ fn verified(args: &SyncArgs, target: &Target, prefix: PathBuf, runs_its_code: bo
         deep: false,
         exact: false,
         require_gpu: false,
-        format: VerifyFormat::Text,
+        format: ReportFormat::Text,
         target: Some(target.name.clone()),
         parts: args.parts.clone(),
         is_found: !runs_its_code && args.smoke.is_none(),
-        annotates_smoke: args.format == Some(VerifyFormat::Github),
+        annotates_smoke: args.format == Some(ReportFormat::Github),
     }
 }
 

@@ -7,12 +7,8 @@ use std::time::Instant;
 use super::lists::shown;
 use super::place::{self, MARK, OWN_FOLDER, mark_of};
 use super::tell;
-use crate::cli::args::{GlobalArgs, SyncArgs};
-use crate::cli::error::{CliError, Failure};
-use crate::cli::owner::{self, Current};
+use crate::cli::args::SyncArgs;
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
-use crate::cli::{files, write};
 use crate::foreign::{Environment, OtherBuild, Package, judge, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
@@ -22,11 +18,17 @@ use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::normalized_name;
 use crate::registry::Registry;
+use crate::session::Interface as _;
+use crate::session::error::{CliError, Failure};
+use crate::session::options::Global;
+use crate::session::owner::{self, Current};
+use crate::session::settings::Project;
+use crate::session::{files, write};
 use crate::sync::{self, Changes};
 
 /// A project, its tool's lock, and the environment that the tool installs into.
 pub(super) struct Owned<'o> {
-    pub global: &'o GlobalArgs,
+    pub global: &'o Global,
     pub args: &'o SyncArgs,
     pub project: &'o Project,
     pub target: &'o Target,
@@ -346,14 +348,14 @@ impl Owned<'_> {
                     (self.args.no_project, "--no-install-project"),
                     (!is_exact, "--inexact"),
                     (self.global.offline, "--offline"),
-                    (self.global.no_progress, "--no-progress"),
+                    (self.printer.no_progress, "--no-progress"),
                     (self.printer.quiet || self.printer.json, "--quiet"),
                 ];
                 given.iter().filter(|(given, _)| *given).for_each(|(_, option)| add(&[option]));
             }
             Owner::Pixi => {
                 add(&["install", "--locked"]);
-                if self.global.no_progress {
+                if self.printer.no_progress {
                     add(&["--no-progress"]);
                 }
                 if self.printer.quiet || self.printer.json {

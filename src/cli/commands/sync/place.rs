@@ -5,11 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cli::args::SyncArgs;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::files;
-use crate::cli::owner::{self, with_places};
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
 use crate::model::installed::Installed;
@@ -18,6 +14,11 @@ use crate::model::text::shell_word;
 use crate::model::wheel::Python;
 use crate::probe::conda;
 use crate::probe::pythons::{self, FoundPython, Places};
+use crate::session::Interface as _;
+use crate::session::error::{CliError, Failure};
+use crate::session::files;
+use crate::session::owner::{self, with_places};
+use crate::session::settings::Project;
 use crate::sync::{Interpreter, Place};
 
 /// The folder in an environment that holds sync's mark and its lists of packages.

@@ -7,12 +7,13 @@ use super::lists::shown;
 use super::place::{MARK, OWN_FOLDER, is_unfinished, making, mark_of};
 use super::tell;
 use super::work::Work;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
-use crate::cli::owner;
 use crate::cli::printer::Printer;
-use crate::cli::settings;
-use crate::cli::write;
+use crate::session::Interface as _;
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::owner;
+use crate::session::settings;
+use crate::session::write;
 use crate::sync::passed::{self, Passing};
 use crate::sync::{Purpose, Step};
 

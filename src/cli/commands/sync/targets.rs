@@ -2,13 +2,13 @@
 
 use super::place;
 use crate::cli::args::SyncArgs;
-use crate::cli::error::CliError;
-use crate::cli::settings::Project;
-use crate::cli::{host, lock};
 use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
 use crate::registry::Registry;
+use crate::session::error::CliError;
+use crate::session::settings::Project;
+use crate::session::{host, lock};
 use crate::verify;
 
 /// The target to install, and why it is this one.

@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::lists::shown;
 use super::place::{Found, OWN_FOLDER};
 use super::work::Work;
-use crate::cli::error::CliError;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
 use crate::sync::Changes;
 
 /// The answer of `--dry-run`.

@@ -4,9 +4,6 @@ use std::path::Path;
 
 use pep440_rs::Version;
 
-use crate::cli::args::PartArgs;
-use crate::cli::error::CliError;
-use crate::cli::owner::DefaultGroups;
 use crate::foreign::{self, Environment, ForeignLock, Judged, Tool};
 use crate::lockfile::same_version;
 use crate::model::host::Host;
@@ -15,6 +12,9 @@ use crate::model::solution::ChosenPackage;
 use crate::model::text::{clean, normalized_name, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
+use crate::session::error::CliError;
+use crate::session::options::Parts;
+use crate::session::owner::DefaultGroups;
 
 /// The named environment of a lock, else the one that was installed, with the command that installs it.
 ///
@@ -61,7 +61,7 @@ pub(super) fn of(
 pub(super) fn add_parts(
     judged: &mut Judged,
     lock: &ForeignLock,
-    (parts, usual): (&PartArgs, &DefaultGroups),
+    (parts, usual): (&Parts, &DefaultGroups),
     installed: &Installed,
     registry: &Registry,
 ) -> Result<(), CliError> {

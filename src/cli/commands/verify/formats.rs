@@ -8,12 +8,12 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
 use super::report::{another_lock, is_folded};
-use crate::cli::args::VerifyFormat;
-use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
-use crate::cli::{exit, files};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
+use crate::session::error::CliError;
+use crate::session::options::ReportFormat;
+use crate::session::{exit, files};
 use crate::verify::{Area, Verdict, in_order};
 
 /// Longer messages are truncated.
@@ -248,7 +248,7 @@ fn short_name(node: &str) -> String {
 /// A question that could not be answered, in a format whose readers see nothing else; `None` for the others. `folder`: the
 /// project's.
 pub(super) fn of_error(
-    format: VerifyFormat,
+    format: ReportFormat,
     error: &CliError,
     folder: &Path,
     (name, printer): (&str, &Printer),
@@ -258,11 +258,11 @@ pub(super) fn of_error(
         error.hint.iter().map(|hint| format!(". Hint: {}", printer.in_project(hint))).collect::<String>();
     let message = clean(&format!("{}{hint}", error.message), MAX_MESSAGE);
     Some(match format {
-        VerifyFormat::Line => {
+        ReportFormat::Line => {
             let word = if error.exit == exit::NOT_KNOWN { "unknown" } else { "cannot answer" };
             format!("{}\n", short_ascii(&format!("envlock: {word}: {}", error.message)))
         }
-        VerifyFormat::Github => {
+        ReportFormat::Github => {
             let place = error.place.as_ref().map(|place| {
                 let file = property(&files::path_in_repository(folder, &place.file));
                 let line = place.line.map(|line| format!("line={line},")).unwrap_or_default();
@@ -271,7 +271,7 @@ pub(super) fn of_error(
             let place = place.unwrap_or_default();
             format!("::error {place}title=envlock {code}::{}\n", message.replace('%', "%25"))
         }
-        VerifyFormat::Junit => {
+        ReportFormat::Junit => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status.set_type(code).set_message(message);
             let mut case = TestCase::new("the question could be answered", status);
@@ -282,7 +282,7 @@ pub(super) fn of_error(
             report.add_test_suite(suite);
             report.to_string().unwrap_or_default()
         }
-        VerifyFormat::Sarif => {
+        ReportFormat::Sarif => {
             let notification =
                 json!({"level": "error", "message": {"text": message}, "descriptor": {"id": code}});
             sarif_of(
@@ -293,8 +293,8 @@ pub(super) fn of_error(
                 &[],
             )
         }
-        VerifyFormat::Json => format!("{:#}\n", error.document()),
-        VerifyFormat::Text | VerifyFormat::Prometheus => return None,
+        ReportFormat::Json => format!("{:#}\n", error.document()),
+        ReportFormat::Text | ReportFormat::Prometheus => return None,
     })
 }
 
@@ -369,19 +369,19 @@ fn label(text: &str) -> String {
 }
 
 /// Whether a file has what envlock writes in this format.
-pub(super) fn is_own(format: VerifyFormat, text: &str) -> bool {
+pub(super) fn is_own(format: ReportFormat, text: &str) -> bool {
     match format {
-        VerifyFormat::Text => false,
-        VerifyFormat::Json => {
+        ReportFormat::Text => false,
+        ReportFormat::Json => {
             serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value["findings"].is_array())
         }
-        VerifyFormat::Junit => text.contains("<testsuites name=\"envlock verify\""),
-        VerifyFormat::Sarif => text.contains("\"name\": \"envlock\""),
-        VerifyFormat::Github => {
+        ReportFormat::Junit => text.contains("<testsuites name=\"envlock verify\""),
+        ReportFormat::Sarif => text.contains("\"name\": \"envlock\""),
+        ReportFormat::Github => {
             text.lines().all(|line| line.starts_with("::") && line.contains(" title=envlock "))
         }
-        VerifyFormat::Line => text.lines().all(|line| line.starts_with("envlock: ")),
-        VerifyFormat::Prometheus => text.starts_with(PROMETHEUS_MARK),
+        ReportFormat::Line => text.lines().all(|line| line.starts_with("envlock: ")),
+        ReportFormat::Prometheus => text.starts_with(PROMETHEUS_MARK),
     }
 }
 
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(line(&named), "envlock: n1: ok (1 warning): fine\n");
         let text = prometheus(&[named], &[("lock", "a\"\\b\n")], 17);
         assert!(text.contains("envlock_verify_status{node=\"n1\",lock=\"a\\\"\\\\b\"} 0\n"), "{text}");
-        assert!(text.ends_with("} 17\n") && is_own(VerifyFormat::Prometheus, &text));
+        assert!(text.ends_with("} 17\n") && is_own(ReportFormat::Prometheus, &text));
         let long = format!("envlock: {}", "w\u{e9}rd `x` ".repeat(30));
         let cut = short_ascii(&long);
         assert!(cut.len() <= MAX_LINE && cut.is_ascii() && cut.ends_with("..."), "{cut}");

@@ -10,19 +10,20 @@ use serde_json::json;
 use super::formats::{self, Answer};
 use super::hosts::{Candidates, best_on, has_other_libc, impossible};
 use super::{output, report};
-use crate::cli::args::{VerifyArgs, VerifyFormat};
-use crate::cli::clock;
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::files;
-use crate::cli::host;
-use crate::cli::lock::AnyLock;
+use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::foreign;
 use crate::lockfile::{self, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::registry::Registry;
+use crate::session::clock;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::files;
+use crate::session::host;
+use crate::session::lock::AnyLock;
+use crate::session::options::ReportFormat;
 use crate::verify::{self, Area, AreaKind, Verdict};
 
 /// `--only machine`: whether this machine is sound.
@@ -90,16 +91,16 @@ fn tell(
     let format = output::format(args, printer)?;
     let answer = Answer { node: None, verdict, areas };
     match format {
-        VerifyFormat::Text => text(verdict, areas, about, printer),
-        VerifyFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
-        VerifyFormat::Github => output::put(&formats::github(areas, |_| None), args, printer)?,
-        VerifyFormat::Junit => output::put(&formats::junit(areas, formats::VERIFY), args, printer)?,
-        VerifyFormat::Sarif => {
+        ReportFormat::Text => text(verdict, areas, about, printer),
+        ReportFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
+        ReportFormat::Github => output::put(&formats::github(areas, |_| None), args, printer)?,
+        ReportFormat::Junit => output::put(&formats::junit(areas, formats::VERIFY), args, printer)?,
+        ReportFormat::Sarif => {
             let lock = files::lock_in_repository(Path::new("."));
             output::put(&formats::sarif(areas, |_| lock.clone()), args, printer)?
         }
-        VerifyFormat::Line => output::put(&formats::line(&answer), args, printer)?,
-        VerifyFormat::Prometheus => {
+        ReportFormat::Line => output::put(&formats::line(&answer), args, printer)?,
+        ReportFormat::Prometheus => {
             let question = if about.is_empty() { "machine" } else { "host" };
             let labels = [("question", question), ("lock", about)];
             let metrics = formats::prometheus(&[answer], &labels, clock::now().seconds());

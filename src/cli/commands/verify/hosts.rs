@@ -6,13 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{formats, output};
-use crate::cli::args::{VerifyArgs, VerifyFormat};
-use crate::cli::clock;
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::files;
-use crate::cli::host;
-use crate::cli::lock;
+use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
 use crate::foreign::{self, ForeignLock};
 use crate::lockfile::{Lockfile, Target};
@@ -20,6 +14,13 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::{Gpu, Host};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
+use crate::session::clock;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::files;
+use crate::session::host;
+use crate::session::lock;
+use crate::session::options::ReportFormat;
 use crate::verify::findings::{self, DriverTooNew, NotJudged, WrongPlatform};
 use crate::verify::{self, Area, AreaKind, Verdict};
 
@@ -92,7 +93,7 @@ pub(super) fn judge(
             false => Verdict::Unknown,
         };
         any_unknown |= verdict == Verdict::Unknown;
-        if matches!(format, VerifyFormat::Line | VerifyFormat::Prometheus) {
+        if matches!(format, ReportFormat::Line | ReportFormat::Prometheus) {
             let node =
                 crate::model::text::clean(&file.file_stem().unwrap_or_default().to_string_lossy(), 100);
             // Two names that are equal once cleaned are told apart by a number.
@@ -104,7 +105,7 @@ pub(super) fn judge(
             nodes.push((node, verdict, area));
             continue;
         }
-        if matches!(format, VerifyFormat::Github | VerifyFormat::Junit | VerifyFormat::Sarif) {
+        if matches!(format, ReportFormat::Github | ReportFormat::Junit | ReportFormat::Sarif) {
             let name = crate::model::text::clean(&file.display().to_string(), 200);
             let of_node = |finding: Finding| Finding {
                 message: match finding.message.contains(&name) {
@@ -118,7 +119,7 @@ pub(super) fn judge(
             areas.push(Area { kind: AreaKind::HostFile(name.clone()), findings, ..area });
             continue;
         }
-        if format == VerifyFormat::Json {
+        if format == ReportFormat::Json {
             documents.push(
                 json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
             );
@@ -148,8 +149,8 @@ pub(super) fn judge(
         })
         .collect();
     match format {
-        VerifyFormat::Text => {}
-        VerifyFormat::Json => {
+        ReportFormat::Text => {}
+        ReportFormat::Json => {
             let document = json!({
                 "verdict": match (any_error, any_unknown) {
                     (true, _) => Verdict::Differs,
@@ -160,14 +161,14 @@ pub(super) fn judge(
             });
             output::put_json(&document, args, printer)?;
         }
-        VerifyFormat::Github => put(&formats::github(&areas, |_| None))?,
-        VerifyFormat::Junit => put(&formats::junit(&areas, formats::VERIFY))?,
-        VerifyFormat::Sarif => {
+        ReportFormat::Github => put(&formats::github(&areas, |_| None))?,
+        ReportFormat::Junit => put(&formats::junit(&areas, formats::VERIFY))?,
+        ReportFormat::Sarif => {
             let lock = files::lock_in_repository(Path::new("."));
             put(&formats::sarif(&areas, |_| lock.clone()))?;
         }
-        VerifyFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,
-        VerifyFormat::Prometheus => {
+        ReportFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,
+        ReportFormat::Prometheus => {
             put(&formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;
         }
     }

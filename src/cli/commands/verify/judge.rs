@@ -4,11 +4,7 @@ use std::path::Path;
 
 use super::foreign;
 use super::place::Place;
-use crate::cli::args::PartArgs;
-use crate::cli::error::CliError;
 use crate::cli::printer::Printer;
-use crate::cli::settings::{self, Project};
-use crate::cli::{host, lock, owner};
 use crate::compatibility::is_cuda;
 use crate::foreign::ForeignLock;
 use crate::inspect;
@@ -24,6 +20,10 @@ use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
 use crate::probe::conda::{self, CondaClient};
 use crate::registry::Registry;
+use crate::session::error::CliError;
+use crate::session::options::Parts;
+use crate::session::settings::{self, Project};
+use crate::session::{host, lock, owner};
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
 
@@ -41,7 +41,7 @@ pub(in crate::cli::commands) struct Question<'q> {
     pub deep: bool,
     pub require_gpu: bool,
     /// The extras and groups that must be installed of what another tool holds.
-    pub parts: Option<&'q PartArgs>,
+    pub parts: Option<&'q Parts>,
     /// Driver and GPUs play no part.
     pub without_machine: bool,
 }
@@ -50,7 +50,7 @@ impl Question<'_> {
     /// The target and the parts as options of a command about the same.
     pub fn options(&self) -> String {
         let target = self.target.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
-        format!("{target}{}", self.parts.map(PartArgs::options).unwrap_or_default())
+        format!("{target}{}", self.parts.map(Parts::options).unwrap_or_default())
     }
 }
 
@@ -169,7 +169,7 @@ pub(in crate::cli::commands) fn judge(
         (_, Some(held)) => {
             let mut judged = foreign::of(&held.lock, &held.path, None, &mut installed, &machine, registry)?;
             if held.state.owner == Owner::Uv {
-                let (none, usual) = (PartArgs::default(), owner::default_groups(project));
+                let (none, usual) = (Parts::default(), owner::default_groups(project));
                 let parts = (question.parts.unwrap_or(&none), &usual);
                 foreign::add_parts(&mut judged, &held.lock, parts, &installed, registry)?;
             }
@@ -191,7 +191,7 @@ pub(in crate::cli::commands) fn judge(
     installed.sync_options = question.options();
     if let (Some(target), None) = (target, &foreign) {
         // `sync` would remove what is installed of a group that it is not asked for.
-        let parts = PartArgs::of(verify::installed_parts(target, &installed));
+        let parts = Parts::of(verify::installed_parts(target, &installed));
         installed.sync_options.push_str(&parts.options());
     }
     // The target that has the packages.

@@ -15,18 +15,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::cli::args::{GlobalArgs, Only, SmokeChoice, Unknown, VerifyArgs, VerifyFormat};
-use crate::cli::clock;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
-use crate::cli::lock::AnyLock;
+use crate::cli::args::{Only, SmokeChoice, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
-use crate::cli::settings::Project;
-use crate::cli::{files, lock, owner};
 use crate::foreign::other_builds;
 use crate::inspect::{Environment, NoEnvironment, Rooted};
 use crate::model::installed::Installed;
 use crate::model::text::{clean, shell_word};
+use crate::session::Interface as _;
+use crate::session::clock;
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::lock::AnyLock;
+use crate::session::options::{Global, ReportFormat};
+use crate::session::settings::Project;
+use crate::session::{files, lock, owner};
 use crate::verify::findings;
 use crate::verify::{self, Area, AreaKind};
 
@@ -37,13 +39,13 @@ pub(super) use place::Place;
 pub(super) use report::{findings, verdict_word};
 pub(super) use stale::{Stale, report_of_error, report_of_lock};
 
-pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
     of_read(global, args, None, printer)
 }
 
 /// `verify` of an environment that was just read, with the sizes of its files.
 pub(super) fn of_read(
-    global: &GlobalArgs,
+    global: &Global,
     args: &VerifyArgs,
     read: Option<&Installed>,
     printer: &Printer,
@@ -61,7 +63,7 @@ pub(super) fn of_read(
     match (result, args.unknown) {
         (Ok(exit::NOT_KNOWN), Unknown::Ok) => Ok(exit::YES),
         (Err(error), Unknown::Ok) if error.exit == exit::NOT_KNOWN => {
-            error.print(printer);
+            printer.failure(&error);
             Ok(exit::YES)
         }
         (result, _) => result,
@@ -102,7 +104,7 @@ fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
 }
 
 fn check(
-    global: &GlobalArgs,
+    global: &Global,
     args: &VerifyArgs,
     read: Option<&Installed>,
     printer: &Printer,
@@ -234,7 +236,7 @@ fn check(
     let answer = formats::Answer { node: None, verdict, areas: &judged.areas };
     let put = |text: &str| output::put(text, args, printer);
     match format {
-        VerifyFormat::Text => {
+        ReportFormat::Text => {
             report.text(&environment, start, static_ms);
             if let (Some(_), true, false) = (&outcome, args.annotates_smoke, printer.json) {
                 let of_smoke = |area: &&Area| area.kind == AreaKind::Smoke;
@@ -242,15 +244,15 @@ fn check(
                 put(&formats::github(&smoke, |_| None))?;
             }
         }
-        VerifyFormat::Json => output::put_json(&report.json(), args, printer)?,
-        VerifyFormat::Github => put(&formats::github(&judged.areas, |_| None))?,
-        VerifyFormat::Junit => put(&formats::junit(&judged.areas, formats::VERIFY))?,
-        VerifyFormat::Sarif => {
+        ReportFormat::Json => output::put_json(&report.json(), args, printer)?,
+        ReportFormat::Github => put(&formats::github(&judged.areas, |_| None))?,
+        ReportFormat::Junit => put(&formats::junit(&judged.areas, formats::VERIFY))?,
+        ReportFormat::Sarif => {
             let lock = files::lock_in_repository(&project.folder);
             put(&formats::sarif(&judged.areas, |_| lock.clone()))?
         }
-        VerifyFormat::Line => put(&formats::line(&answer))?,
-        VerifyFormat::Prometheus => {
+        ReportFormat::Line => put(&formats::line(&answer))?,
+        ReportFormat::Prometheus => {
             let prefix = environment.prefix.display().to_string();
             let labels = [("question", "environment"), ("prefix", prefix.as_str())];
             put(&formats::prometheus(&[answer], &labels, clock::now().seconds()))?;
@@ -272,7 +274,7 @@ pub(super) fn rooted(root: &Path) -> Result<Rooted, CliError> {
 ///
 /// # Errors
 /// When none is named, active or beside the lock.
-pub(super) fn environment(named: Option<&Path>, global: &GlobalArgs) -> Result<Environment, CliError> {
+pub(super) fn environment(named: Option<&Path>, global: &Global) -> Result<Environment, CliError> {
     let folder = files::project_folder(global.project.as_deref(), true)?;
     let own = owner::environment(&folder);
     let variable = owner::variable_of(own == Path::new(owner::CONDA_ENVIRONMENT));

@@ -4,22 +4,23 @@ use clap::ValueEnum as _;
 use serde_json::Value;
 
 use super::formats;
-use crate::cli::args::{VerifyArgs, VerifyFormat};
-use crate::cli::error::CliError;
+use crate::cli::args::VerifyArgs;
 use crate::cli::printer::Printer;
-use crate::cli::{files, write};
+use crate::session::error::CliError;
+use crate::session::options::ReportFormat;
+use crate::session::{files, write};
 
 /// The format of the output; `--json` means the same as `--format json`.
 ///
 /// # Errors
 /// When the report for people is to be written to a file.
-pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<VerifyFormat, CliError> {
-    if printer.json && !matches!(args.format, VerifyFormat::Text | VerifyFormat::Json) {
+pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<ReportFormat, CliError> {
+    if printer.json && !matches!(args.format, ReportFormat::Text | ReportFormat::Json) {
         return Err(two_formats());
     }
-    let format = if printer.json { VerifyFormat::Json } else { args.format };
+    let format = if printer.json { ReportFormat::Json } else { args.format };
     match (&args.output, format) {
-        (Some(path), VerifyFormat::Text) => {
+        (Some(path), ReportFormat::Text) => {
             Err(CliError::usage("`--output` writes a format for programs, and the format is `text`")
                 .hint(format!("add `--format junit`, or redirect the report: `> {}`", path.display())))
         }
@@ -42,7 +43,7 @@ pub(super) fn put(text: &str, args: &VerifyArgs, printer: &Printer) -> Result<()
         return Ok(());
     };
     // In whatever format it wrote it.
-    let is_own = |there: &str| VerifyFormat::value_variants().iter().any(|own| formats::is_own(*own, there));
+    let is_own = |there: &str| ReportFormat::value_variants().iter().any(|own| formats::is_own(*own, there));
     files::refuse_others(path, &is_own, args.force)?;
     write::write(path, text)
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::error::{CliError, Failure};
-use crate::cli::host;
 use crate::inspect::loader::Surroundings;
 use crate::inspect::{self, Chosen, Environment, FileTree, ThisMachine};
 use crate::model::host::System;
 use crate::model::text::{clean, shell_word};
+use crate::session::error::{CliError, Failure};
+use crate::session::host;
 
 /// Maximum number of environments that an error names.
 const NAMED: usize = 10;

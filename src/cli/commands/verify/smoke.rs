@@ -7,6 +7,7 @@ use super::judge::Judged;
 use crate::cli::args::SmokeChoice;
 use crate::cli::printer::Printer;
 use crate::model::smoke::{End, SmokeOutcome};
+use crate::session::Interface as _;
 use crate::smoke;
 use crate::verify::smoke::{Wanted, plan};
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::formats;
-use crate::cli::args::VerifyFormat;
-use crate::cli::error::CliError;
-use crate::cli::files;
 use crate::cli::printer::Printer;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
+use crate::session::error::CliError;
+use crate::session::files;
+use crate::session::options::ReportFormat;
 use crate::verify::{Area, AreaKind, findings};
 
 /// Why a lock, or a file that was written from it, is not current.
@@ -24,7 +24,7 @@ pub(in crate::cli::commands) struct Stale {
 ///
 /// `again` locks again. `unjudged`: what the lock was not compared with. `folder` is the project's.
 pub(in crate::cli::commands) fn report_of_lock(
-    format: VerifyFormat,
+    format: ReportFormat,
     (stale, again): (&[Stale], &str),
     unjudged: Option<&str>,
     (folder, printer): (&Path, &Printer),
@@ -42,16 +42,16 @@ pub(in crate::cli::commands) fn report_of_lock(
         files::path_in_repository(folder, finding.r#where.as_deref().unwrap_or(files::LOCK))
     };
     match format {
-        VerifyFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
-        VerifyFormat::Sarif => Some(formats::sarif(&areas, place)),
-        VerifyFormat::Github => Some(formats::github(&areas, |finding| Some(place(finding)))),
+        ReportFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
+        ReportFormat::Sarif => Some(formats::sarif(&areas, place)),
+        ReportFormat::Github => Some(formats::github(&areas, |finding| Some(place(finding)))),
         _ => None,
     }
 }
 
 /// A check of a lock that could not be answered, in such a format.
 pub(in crate::cli::commands) fn report_of_error(
-    format: VerifyFormat,
+    format: ReportFormat,
     error: &CliError,
     (folder, printer): (&Path, &Printer),
 ) -> Option<String> {

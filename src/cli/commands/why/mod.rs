@@ -9,14 +9,9 @@ mod python;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::args::{GlobalArgs, WhyArgs};
-use crate::cli::error::CliError;
-use crate::cli::exit;
-use crate::cli::fetch::Session;
+use crate::cli::args::WhyArgs;
 use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::report::{self, label};
-use crate::cli::settings::{self, Project};
-use crate::cli::{fetch, host, kept, lock, owner};
 use crate::lockfile::{MACHINE_PARTS, MachineNeed, Target, machine_need};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
@@ -28,11 +23,18 @@ use crate::model::source::CondaPackage;
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::fetch::Session;
+use crate::session::options::Global;
+use crate::session::settings::{self, Project};
+use crate::session::{fetch, host, kept, lock, owner};
 use crate::solver::solve_stack;
 
 /// What a question is about: a target of the lock, its machine and its request.
 struct Subject<'a> {
-    global: &'a GlobalArgs,
+    global: &'a Global,
     project: &'a Project,
     registry: &'a Registry,
     target: &'a Target,
@@ -61,7 +63,7 @@ enum Why {
     Not(Box<not::NotAnswer>),
 }
 
-pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<u8, CliError> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
@@ -106,7 +108,7 @@ pub(super) fn run(global: &GlobalArgs, args: &WhyArgs, printer: &Printer) -> Res
             index_url: args.index_url.as_deref(),
             printer,
         };
-        lock::heading(printer, target, several, i);
+        report::heading(printer, target, several, i);
         let why = match (&package, &args.not) {
             (_, Some(spec)) => {
                 let answer = subject.why_not(spec)?;

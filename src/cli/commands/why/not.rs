@@ -5,9 +5,6 @@ use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
 use crate::cli::conflict;
-use crate::cli::error::{CliError, Failure};
-use crate::cli::exit;
-use crate::cli::manifest::{self, narrowed};
 use crate::cli::printer::Printer;
 use crate::compatibility::unread_build;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
@@ -16,6 +13,10 @@ use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserReq
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
+use crate::session::Interface as _;
+use crate::session::error::{CliError, Failure};
+use crate::session::exit;
+use crate::session::manifest::{self, narrowed};
 
 /// Whether a requirement can be met.
 #[derive(Serialize)]

@@ -6,7 +6,6 @@ use pep440_rs::Version;
 use serde::{Serialize, Serializer};
 
 use super::{Subject, is_the_question, question};
-use crate::cli::error::CliError;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
 use crate::lockfile;
@@ -19,6 +18,8 @@ use crate::model::solution::{Answer, ChosenPackage, Edge, Note, Solution};
 use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::registry::STACK_PACKAGES;
+use crate::session::Interface as _;
+use crate::session::error::CliError;
 
 /// At most this many of the other packages that would change are listed.
 const MAX_LISTED_CHANGES: usize = 4;

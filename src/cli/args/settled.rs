@@ -1,0 +1,67 @@
+//! The options that commands share, as clap reads them and as the session takes them.
+
+use clap::builder::PossibleValue;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
+
+use super::parts::PartArgs;
+use super::{GlobalArgs, HostArgs, SolveArgs};
+use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
+
+/// Lets a command have the settled options as a field: clap reads the arguments, which become them.
+macro_rules! settled {
+    ($($args:ident => $options:ident { $($field:ident),* $(,)? })*) => {$(
+        impl From<$args> for $options {
+            fn from($args { $($field),* }: $args) -> $options {
+                $options { $($field),* }
+            }
+        }
+
+        impl Args for $options {
+            fn augment_args(command: Command) -> Command {
+                $args::augment_args(command)
+            }
+
+            fn augment_args_for_update(command: Command) -> Command {
+                $args::augment_args_for_update(command)
+            }
+        }
+
+        impl FromArgMatches for $options {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<$options, Error> {
+                $args::from_arg_matches(matches).map($options::from)
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+                *self = $options::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+    )*};
+}
+
+settled! {
+    GlobalArgs => Global { project, registry, cache_dir, offline }
+    HostArgs => MachineOptions { host, gpu, driver, glibc, platform }
+    SolveArgs => SolveOptions { host, python, variant, cuda, only_index, index_url, no_sources, exclude_newer, strict_metadata, locked, check_hashes, format, upgrade, redetect, dry_run, stack_only, no_learn, force }
+    PartArgs => Parts { extra, group, all_extras, all_groups }
+}
+
+impl ValueEnum for ReportFormat {
+    fn value_variants<'a>() -> &'a [ReportFormat] {
+        use ReportFormat::*;
+        &[Text, Json, Junit, Sarif, Github, Line, Prometheus]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            ReportFormat::Text => PossibleValue::new("text"),
+            ReportFormat::Json => PossibleValue::new("json"),
+            ReportFormat::Junit => PossibleValue::new("junit").help("JUnit XML"),
+            ReportFormat::Sarif => PossibleValue::new("sarif").help("SARIF 2.1.0"),
+            ReportFormat::Github => PossibleValue::new("github").help("GitHub workflow commands"),
+            ReportFormat::Line => PossibleValue::new("line").help("One ASCII line of at most 80 bytes"),
+            ReportFormat::Prometheus => PossibleValue::new("prometheus")
+                .help("Metrics for Prometheus (node_exporter's textfile collector)"),
+        })
+    }
+}

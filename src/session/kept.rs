@@ -1,0 +1,41 @@
+//! Rows of the registry that `resolve` read from wheels: `learned/` in the cache.
+
+use super::settings;
+use crate::learn::{self, Kept, Store};
+use crate::lockfile::Target;
+use crate::model::solution::{ChosenPackage, Solution};
+use crate::registry::{LearnedRow, Registry};
+use crate::session::options::Global;
+
+/// The store of cached rows.
+pub(crate) fn store(global: &Global) -> Store {
+    // Another form of the rows has another folder: wheels are read again.
+    Store::new(settings::cache_dir(global).join("learned").join("v2"))
+}
+
+/// The registry with the cached rows for releases in these targets of a lock that it does not have.
+pub(crate) fn with_rows_of(global: &Global, registry: Registry, targets: &[&Target]) -> Registry {
+    let store = store(global);
+    let of_target = |target: &&Target| store.rows_of(&target.packages, target.platform, &registry);
+    let rows: Vec<LearnedRow> = targets.iter().flat_map(of_target).collect();
+    if rows.is_empty() { registry } else { registry.with_rows(&rows) }
+}
+
+/// The registry with the cached rows for wheels of an answer whose GPU code `resolve` read: what it refuses for that is refused
+/// for other commands too. `None` if there are none that the registry does not have.
+pub(crate) fn with_rows_of_answer(
+    global: &Global,
+    registry: &Registry,
+    solution: &Solution,
+) -> Option<Registry> {
+    let store = store(global);
+    let row = |package: &ChosenPackage| match store
+        .place(&package.name, &package.version, solution.platform)
+        .read()
+    {
+        Kept::Row(row) => Some(row),
+        Kept::NoCode | Kept::Nothing => None,
+    };
+    let rows: Vec<LearnedRow> = learn::unread(solution, registry).filter_map(row).collect();
+    (!rows.is_empty()).then(|| registry.with_rows(&rows))
+}

@@ -1,0 +1,178 @@
+//! Reads compatibility data that the registry does not have from wheels; for `registry learn` and `resolve`.
+
+use std::sync::Arc;
+
+use indicatif::ProgressBar;
+use pep440_rs::{Version, VersionSpecifiers};
+use pep508_rs::VersionOrUrl;
+
+use super::Interface;
+use super::error::{CliError, Failure};
+use super::exit;
+use super::fetch;
+use crate::index::{Fetched, IndexClient};
+use crate::learn::{self, FileFacts, LearnError, Learned};
+use crate::model::platform::Platform;
+use crate::model::project::{ProjectPage, Release, ReleaseFile};
+use crate::model::requirement::parse_requirement;
+use crate::model::solution::Need;
+use crate::model::text::clean;
+use crate::registry::LearnedRow;
+
+/// The index of packages that no other one is named for.
+pub(crate) const PYPI: &str = "pypi";
+
+/// A project's page on an index (`pypi`, `pytorch/cu126`); `None` if there is none.
+///
+/// # Errors
+/// When the index does not answer.
+pub(crate) fn page(
+    client: &IndexClient,
+    index: &str,
+    name: &str,
+) -> Result<Option<Arc<ProjectPage>>, CliError> {
+    let need = Need::Page { index: index.to_owned(), project: name.to_owned() };
+    let fetched =
+        client.fetch(&[need], None, &mut |_, _| {}).map_err(|error| fetch::index_error(&error, None))?;
+    Ok(fetched.into_iter().find_map(|answer| match answer {
+        Fetched::Page { page, .. } => page,
+        Fetched::Metadata { .. } => None,
+    }))
+}
+
+/// Reads a release from its best wheel, and the names and sizes of its other wheels.
+///
+/// # Errors
+/// When the wheel cannot be read or contradicts itself.
+pub(crate) fn release(
+    client: &IndexClient,
+    (index, page): (&str, &ProjectPage),
+    (release, file): (&Release, &ReleaseFile),
+    platform: Platform,
+    interface: &dyn Interface,
+) -> Result<Learned, CliError> {
+    let mut learned = address(client, &file.url, &file.filename, file.size, platform, interface)?;
+    learned.sha256.clone_from(&file.sha256);
+    let siblings = page.files(release);
+    learned.files = FileFacts::of(siblings.iter(), platform);
+    // If the page states no sizes, ask the server.
+    if siblings.iter().any(|file| file.size.is_none()) {
+        let needs: Vec<Need> = siblings
+            .iter()
+            .filter(|file| file.wheel().is_some_and(|wheel| wheel.libc_need(platform, None).is_some()))
+            .map(|file| Need::Metadata {
+                index: index.to_owned(),
+                project: learned.project.clone(),
+                filename: file.filename.clone(),
+            })
+            .collect();
+        learned.files.bytes = client.sizes(&needs).into_values().max();
+    }
+    Ok(learned)
+}
+
+/// Reads a wheel at a URL with HTTP range requests.
+///
+/// # Errors
+/// When it cannot be read or contradicts itself.
+pub(crate) fn address(
+    client: &IndexClient,
+    url: &str,
+    name: &str,
+    size: Option<u64>,
+    platform: Platform,
+    interface: &dyn Interface,
+) -> Result<Learned, CliError> {
+    let mut file = client.open(url).map_err(|e| CliError::network(e.to_string()))?;
+    let mut telling = Telling::new(interface, size.or(file.size()));
+    let read = learn::read(&mut file, name, platform, &mut telling);
+    let learned = telling.finish(read, name)?;
+    interface.note(&format!("downloaded {} of {name}", mb(file.fetched())));
+    Ok(learned)
+}
+
+/// What was read, as a row of the registry.
+///
+/// # Errors
+/// A value that the registry does not take.
+pub(crate) fn row_of(learned: &Learned) -> Result<LearnedRow, CliError> {
+    LearnedRow::parse(&learned.project, learn::render(learned)).map_err(|why| {
+        let file = clean(&learned.file, 120);
+        CliError::new(
+            Failure::Registry,
+            format!("the data read from `{file}` does not fit the registry: {why}"),
+        )
+    })
+}
+
+/// The bounds that a release has on a package, by its METADATA; `None` if it has none, or METADATA cannot be read.
+pub(crate) fn requirement_on(
+    client: &IndexClient,
+    (project, version): (&str, &Version),
+    package: &str,
+    platform: Platform,
+) -> Option<VersionSpecifiers> {
+    let page = page(client, PYPI, project).ok().flatten()?;
+    let (_, file) = page.newest_first(platform, |own| own == version).next()?;
+    let need = Need::Metadata {
+        index: "pypi".to_owned(),
+        project: project.to_owned(),
+        filename: file.filename.clone(),
+    };
+    let fetched = client.fetch(&[need], None, &mut |_, _| {}).ok()?;
+    fetched.into_iter().find_map(|answer| match answer {
+        Fetched::Metadata { metadata: Ok(metadata), .. } => {
+            let mut all = metadata.lines().filter_map(|line| parse_requirement(line).ok());
+            match all.find(|r| r.name.as_ref() as &str == package)?.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
+}
+
+fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// Reports what will be read, and the progress.
+pub(crate) struct Telling<'p> {
+    interface: &'p dyn Interface,
+    bar: ProgressBar,
+    size: Option<u64>,
+}
+
+impl<'p> Telling<'p> {
+    /// For a wheel of `size` bytes, if known.
+    pub fn new(interface: &'p dyn Interface, size: Option<u64>) -> Telling<'p> {
+        Telling { interface, bar: interface.progress("reading, MiB"), size }
+    }
+
+    /// Ends the progress bar and returns what was read.
+    ///
+    /// # Errors
+    /// The error of `read`.
+    pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, CliError> {
+        self.bar.finish_and_clear();
+        read.map_err(|error| {
+            let code =
+                if matches!(error, LearnError::NoCode(_)) { Failure::NoCode } else { Failure::Registry };
+            let message = format!("could not read compatibility data from `{}`: {error}", clean(name, 120));
+            CliError { exit: exit::NO, ..CliError::new(code, message) }
+        })
+    }
+}
+
+impl learn::Progress for Telling<'_> {
+    fn will_read(&mut self, packed: u64, members: usize) {
+        let of = self.size.map(|size| format!(" of {}", mb(size))).unwrap_or_default();
+        let s = if members == 1 { "y" } else { "ies" };
+        self.interface.note(&format!("reading {}{of}: {members} librar{s}", mb(packed)));
+    }
+
+    fn unpacked(&mut self, done: u64, total: u64) {
+        self.bar.set_length(total >> 20);
+        self.bar.set_position(done >> 20);
+    }
+}

@@ -1,0 +1,33 @@
+//! What a command does, without the terminal: settled options in, values out. It uses the pure core and the modules with
+//! I/O, reads and writes the project's files, and says what is worth knowing through an [`Interface`].
+
+pub(crate) mod builds;
+pub(crate) mod cache_folder;
+pub(crate) mod clock;
+pub(crate) mod data_folder;
+pub(crate) mod direct;
+pub(crate) mod error;
+pub mod exit;
+pub(crate) mod fetch;
+pub(crate) mod files;
+pub(crate) mod host;
+pub(crate) mod import;
+pub(crate) mod interface;
+pub(crate) mod kept;
+pub(crate) mod learning;
+pub(crate) mod lock;
+pub(crate) mod manifest;
+pub(crate) mod only;
+pub mod options;
+pub(crate) mod owner;
+pub(crate) mod parts;
+pub(crate) mod prebuilt;
+pub(crate) mod requirements;
+pub(crate) mod settings;
+pub(crate) mod uv_sources;
+pub(crate) mod uv_tables;
+pub(crate) mod words;
+pub(crate) mod workspace;
+pub(crate) mod write;
+
+pub use interface::{Interface, Silent};

@@ -1,0 +1,340 @@
+//! Projects whose packages another tool resolves and installs: uv with `uv.lock`, pixi with `pixi.lock`. envlock chooses
+//! the stack, writes it into that tool's tables, and judges what the tool locked.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::Interface;
+use super::error::{CliError, Failure};
+use super::exit;
+use super::files;
+use super::settings::Project;
+use super::workspace::Workspace;
+use crate::foreign::{ForeignLock, Tool, judge, own_name};
+use crate::inspect;
+use crate::lockfile::{self, Lockfile, Target};
+use crate::model::choice::Choice;
+use crate::model::level::Level;
+use crate::model::owner::{Owner, PackageLock};
+use crate::model::part::Part;
+use crate::model::solution::ChosenPackage;
+use crate::model::text::{clean, conflict_marker, normalized_name};
+use crate::model::wheel::Python;
+use crate::probe::pythons::{self, Places};
+use crate::registry::Registry;
+use crate::sync::passed::{self, Passing};
+
+/// The tool that holds a project's packages ([`files::owner_in`]).
+pub(crate) fn of(project: &Project) -> Option<Owner> {
+    files::owner_in(&project.folder)
+}
+
+/// The folder above a project whose `uv.lock` has its packages: the root of its workspace.
+pub(crate) fn workspace_with_lock(folder: &Path) -> Option<PathBuf> {
+    let root = Workspace::of(folder)?.root().to_path_buf();
+    let is_above = std::path::absolute(folder).is_ok_and(|own| own != root);
+    (is_above && root.join(Owner::Uv.file()).is_file()).then_some(root)
+}
+
+/// The variable with the folder of the environment that uv uses for a project, relative to the project.
+pub(crate) const UV_ENVIRONMENT: &str = "UV_PROJECT_ENVIRONMENT";
+
+/// The environment that `sync` makes for a lock with conda packages, beside the lock.
+pub(crate) const CONDA_ENVIRONMENT: &str = ".envlock/env";
+
+/// The environment of the project in a folder, absolute or relative to that folder: that of the tool that holds the
+/// packages, that of a lock with conda packages, else `.venv`.
+pub(crate) fn environment(folder: &Path) -> PathBuf {
+    let of_uv = || std::env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match files::owner_in(folder) {
+        Some(Owner::Uv) => of_uv().unwrap_or_else(|| PathBuf::from(".venv")),
+        Some(Owner::Pixi) => PathBuf::from(".pixi/envs/default"),
+        None if has_conda_packages(folder) => PathBuf::from(CONDA_ENVIRONMENT),
+        None => PathBuf::from(".venv"),
+    }
+}
+
+/// Whether the lock in a folder has conda packages.
+fn has_conda_packages(folder: &Path) -> bool {
+    let text = files::read(&folder.join(files::LOCK)).ok().flatten();
+    text.is_some_and(|text| lockfile::has_conda_packages(&text))
+}
+
+/// Reads variables to choose an environment by. An active venv is none for conda packages.
+pub(crate) fn variable_of(of_conda: bool) -> impl Fn(&str) -> Option<String> {
+    move |name: &str| std::env::var(name).ok().filter(|_| !of_conda || name != "VIRTUAL_ENV")
+}
+
+/// The program of a tool.
+///
+/// # Errors
+/// When it is not there, with the command that installs it.
+pub(crate) fn program(owner: Owner) -> Result<PathBuf, CliError> {
+    let search = |places: &Places<'_>| match owner {
+        Owner::Uv => pythons::uv(places),
+        Owner::Pixi => pythons::pixi(places),
+    };
+    with_places(search).ok_or_else(|| {
+        let (file, name) = (owner.file(), owner.program());
+        let how = match owner {
+            Owner::Uv => "install it: `pip install uv`",
+            Owner::Pixi => "install it: https://pixi.prefix.dev",
+        };
+        CliError::new(
+            Failure::Installer,
+            format!("{name} holds the packages (`{file}`), and it was not found"),
+        )
+        .hint(how)
+    })
+}
+
+/// Lets only the variables of [`passed`] reach a program that installs, and names the others with `--verbose`.
+pub(crate) fn restrict(command: &mut Command, passing: Passing<'_>, interface: &dyn Interface) {
+    command.env_clear();
+    let mut dropped = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        match name.to_str().is_some_and(|name| passing.admits(name)) {
+            true => _ = command.env(name, value),
+            false => dropped.push(name.to_string_lossy().into_owned()),
+        }
+    }
+    dropped.retain(|name| !name.starts_with("ENVLOCK_"));
+    dropped.sort();
+    if interface.is_verbose() && !dropped.is_empty() {
+        let names: Vec<String> = dropped.iter().map(|name| clean(name, 60)).collect();
+        interface.note(&format!("variables that are not passed on: {}", names.join(", ")));
+    }
+}
+
+/// Runs a tool in a project's folder, with its output among the talk. Returns whether it succeeded.
+///
+/// # Errors
+/// When it cannot be started, or was interrupted.
+pub(crate) fn start(
+    program: &Path,
+    options: &[String],
+    project: &Project,
+    variables: &[(&str, OsString)],
+    interface: &dyn Interface,
+) -> Result<bool, CliError> {
+    let failed = |why: String| CliError::new(Failure::Installer, why);
+    let mut command = Command::new(program);
+    command.args(options).current_dir(&project.folder);
+    command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
+    let passing =
+        Passing { purpose: passed::Purpose::OfTheProject, builds: true, more: project.passed_variables() };
+    restrict(&mut command, passing, interface);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    let status =
+        command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", program.display())))?;
+    match exit::was_interrupted(status) {
+        true => Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) }),
+        false => Ok(status.success()),
+    }
+}
+
+/// Calls a search with this machine's places.
+pub(crate) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {
+    let path =
+        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    search(&Places { path, home: files::home(), variable: &|name| std::env::var(name).ok() })
+}
+
+/// A tool's lock as it is now.
+pub(crate) struct Current {
+    pub path: PathBuf,
+    pub lock: ForeignLock,
+    /// Its digest.
+    pub state: PackageLock,
+}
+
+/// Reads the tool's lock of a project; `None` if it is not there.
+///
+/// # Errors
+/// When it cannot be read as a lock of that tool.
+pub(crate) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, CliError> {
+    let path = project.folder.join(owner.file());
+    let Some(text) = files::read(&path)? else { return Ok(None) };
+    let tool = match owner {
+        Owner::Uv => Tool::Uv,
+        Owner::Pixi => Tool::Pixi,
+    };
+    let lock = ForeignLock::parse(tool, &text).map_err(|error| {
+        let (file, program) = (owner.file(), owner.program());
+        if conflict_marker(&text).is_some() {
+            return CliError::input(format!("`{}` has conflict markers of a merge", path.display())).hint(format!(
+                "resolve those of the manifest, take one side of the lock with `git checkout --ours {file}`, then run `envlock resolve`"
+            ));
+        }
+        CliError::input(format!("`{}` cannot be read as a lock of {}: {error}", path.display(), tool.name()))
+            .hint(format!("restore it with `git checkout {file}`, or remove it and run `{program} lock`"))
+    })?;
+    Ok(Some(Current { path, lock, state: PackageLock::of(owner, &text) }))
+}
+
+/// The tool's lock that holds the packages of a lock of envlock.
+///
+/// # Errors
+/// When it is not there or cannot be read.
+pub(crate) fn held(project: &Project, lock: &Lockfile) -> Result<Option<Current>, CliError> {
+    let Some(held) = &lock.packages_in else { return Ok(None) };
+    let file = held.owner.file();
+    let missing = || {
+        CliError::lock(format!("envlock.lock leaves the packages to `{file}`, which does not exist"))
+            .hint(format!("make it again with `{} lock`, then `envlock resolve`", held.owner.program()))
+    };
+    read(project, held.owner)?.ok_or_else(missing).map(Some)
+}
+
+/// A lock with the packages that another tool's lock holds for its targets, as they are now.
+///
+/// # Errors
+/// When that lock is not there or cannot be read.
+pub(crate) fn with_packages(
+    project: &Project,
+    mut lock: Lockfile,
+    registry: &Registry,
+) -> Result<Lockfile, CliError> {
+    let Some(current) = held(project, &lock)? else { return Ok(lock) };
+    if current.state.owner == Owner::Pixi {
+        return Err(CliError::lock("`pixi.lock` holds the packages").hint("pixi shows them: `pixi tree`"));
+    }
+    for target in &mut lock.targets {
+        let mut packages: Vec<ChosenPackage> = Vec::new();
+        for environment in current.lock.environments(target.platform, Some(target.python)) {
+            let part = match environment.name.split_once(' ') {
+                Some(("extra", name)) => Some(Part::extra(name)),
+                Some(("group", name)) => Some(Part::group(name)),
+                Some(_) => continue,
+                None => None,
+            };
+            for mut package in judge(&environment, target.platform, registry).target.packages {
+                // A requirement stands once for each of its markers.
+                package.requires.sort();
+                package.requires.dedup();
+                match packages.iter_mut().find(|own| own.name == package.name) {
+                    // Nothing of an extra is new where the project alone has it.
+                    Some(own) if own.groups.is_empty() => {}
+                    Some(own) => own.groups.extend(part.clone()),
+                    None => {
+                        let groups = part.clone().into_iter().collect();
+                        packages.push(ChosenPackage { groups, ..with_reason(package, target) });
+                    }
+                }
+            }
+        }
+        target.packages = packages;
+        target.packages.sort_by(|a, b| a.name.cmp(&b.name));
+        target.level = Level::Full;
+    }
+    Ok(lock)
+}
+
+/// A package of the tool's lock, with what envlock knows of it.
+fn with_reason(package: ChosenPackage, target: &Target) -> ChosenPackage {
+    match target.package(&package.name) {
+        Some(own) => ChosenPackage {
+            reason: own.reason.clone(),
+            targets: own.targets.clone(),
+            source: own.source.clone(),
+            ..package
+        },
+        None => ChosenPackage { reason: Choice::Kept, source: own_name(package.source), ..package },
+    }
+}
+
+/// The Python series that a project's `.python-version` names, which uv takes.
+pub(crate) fn pinned_python(project: &Project) -> Option<Python> {
+    let text = files::read(&project.folder.join(".python-version")).ok().flatten()?;
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let version = lines.next()?;
+    let version: Python = version.strip_prefix("cpython@").unwrap_or(version).parse().ok()?;
+    Some(Python::new(version.minor))
+}
+
+/// The Python series that uv takes for a project, and why: `.python-version`, else that of its environment, which is not
+/// run, or the first that it finds.
+pub(crate) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> {
+    if let Some(pinned) = pinned_python(project) {
+        return Some((pinned, "of `.python-version`"));
+    }
+    let allows = |python: &Python| {
+        let limit = project.manifest.as_ref().and_then(|manifest| manifest.request.python.as_ref());
+        limit.is_none_or(|limit| limit.allows(Python::new(python.minor)))
+    };
+    let environment = project.folder.join(environment(&project.folder));
+    let own = inspect::python_of(&inspect::ThisMachine, &environment).filter(allows);
+    let found = own.or_else(|| {
+        let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten()?;
+        let table: toml::Table = text.parse().ok()?;
+        let requires = table.get("project").and_then(|project| project.get("requires-python")?.as_str());
+        Some(with_places(|places| pythons::of_uv(places, &project.folder, requires))?.version)
+    })?;
+    Some((Python::new(found.minor), "the one that uv takes here"))
+}
+
+/// The groups that uv installs when none is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DefaultGroups {
+    All,
+    /// By their normalized names.
+    Named(Vec<String>),
+}
+
+impl DefaultGroups {
+    /// Whether a group is one, by its normalized name.
+    pub fn has(&self, group: &str) -> bool {
+        match self {
+            DefaultGroups::All => true,
+            DefaultGroups::Named(names) => names.iter().any(|name| name == group),
+        }
+    }
+}
+
+/// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.
+pub(crate) fn default_groups(project: &Project) -> DefaultGroups {
+    // A file that cannot be read is told where the packages are read from it.
+    let stated = settings_of_uv(&project.folder.join(files::PYPROJECT))
+        .unwrap_or_default()
+        .and_then(|settings| settings.get("default-groups").cloned());
+    match stated {
+        Some(toml::Value::String(all)) if all == "all" => DefaultGroups::All,
+        Some(toml::Value::Array(groups)) => {
+            DefaultGroups::Named(groups.iter().filter_map(toml::Value::as_str).map(normalized_name).collect())
+        }
+        _ => DefaultGroups::Named(vec!["dev".to_owned()]),
+    }
+}
+
+/// The packages that uv's settings of a project have built from source although they have wheels: `no-binary-package` of the
+/// first `uv.toml` or `[tool.uv]` at or above the project, by their normalized names.
+///
+/// # Errors
+/// A file of settings that is there and cannot be read: what uv takes from it is not known.
+pub(crate) fn built_by_settings(project: &Project) -> Result<Vec<String>, CliError> {
+    let folder = fs_err::canonicalize(&project.folder).unwrap_or_else(|_| project.folder.clone());
+    let files =
+        folder.ancestors().flat_map(|folder| ["uv.toml", files::PYPROJECT].map(|name| folder.join(name)));
+    let mut settings = None;
+    for file in files {
+        settings = settings_of_uv(&file)?;
+        if settings.is_some() {
+            break;
+        }
+    }
+    let names = settings.and_then(|settings| settings.get("no-binary-package")?.as_array().cloned());
+    Ok(names.iter().flatten().filter_map(toml::Value::as_str).map(normalized_name).collect())
+}
+
+/// uv's settings in a file: all of `uv.toml`, `[tool.uv]` of another one.
+fn settings_of_uv(file: &Path) -> Result<Option<toml::Table>, CliError> {
+    let Some(text) = files::read(file)? else { return Ok(None) };
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        CliError::input(format!("{}: {}", file.display(), clean(error.message(), 200)))
+    })?;
+    Ok(match file.file_name().is_some_and(|name| name == "uv.toml") {
+        true => Some(table),
+        false => table.get("tool").and_then(|tool| tool.get("uv")?.as_table().cloned()),
+    })
+}

@@ -162,10 +162,9 @@ pub fn github(
     };
     // `run` starts the program where it is started itself.
     let tests_in = match project {
-        Some(folder) => format!(
-            "      #   working-directory: {}\n",
-            serde_json::Value::from(folder.trim_end_matches('/'))
-        ),
+        Some(folder) => {
+            format!("      #   working-directory: {}\n", yaml::quoted(folder.trim_end_matches('/')))
+        }
         None => String::new(),
     };
     sealed(&format!(
@@ -228,7 +227,7 @@ pub fn pre_commit(project: Option<&str>, reads: &[String]) -> String {
         Some(folder) => (format!("envlock-{}", words_of(folder)), format!("{folder}/envlock.lock")),
         None => ("envlock".to_owned(), "envlock.lock".to_owned()),
     };
-    let name = serde_json::Value::from(format!("{lock} is current"));
+    let name = yaml::quoted(&format!("{lock} is current"));
     let entry = yaml::value(&format!("{envlock} resolve --locked{reads}"));
     sealed(&format!(
         r#"{PRE_COMMIT_MARK}: .pre-commit-config.yaml

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::yaml;
 use super::{
     ExportError, address, beside_conda, channels, extra_indexes, in_two_steps, pinned, without_hash,
 };
@@ -47,9 +48,9 @@ pub fn conda_environment(
         let _ = writeln!(out, "# needs an NVIDIA driver >= {driver}");
     }
     let channels = channels(target);
-    let _ = writeln!(out, "name: {}\nchannels:", environment_name(name));
+    let _ = writeln!(out, "name: {}\nchannels:", yaml::value(&environment_name(name)));
     for channel in &channels {
-        let _ = writeln!(out, "  - {channel}");
+        let _ = writeln!(out, "  - {}", yaml::value(channel));
     }
     out.push_str("dependencies:\n");
     match target.conda.is_empty() {
@@ -149,7 +150,9 @@ pub fn same_environment(a: &str, b: &str) -> bool {
         lines.filter(|line| !line.is_empty() && !line.trim_start().starts_with('#') && !is_name(line))
     }
     fn is_name(line: &str) -> bool {
-        line.strip_prefix("name: ").is_some_and(|name| environment_name(name) == name)
+        line.strip_prefix("name: ")
+            .map(|name| name.trim_matches('"'))
+            .is_some_and(|name| environment_name(name) == name)
     }
     fn is_plain(text: &str) -> bool {
         text.replace("\r\n", "\n").split(['\n', '\t']).all(crate::model::text::is_line)

@@ -4,9 +4,21 @@
 pub(super) fn value(text: &str) -> String {
     match is_plain(text) {
         true => text.to_owned(),
-        // A string of JSON is one of YAML.
-        false => serde_json::Value::from(text).to_string(),
+        false => quoted(text),
     }
+}
+
+/// A text in double quotes, on one line wherever it stands: a string of JSON is one of YAML, which ends lines at more characters.
+pub(super) fn quoted(text: &str) -> String {
+    let ends_lines = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}');
+    let mut out = String::new();
+    for c in serde_json::Value::from(text).to_string().chars() {
+        match ends_lines(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 /// The same, of a command that a workflow runs: what looks like an expression in it is none.
@@ -45,7 +57,7 @@ fn is_plain(text: &str) -> bool {
         && !text.contains(" #")
         && !text.ends_with([':', ' '])
         && text.parse::<f64>().is_err()
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
+        && ![".inf", ".nan", "true", "false", "null", "yes", "no", "on", "off", "y", "n"]
             .contains(&text.to_ascii_lowercase().as_str())
 }
 
@@ -57,6 +69,15 @@ mod tests {
     fn what_yaml_would_read_in_another_way_is_quoted() {
         for (text, expected) in [
             ("envlock sync --target a", "envlock sync --target a"),
+            // Numbers, dates and words of YAML.
+            ("123", "\"123\""),
+            ("1.5", "\"1.5\""),
+            (".inf", "\".inf\""),
+            ("null", "\"null\""),
+            ("Yes", "\"Yes\""),
+            ("2026-01-01", "\"2026-01-01\""),
+            ("!tag", "\"!tag\""),
+            ("a\u{85}b\u{2028}c", "\"a\\u0085b\\u2028c\""),
             ("envlock --project 'a: b' sync", "\"envlock --project 'a: b' sync\""),
             ("envlock --project 'a #b' sync", "\"envlock --project 'a #b' sync\""),
             ("a\nb", "\"a\\nb\""),

@@ -17,6 +17,7 @@ mod uv;
 use crate::model::platform::Platform;
 use crate::model::solution::{ChosenFile, ChosenPackage, Edge};
 use crate::model::source::Source;
+use crate::model::text::{MAX_VALUES, toml_values};
 use crate::model::wheel::Python;
 use pep440_rs::Version;
 
@@ -123,9 +124,6 @@ const MAX_PACKAGES: usize = 50_000;
 /// of 64 MiB can have three million, which took 4.8 GB.
 const MAX_PARTS: usize = 600_000;
 
-/// Maximum number of values, parts of keys and lines of a TOML lock: each takes some 80 bytes while it is read. A file has four, and a line.
-const MAX_VALUES: usize = 3_000_000;
-
 /// Maximum size of a TOML lock in bytes. The largest public ones have some 10 MB.
 const MAX_TOML: usize = 24 << 20;
 
@@ -134,9 +132,7 @@ fn of_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ForeignError
     if text.bytes().filter(|byte| *byte == b'{').count() > MAX_PARTS {
         return Err(ForeignError::TooManyParts(MAX_PARTS));
     }
-    // Every second part lies between quotes, where addresses have dots.
-    let dots = text.split('"').step_by(2).flat_map(str::bytes).filter(|byte| *byte == b'.').count();
-    if text.bytes().filter(|byte| b",\n=[".contains(byte)).count() + dots > MAX_VALUES {
+    if toml_values(text) > MAX_VALUES {
         return Err(ForeignError::TooManyValues(MAX_VALUES));
     }
     if text.len() > MAX_TOML {

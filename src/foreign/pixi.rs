@@ -127,6 +127,7 @@ fn environment_of(
 ) -> Result<Environment, ForeignError> {
     let mut packages: Vec<Package> = Vec::new();
     let mut conda: Vec<CondaRecord> = Vec::new();
+    let mut unversioned: Vec<String> = Vec::new();
     for reference in references {
         if let Some(address) = &reference.conda {
             conda.push(match by_address.get(address.as_str()) {
@@ -137,13 +138,16 @@ fn environment_of(
         if let Some((address, raw)) =
             reference.pypi.as_ref().and_then(|address| Some((address, by_address.get(address.as_str())?)))
         {
-            packages.extend(package(address, raw, from)?);
+            match package(address, raw, from)? {
+                Some(package) => packages.push(package),
+                None => unversioned.extend(raw.name.as_deref().map(name).transpose()?),
+            }
         }
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     conda.sort_by(|a, b| a.name.cmp(&b.name));
     let python = python(&conda);
-    Ok(Environment { packages, conda, ..Environment::new("", python) })
+    Ok(Environment { packages, conda, unversioned, ..Environment::new("", python) })
 }
 
 fn record(address: &str, raw: &RawPackage) -> Result<CondaRecord, ForeignError> {

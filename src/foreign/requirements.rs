@@ -3,11 +3,12 @@
 use pep508_rs::{MarkerTree, VersionOrUrl};
 
 use super::document::{holds, index, invalid, quoted, url};
-use super::{Environment, ForeignError, MAX_PACKAGES, MAX_VALUES, Package};
+use super::{Environment, ForeignError, MAX_PACKAGES, Package};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::source::Source;
+use crate::model::text::MAX_VALUES;
 use crate::model::wheel::Python;
 
 /// A pinned package and the condition under which it is installed.

@@ -6,6 +6,7 @@
 //! `ENVLOCK_DEFAULT_INDEX`, then the default of the pip of the first system Python on PATH.
 //! pip's source is read as text, never run, and never from the project's environment.
 
+use crate::model::text::plain_address;
 use std::path::{Path, PathBuf};
 
 /// An index URL and where it was found.
@@ -44,7 +45,7 @@ pub struct Places<'a> {
 /// Finds the URL of `pypi`. `variable` reads one environment variable.
 pub fn pypi(places: &Places<'_>, variable: &dyn Fn(&str) -> Option<String>) -> Option<Located> {
     let located = |url: &str, found_by: &str| Located {
-        url: url.trim().to_owned(),
+        url: plain_address(url),
         found_by: found_by.to_owned(),
         overruled: Vec::new(),
     };
@@ -175,7 +176,7 @@ fn system_pip(places: &Places<'_>) -> Option<Located> {
                 && let Some(url) = pip_default(&text)
             {
                 let found_by = format!("pip's default ({})", source.display());
-                return Some(Located { url, found_by, overruled: Vec::new() });
+                return Some(Located { url: plain_address(&url), found_by, overruled: Vec::new() });
             }
         }
         seen.push(root);

@@ -15,7 +15,7 @@ use crate::model::patches::Patches;
 use crate::model::platform::Libc;
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Envelope, Framework, Stack};
 use crate::model::source::Source;
-use crate::model::text::{clean, conflict_marker};
+use crate::model::text::{MAX_VALUES, clean, conflict_marker, toml_values};
 use crate::model::wheel::Python;
 
 /// Limit of targets, above what any project has; each target may contain every package.
@@ -52,6 +52,9 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
         LockError::Malformed(format!("line {line}: {}", clean(e.message(), 120)))
     };
+    if toml_values(text) > MAX_VALUES {
+        return Err(LockError::Malformed(format!("it has more than {MAX_VALUES} values and lines")));
+    }
     let head: RawFormat = toml::from_str(text).map_err(|e| malformed(&e))?;
     let format: semver::Version = head.format.parse().map_err(|e| {
         LockError::Malformed(format!("`{}` is not a format version: {e}", clean(&head.format, 40)))

@@ -84,7 +84,7 @@ pub(super) fn name(text: String) -> Result<String, LockError> {
 pub(super) fn word(text: String) -> Result<String, LockError> {
     let is_word = !text.is_empty()
         && text.len() <= 200
-        && !text.starts_with('-')
+        && !text.starts_with(['-', '!'])
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!/".contains(&b))
         && !text.split('/').any(|part| part.is_empty() || part == "..");
     if is_word { Ok(text) } else { Err(not(&text, "a name, version, build or channel of conda")) }

@@ -172,6 +172,48 @@ pub fn requirement_name(text: &str) -> String {
     normalized_name(&text[..end])
 }
 
+/// An address as it can stand in lists of requirements, in YAML and in TOML: pip expands `${NAME}` and reads what follows a space as
+/// another option.
+///
+/// ```
+/// use envlock::model::text::plain_address;
+/// assert_eq!(plain_address("https://host.example/${A} --pre"), "https://host.example/%24%7BA%7D%20--pre");
+/// ```
+pub fn plain_address(text: &str) -> String {
+    const PLAIN: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b':')
+        .remove(b'/')
+        .remove(b'@')
+        .remove(b'!')
+        .remove(b'*')
+        .remove(b'+')
+        .remove(b',')
+        .remove(b'=')
+        .remove(b'%')
+        .remove(b'?')
+        .remove(b'&')
+        .remove(b'(')
+        .remove(b')')
+        .remove(b'#')
+        .remove(b'[')
+        .remove(b']');
+    percent_encoding::utf8_percent_encode(text.trim(), PLAIN).to_string()
+}
+
+/// About how many values, parts of keys and lines a TOML document has: each takes some 80 bytes while it is read.
+pub fn toml_values(text: &str) -> usize {
+    // Every second part lies between quotes, where addresses have dots.
+    let dots = text.split('"').step_by(2).flat_map(str::bytes).filter(|byte| *byte == b'.').count();
+    dots + text.bytes().filter(|byte| b",\n=[".contains(byte)).count()
+}
+
+/// Maximum number of [`toml_values`] of a document. A lock of 600,000 files has nine for each.
+pub const MAX_VALUES: usize = 3_000_000;
+
 /// The line of the first conflict marker that git left in a text, counted from 1.
 pub fn conflict_marker(text: &str) -> Option<usize> {
     let is_marker = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");

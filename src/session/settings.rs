@@ -19,7 +19,7 @@ use crate::model::request::{
     Limit, Origin, PythonAllowed, PythonRequest, Request, StatedMetadata, UserRequirement,
 };
 use crate::model::secrets::shown_requirement;
-use crate::model::text::{clean, normalized_name, shell_word};
+use crate::model::text::{clean, normalized_name, plain_address, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 use crate::session::options::{Global, SolveOptions};
@@ -441,7 +441,8 @@ pub(crate) fn usual_indexes(project: &Project) -> Vec<(String, String)> {
 
 /// URL of the pytorch index if the manifest names none.
 pub(crate) fn pytorch_index() -> String {
-    std::env::var("ENVLOCK_PYTORCH_INDEX_URL").unwrap_or_else(|_| PYTORCH_INDEX.to_owned())
+    std::env::var("ENVLOCK_PYTORCH_INDEX_URL")
+        .map_or_else(|_| PYTORCH_INDEX.to_owned(), |url| plain_address(&url))
 }
 
 /// Certificate authorities from the variables that pip, requests and curl use.

@@ -256,3 +256,41 @@ fn uv_builds_nothing_that_was_not_allowed() {
         }
     }
 }
+
+/// A name that is a folder of the project for one extra and a package of an index for another: uv allows builds by name.
+#[test]
+fn a_folder_of_one_extra_allows_no_build_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("ran");
+    let more =
+        vec![("pypi", leaves("epsi", "1.0", &mark)), ("pypi", wheel("epsi", "1.0").file("epsi.py", ""))];
+    let Some(mut env) = Synced::with(true, more) else { return };
+    env.context.set("UV_PYTHON_DOWNLOADS", "never");
+    env.context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", env.server.address));
+    let own = env.context.project().join("libs/epsi");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(
+        own.join("pyproject.toml"),
+        format!("[project]\nname = \"epsi\"\nversion = \"1.0\"\n{BUILD_SYSTEM}"),
+    )
+    .unwrap();
+    std::fs::write(own.join("backend.py"), backend("epsi", "1.0")).unwrap();
+    let (series, index) = (&env.series, format!("{}/pypi", env.server.address));
+    env.context.write(
+        "pyproject.toml",
+        &format!(
+            "[project]\nname = \"root\"\nversion = \"0\"\nrequires-python = \"=={series}.*\"\ndependencies = [\"gamma\"]\n\
+             [project.optional-dependencies]\na = [\"epsi\"]\nb = [\"epsi\"]\n[tool.uv]\npackage = false\n\
+             conflicts = [[{{ extra = \"a\" }}, {{ extra = \"b\" }}]]\n[tool.uv.sources]\n\
+             epsi = [{{ path = \"libs/epsi\", extra = \"b\" }}, {{ index = \"corp\", extra = \"a\" }}]\n\
+             [[tool.uv.index]]\nname = \"corp\"\nurl = \"{index}\"\n[tool.envlock]\n"
+        ),
+    );
+    let made = env.context.command_of("uv").arg("lock").output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    env.context.run(&["resolve", "--gpu", "none", "--python", series]).expect(0);
+    let _ = std::fs::remove_file(&mark);
+    env.sync(&["--extra", "a", "--smoke", "off"]).expect(0);
+    assert_eq!(ran(&mark), [""; 0]);
+    assert_eq!(env.prints("import epsi"), "");
+}

@@ -40,11 +40,11 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
     (
         "A lock of another tool",
         &[
-            ("64 MiB", "cli/files.rs", "MAX_INPUT"),
+            ("64 MiB", "session/files.rs", "MAX_INPUT"),
             ("50,000 packages", "foreign/mod.rs", "MAX_PACKAGES"),
             ("24 MiB", "foreign/mod.rs", "MAX_TOML"),
             ("600,000 requirements", "foreign/mod.rs", "MAX_PARTS"),
-            ("3,000,000 values", "foreign/mod.rs", "MAX_VALUES"),
+            ("3,000,000 values", "model/text.rs", "MAX_VALUES"),
             ("500,000 packages", "foreign/pylock.rs", "MAX_TIMES"),
         ],
     ),
@@ -79,7 +79,7 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
     (
         "A lock",
         &[
-            ("64 MiB", "cli/files.rs", "MAX_INPUT"),
+            ("64 MiB", "session/files.rs", "MAX_INPUT"),
             ("256 targets", "lockfile/parse.rs", "MAX_TARGETS"),
             ("5,000 packages", "lockfile/parse.rs", "MAX_PACKAGES"),
             ("100,000 requirements", "lockfile/parse.rs", "MAX_REQUIREMENTS"),

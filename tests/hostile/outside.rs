@@ -499,6 +499,7 @@ fn folders_of_odd_names_are_text_in_exports() {
         "{x}",
         "a\"b",
         "${localEnv:HOME}",
+        "a\u{85}      - run: echo PWNED\u{2028}      #",
     ] {
         context.write(&format!("{name}/envlock.toml"), "[stack]\ntorch = \"*\"\n");
         let folder = context.project().join(name);
@@ -604,6 +605,36 @@ fn lines_of_a_requirements_lock() {
         context.write("requirements.txt", &format!("{line}\n"));
         let run = context.run(&["plan", "--gpu", "A100", "--lock", "requirements.txt"]).expect(2);
         assert!(!run.shown().contains("SECRET"), "{line:?}: {}", run.shown());
+    }
+}
+
+/// An address of an index is one word in the lists that pip and others read, whatever is written in it.
+#[test]
+fn addresses_of_indexes_are_one_word() {
+    let index = IndexServer::start(vec![("pypi", wheel("demo", "1.0"))], Shape::default());
+    let evil = format!("{}/pypi/${{AWS_SECRET_ACCESS_KEY}} --no-binary demo", index.address);
+    for (manifest, variable) in [(true, false), (false, true)] {
+        let mut context = TestContext::new();
+        let own = format!("[[index]]\nname = \"corp\"\nurl = \"{evil}\"\npackages = [\"demo\"]\n");
+        let own = if manifest { own } else { String::new() };
+        context.write("envlock.toml", &format!("[project]\nname = \"x\"\ndependencies = [\"demo\"]\n{own}"));
+        context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", index.address));
+        context.run(&["resolve", "--gpu", "none", "--python", "3.12"]);
+        // The lock is made; the address is changed afterwards.
+        if !context.exists("envlock.lock") {
+            let good = context.read("envlock.toml").replace(&evil, &format!("{}/pypi", index.address));
+            let bad = context.read("envlock.toml");
+            context.write("envlock.toml", &good);
+            context.run(&["resolve", "--gpu", "none", "--python", "3.12"]).expect(0);
+            context.write("envlock.toml", &bad);
+        }
+        if variable {
+            context.set("ENVLOCK_INDEX_URL", &evil);
+        }
+        for format in ["requirements.txt", "environment.yml", "uv", "pixi", "pylock.toml"] {
+            let made = context.run(&["export", format]).stdout;
+            assert!(!made.contains("${") && !made.contains(" --no-binary"), "{format}: {made}");
+        }
     }
 }
 

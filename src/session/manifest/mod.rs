@@ -19,7 +19,7 @@ use crate::model::index_owner::IndexOwner;
 use crate::model::only::{InvalidOnly, Only};
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
-use crate::model::text::{clean, conflict_marker, normalized_name, without_logins};
+use crate::model::text::{clean, conflict_marker, normalized_name, plain_address, without_logins};
 use crate::model::timestamp::is_day;
 use crate::registry::STACK_PACKAGES;
 use stack::{gpu_names, stack_item, stack_value};
@@ -451,13 +451,17 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
     }
     let builtin = |name: &str| BUILT_IN.contains(&name);
     let role = row.replaces.as_deref().or_else(|| builtin(&row.name).then_some(row.name.as_str()));
+    if let Err(why) = url::Url::parse(&row.url) {
+        return Err(format!("the URL of the index `{}` is not valid: {why}", clean(&row.name, 40)));
+    }
+    let url = plain_address(&row.url);
     match (role, row.packages.is_empty()) {
         (Some("pypi"), true) => {
-            manifest.pypi = Some(row.url.clone());
+            manifest.pypi = Some(url);
             manifest.redefined.push("pypi".to_owned());
         }
         (Some("pytorch"), true) => {
-            manifest.indexes.push(("pytorch".to_owned(), row.url.clone()));
+            manifest.indexes.push(("pytorch".to_owned(), url));
             manifest.redefined.push("pytorch".to_owned());
         }
         (Some(other), true) => {
@@ -486,7 +490,7 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
                     ));
                 }
             }
-            manifest.indexes.push((row.name.clone(), row.url.clone()));
+            manifest.indexes.push((row.name.clone(), url));
             manifest.request.owners.push(owner);
         }
     }

@@ -207,6 +207,20 @@ impl Interface for Printer {
         }
     }
 
+    fn done(&self, text: &str) {
+        if !self.json {
+            self.out(text);
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.quiet || self.json
+    }
+
+    fn shows_progress(&self) -> bool {
+        !self.no_progress
+    }
+
     fn is_verbose(&self) -> bool {
         self.verbose
     }

@@ -214,6 +214,11 @@ pub fn toml_values(text: &str) -> usize {
 /// Maximum number of [`toml_values`] of a document. A lock of 600,000 files has nine for each.
 pub const MAX_VALUES: usize = 3_000_000;
 
+/// A command as one types it: `uv pip install 'a b'`.
+pub fn shell_line(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
 /// The line of the first conflict marker that git left in a text, counted from 1.
 pub fn conflict_marker(text: &str) -> Option<usize> {
     let is_marker = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");

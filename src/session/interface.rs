@@ -10,6 +10,12 @@ pub trait Interface {
     fn warning(&self, text: &str);
     /// What helps.
     fn hint(&self, text: &str);
+    /// A part of the work is done: a line of the result, where that is text.
+    fn done(&self, text: &str);
+    /// Whether nothing but the verdict is to be said.
+    fn is_quiet(&self) -> bool;
+    /// Whether programs that are started may show their progress.
+    fn shows_progress(&self) -> bool;
     /// Whether more is to be said than usual: variables that are not passed on, commands that are run.
     fn is_verbose(&self) -> bool;
     /// A bar for work that takes long; hidden where nobody sees it.
@@ -24,6 +30,16 @@ impl Interface for Silent {
     fn note(&self, _text: &str) {}
     fn warning(&self, _text: &str) {}
     fn hint(&self, _text: &str) {}
+
+    fn done(&self, _text: &str) {}
+
+    fn is_quiet(&self) -> bool {
+        true
+    }
+
+    fn shows_progress(&self) -> bool {
+        false
+    }
 
     fn is_verbose(&self) -> bool {
         false

@@ -24,6 +24,7 @@ pub(crate) mod parts;
 pub(crate) mod prebuilt;
 pub(crate) mod requirements;
 pub(crate) mod settings;
+pub mod sync;
 pub(crate) mod uv_sources;
 pub(crate) mod uv_tables;
 pub(crate) mod words;

@@ -12,6 +12,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
+use crate::session::sync::SyncOptions;
 
 pub(super) use checks::*;
 pub(super) use export::*;
@@ -416,6 +417,19 @@ fn of_lock() -> impl TypedValueParser<Value = ReportFormat> {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct SyncArgs {
+    #[command(flatten)]
+    pub sync: SyncOptions,
+    /// Where to run the smoke test
+    #[arg(long, value_enum)]
+    pub smoke: Option<SmokeChoice>,
+    /// Also print what stopped it as an annotation of GitHub
+    #[arg(long, value_name = "FORMAT", value_parser = of_errors())]
+    pub format: Option<ReportFormat>,
+}
+
+/// What is to be installed, and where.
+#[derive(Debug, ClapArgs)]
+struct InstallArgs {
     /// Environment folder, made if it does not exist (default: the active environment, or .venv beside the lock,
     /// .envlock/env for conda packages)
     #[arg(long, value_name = "DIR")]
@@ -435,9 +449,6 @@ pub(super) struct SyncArgs {
     /// Do not install the project itself
     #[arg(long)]
     pub no_project: bool,
-    /// Where to run the smoke test
-    #[arg(long, value_enum)]
-    pub smoke: Option<SmokeChoice>,
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
@@ -446,9 +457,6 @@ pub(super) struct SyncArgs {
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
-    /// Also print what stopped it as an annotation of GitHub
-    #[arg(long, value_name = "FORMAT", value_parser = of_errors())]
-    pub format: Option<ReportFormat>,
 }
 
 #[derive(Debug, Subcommand)]

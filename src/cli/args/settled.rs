@@ -4,8 +4,9 @@ use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 
 use super::parts::PartArgs;
-use super::{GlobalArgs, HostArgs, SolveArgs};
+use super::{GlobalArgs, HostArgs, InstallArgs, SolveArgs};
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
+use crate::session::sync::SyncOptions;
 
 /// Lets a command have the settled options as a field: clap reads the arguments, which become them.
 macro_rules! settled {
@@ -44,6 +45,7 @@ settled! {
     HostArgs => MachineOptions { host, gpu, driver, glibc, platform }
     SolveArgs => SolveOptions { host, python, variant, cuda, only_index, index_url, no_sources, exclude_newer, strict_metadata, locked, check_hashes, format, upgrade, redetect, dry_run, stack_only, no_learn, force }
     PartArgs => Parts { extra, group, all_extras, all_groups }
+    InstallArgs => SyncOptions { prefix, python, dry_run, exact, build, no_project, target, parts, index_url }
 }
 
 impl ValueEnum for ReportFormat {

@@ -4,8 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::cli::args::SyncArgs;
-use crate::cli::printer::Printer;
+use super::types::{MadeWith, Plan, SyncOptions};
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
 use crate::model::installed::Installed;
@@ -14,12 +13,12 @@ use crate::model::text::shell_word;
 use crate::model::wheel::Python;
 use crate::probe::conda;
 use crate::probe::pythons::{self, FoundPython, Places};
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::session::error::{CliError, Failure};
 use crate::session::files;
 use crate::session::owner::{self, with_places};
 use crate::session::settings::Project;
-use crate::sync::{Interpreter, Place};
+use crate::sync::{Changes, Interpreter, Place};
 
 /// The folder in an environment that holds sync's mark and its lists of packages.
 pub(super) const OWN_FOLDER: &str = ".envlock";
@@ -48,7 +47,7 @@ pub(super) struct OwnProject {
 
 /// Finds the environment, and the Python to make it with if there is none.
 pub(super) fn find(
-    args: &SyncArgs,
+    options: &SyncOptions,
     project: &Project,
     target: &Target,
     environment: Environment,
@@ -59,11 +58,11 @@ pub(super) fn find(
     own_folder(&prefix)?;
     // An earlier run was interrupted while it made the environment. What somebody put there since then is kept.
     if making(&prefix).is_file() && is_unfinished(&prefix) {
-        return to_make(args, target, others, prefix, chosen, true);
+        return to_make(options, target, others, prefix, chosen, true);
     }
     let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
     if is_empty || fs_err::symlink_metadata(&prefix).is_err() {
-        return to_make(args, target, others, prefix, chosen, false);
+        return to_make(options, target, others, prefix, chosen, false);
     }
     if !prefix.join("pyvenv.cfg").is_file() && !prefix.join("conda-meta").is_dir() {
         return Err(CliError::new(
@@ -89,7 +88,7 @@ pub(super) fn find(
     match fault {
         // An environment of conda is conda's to make.
         Some(_) if is_ours && !prefix.join("conda-meta").is_dir() => {
-            to_make(args, target, others, prefix, chosen, true)
+            to_make(options, target, others, prefix, chosen, true)
         }
         Some(fault) => Err(not_usable(&prefix, &fault)),
         None => Ok(Found {
@@ -198,7 +197,7 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 ///
 /// # Errors
 /// When another one is at work for very long.
-pub(super) fn alone(folder: &Path, printer: &Printer) -> Result<Option<File>, CliError> {
+pub(super) fn alone(folder: &Path, interface: &dyn Interface) -> Result<Option<File>, CliError> {
     let Ok(file) = File::open(folder) else { return Ok(None) };
     let begun = Instant::now();
     loop {
@@ -211,7 +210,7 @@ pub(super) fn alone(folder: &Path, printer: &Printer) -> Result<Option<File>, Cl
                     .hint("end it, or wait until it ends: it may be downloading"));
             }
             Err(TryLockError::WouldBlock) if begun.elapsed() < TICK => {
-                printer
+                interface
                     .note(&format!("another `envlock sync` is at work in `{}`: waiting", folder.display()));
             }
             Err(TryLockError::WouldBlock) => {}
@@ -263,10 +262,14 @@ pub(super) fn from_here(path: PathBuf) -> PathBuf {
 
 /// The environment: the named one, the active one, or `.venv` beside the lock; for conda packages an environment of conda,
 /// which is `.envlock/env` there.
-pub(super) fn chosen(args: &SyncArgs, project: &Project, of_conda: bool) -> Result<Environment, CliError> {
+pub(super) fn chosen(
+    options: &SyncOptions,
+    project: &Project,
+    of_conda: bool,
+) -> Result<Environment, CliError> {
     let variable = owner::variable_of(of_conda);
     let own = if of_conda { owner::CONDA_ENVIRONMENT } else { ".venv" };
-    match Environment::choose(args.prefix.as_deref(), (&project.folder, Path::new(own)), &variable) {
+    match Environment::choose(options.prefix.as_deref(), (&project.folder, Path::new(own)), &variable) {
         Ok(found) => {
             if !found.is_explicit() {
                 files::check_owner(&found.prefix)?;
@@ -281,14 +284,14 @@ pub(super) fn chosen(args: &SyncArgs, project: &Project, of_conda: bool) -> Resu
 
 /// An environment that is made first.
 fn to_make(
-    args: &SyncArgs,
+    options: &SyncOptions,
     target: &Target,
     others: Others<'_>,
     prefix: PathBuf,
     chosen: Chosen,
     replaces: bool,
 ) -> Result<Found, CliError> {
-    let made_with = match &args.python {
+    let made_with = match &options.python {
         Some(named) => named_python(named, target.wanted_python(), others)?,
         None => any_python(target.wanted_python(), others)?,
     };
@@ -394,9 +397,24 @@ impl Found {
         self.chosen != Chosen::Found || self.place.make.is_some()
     }
 
+    /// The plan of a run that has nothing to do.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            installer: None,
+            prefix: self.place.prefix.clone(),
+            made_with: self.made_with.as_ref().map(|python| {
+                let again = self.place.make.as_ref().is_some_and(|make| make.replaces);
+                MadeWith { version: python.version, path: python.path.clone(), again }
+            }),
+            commands: Vec::new(),
+            changes: Changes::default(),
+            writes: None,
+        }
+    }
+
     /// The project in the lock's folder, if its pyproject.toml describes a package.
-    pub fn own_project(&self, project: &Project, args: &SyncArgs) -> Option<OwnProject> {
-        if args.no_project {
+    pub fn own_project(&self, project: &Project, options: &SyncOptions) -> Option<OwnProject> {
+        if options.no_project {
             return None;
         }
         let name = project.package()?;

@@ -6,10 +6,8 @@ use std::time::Instant;
 
 use super::place::{self, Found, MARK, OWN_FOLDER, mark_of};
 use super::start;
-use super::tell;
+use super::types::{Plan, SyncOptions, counted};
 use super::work::Work;
-use crate::cli::args::SyncArgs;
-use crate::cli::printer::Printer;
 use crate::export;
 use crate::inspect::{self, Depth, Environment, ThisMachine};
 use crate::lockfile::Target;
@@ -18,7 +16,7 @@ use crate::model::source::CondaPackage;
 use crate::probe::conda::{self, CondaProgram};
 use crate::probe::pythons;
 use crate::registry::conda_names::pypi_name;
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::session::error::{CliError, Failure};
 use crate::session::owner::{self, with_places};
 use crate::session::settings::{self, Project};
@@ -52,16 +50,16 @@ pub(super) struct Half {
 /// # Errors
 /// When the environment is none of conda's, or something is to be done and no client is here.
 pub(super) fn half(
-    args: &SyncArgs,
+    options: &SyncOptions,
     project: &Project,
     target: &Target,
     talk: Talk,
 ) -> Result<Half, CliError> {
-    if args.python.is_some() {
+    if options.python.is_some() {
         return Err(CliError::usage("`--python` is for a venv, and conda installs the Python of this lock")
             .hint("remove `--python`; `envlock resolve --python 3.12` locks another one"));
     }
-    let environment = place::chosen(args, project, true)?;
+    let environment = place::chosen(options, project, true)?;
     let environment = Environment { prefix: place::from_here(environment.prefix), ..environment };
     let prefix = &environment.prefix;
     let is_new = !prefix.join("conda-meta").is_dir();
@@ -84,7 +82,7 @@ pub(super) fn half(
     }
     let own = place::own_folder(&project.folder)?;
     let list = place::from_here(own.join(LIST));
-    let removes = args.exact || place::is_ours(prefix, project);
+    let removes = options.exact || place::is_ours(prefix, project);
     let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
     let mut changes = conda_changes(&target.conda, &records(prefix), &here.packages, removes);
     // Of these, files are removed with what pip put over them: they are repaired after that.
@@ -181,7 +179,12 @@ impl Half {
     }
 
     /// Runs the commands. A new environment is marked as made by `sync`.
-    pub fn execute(&self, project: &Project, start: Instant, printer: &Printer) -> Result<(), CliError> {
+    pub fn execute(
+        &self,
+        project: &Project,
+        start: Instant,
+        interface: &dyn Interface,
+    ) -> Result<(), CliError> {
         let Some(program) = &self.program else { return Ok(()) };
         let (list, text) = &self.list;
         let folder = list.parent().unwrap_or(&project.folder);
@@ -207,9 +210,9 @@ impl Half {
             owner::restrict(
                 &mut command,
                 Passing { purpose: passed::Purpose::Install, builds: false, more },
-                printer,
+                interface,
             );
-            start::run(command, step, program.name, printer)?;
+            start::run(command, step, program.name, interface)?;
         }
         let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
         let removes = !self.changes.remove.is_empty();
@@ -230,16 +233,14 @@ impl Half {
             write::replace(&prefix.join(OWN_FOLDER).join(MARK), &mark_of(&project.folder))?;
             let _ = fs_err::remove_file(&making);
         }
-        if !printer.json {
-            let parts = tell::counted(&self.changes);
-            let seconds = start.elapsed().as_secs_f64();
-            printer.out(&format!("{} with {} in {seconds:.1} s", parts.join(", "), program.name));
-        }
+        let parts = counted(&self.changes);
+        let seconds = start.elapsed().as_secs_f64();
+        interface.done(&format!("{} with {} in {seconds:.1} s", parts.join(", "), program.name));
         Ok(())
     }
 
-    /// The answer of `--dry-run`: the changes of this half, and of PyPI's after it.
-    pub fn tell(&self, work: Option<&Work<'_>>, printer: &Printer) -> Result<(), CliError> {
+    /// What is to be done: the changes of this half, and of PyPI's after it.
+    pub fn plan(&self, work: Option<&Work<'_>>) -> Result<Plan, CliError> {
         let mut changes = self.changes.clone();
         let mut commands: Vec<Vec<String>> = self.steps.iter().map(|step| step.command.clone()).collect();
         if let Some(work) = work {
@@ -248,17 +249,14 @@ impl Half {
             changes.remove.extend(work.changes.remove.iter().cloned());
             commands.extend(work.prepared()?.1.into_iter().map(|step| step.command));
         }
-        tell::planned(
-            self.client().unwrap_or("conda"),
-            &self.environment.prefix,
-            &commands,
-            &changes,
-            printer,
-        );
-        if !printer.json {
-            printer.note("`sync` writes the lists of packages first");
-        }
-        Ok(())
+        Ok(Plan {
+            installer: Some(self.client().unwrap_or("conda")),
+            prefix: self.environment.prefix.clone(),
+            made_with: None,
+            commands,
+            changes,
+            writes: Some("the lists of packages".to_owned()),
+        })
     }
 
     /// Whether this run makes the environment.

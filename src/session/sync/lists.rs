@@ -8,7 +8,6 @@ use crate::export;
 use crate::lockfile::Target;
 use crate::model::direct::is_plain_path;
 use crate::model::solution::ChosenPackage;
-use crate::model::text::shell_word;
 use crate::session::error::CliError;
 use crate::sync::{Lists, Step, steps};
 
@@ -56,11 +55,6 @@ impl Work<'_> {
         let steps = steps(&self.installer, &self.found.place, self.changes, &lists, self.talk);
         Ok((texts, steps))
     }
-}
-
-/// A command as one types it.
-pub(super) fn shown(command: &[String]) -> String {
-    command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// Folders are locked relative to the lock, and the lists lie elsewhere. A project's folder may have characters that a

@@ -4,11 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::lists::shown;
 use super::place::{self, MARK, OWN_FOLDER, mark_of};
-use super::tell;
-use crate::cli::args::SyncArgs;
-use crate::cli::printer::Printer;
+use super::types::{Outcome, Plan, SyncOptions, Synced, in_the_way};
 use crate::foreign::{Environment, OtherBuild, Package, judge, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
@@ -17,8 +14,9 @@ use crate::model::owner::Owner;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::normalized_name;
+use crate::model::text::shell_line;
 use crate::registry::Registry;
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::session::error::{CliError, Failure};
 use crate::session::options::Global;
 use crate::session::owner::{self, Current};
@@ -29,7 +27,7 @@ use crate::sync::{self, Changes};
 /// A project, its tool's lock, and the environment that the tool installs into.
 pub(super) struct Owned<'o> {
     pub global: &'o Global,
-    pub args: &'o SyncArgs,
+    pub options: &'o SyncOptions,
     pub project: &'o Project,
     pub target: &'o Target,
     pub owner: Owner,
@@ -39,7 +37,7 @@ pub(super) struct Owned<'o> {
     pub is_current: bool,
     /// The Pythons that could be locked instead.
     pub others: place::Others<'o>,
-    pub printer: &'o Printer,
+    pub interface: &'o dyn Interface,
 }
 
 /// What the commands of a run have in common.
@@ -55,8 +53,8 @@ struct Steps<'s> {
 }
 
 impl Owned<'_> {
-    /// Installs. Returns the environment, and whether this run made it; `None` for `--dry-run`.
-    pub fn run(&self) -> Result<Option<(PathBuf, bool)>, CliError> {
+    /// Installs. Returns the environment, and whether this run made it; for a dry run, what is to be done.
+    pub fn run(&self) -> Result<Outcome, CliError> {
         let start = Instant::now();
         let program = owner::program(self.owner)?;
         let prefix = place::from_here(self.prefix());
@@ -70,7 +68,7 @@ impl Owned<'_> {
         let installed = inspect::read(&inspect::ThisMachine, &prefix, inspect::Depth::Sizes).ok();
         let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
         let is_ours = installed.is_none() || mark.is_some_and(|text| text == mark_of(&self.project.folder));
-        let is_exact = is_ours || self.args.exact;
+        let is_exact = is_ours || self.options.exact;
         self.refuse_other_stack()?;
         self.refuse_other_python(&prefix, installed.as_ref(), is_ours)?;
         let python = self.python(installed.as_ref())?;
@@ -84,14 +82,21 @@ impl Owned<'_> {
             is_exact,
             builds: &builds,
         };
-        if self.args.dry_run {
+        if self.options.dry_run {
             let nothing = self.is_done(&changes, installed.as_ref());
             let commands = if nothing { Vec::new() } else { self.commands(&work, &changes) };
-            tell::planned(self.owner.program(), &prefix, &commands, &changes, self.printer);
-            return Ok(None);
+            let installer = (!commands.is_empty()).then_some(self.owner.program());
+            return Ok(Outcome::Planned(Plan {
+                installer,
+                prefix,
+                made_with: None,
+                commands,
+                changes,
+                writes: None,
+            }));
         }
         if self.is_done(&changes, installed.as_ref()) {
-            return Ok(Some((prefix, false)));
+            return Ok(self.outcome(prefix, false));
         }
         self.execute(&work, &changes)?;
         let is_made = installed.is_none();
@@ -102,16 +107,19 @@ impl Owned<'_> {
             fs_err::create_dir_all(prefix.join(OWN_FOLDER))?;
             write::write(&prefix.join(OWN_FOLDER).join(MARK), &mark_of(&self.project.folder))?;
         }
-        if !self.printer.json {
-            let seconds = start.elapsed().as_secs_f64();
-            self.printer.out(&format!("installed with {} in {seconds:.1} s", self.owner.program()));
-        }
-        Ok(Some((prefix, is_made)))
+        let seconds = start.elapsed().as_secs_f64();
+        self.interface.done(&format!("installed with {} in {seconds:.1} s", self.owner.program()));
+        Ok(self.outcome(prefix, is_made))
+    }
+
+    fn outcome(&self, prefix: PathBuf, is_made: bool) -> Outcome {
+        let runs_its_code = is_made || self.options.prefix.is_some();
+        Outcome::Synced(Synced { prefix, target: self.target.name.clone(), runs_its_code, installed: None })
     }
 
     /// The environment of the tool: the named one, else the one that the tool itself takes.
     fn prefix(&self) -> PathBuf {
-        if let Some(prefix) = &self.args.prefix {
+        if let Some(prefix) = &self.options.prefix {
             return prefix.clone();
         }
         self.project.folder.join(owner::environment(&self.project.folder))
@@ -122,7 +130,7 @@ impl Owned<'_> {
         let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(std::env::var_os).map(PathBuf::from);
         let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if let Some(active) = active.filter(|active| real(active) != real(prefix)) {
-            self.printer.note(&format!(
+            self.interface.note(&format!(
                 "the active environment {} is not changed: {} installs into {}",
                 active.display(),
                 self.owner.program(),
@@ -165,7 +173,7 @@ impl Owned<'_> {
         let has = installed
             .and_then(|installed| installed.python)
             .is_some_and(|own| own.minor == wanted.python.minor);
-        match (&self.args.python, self.owner) {
+        match (&self.options.python, self.owner) {
             (_, Owner::Pixi) => Ok(None),
             (Some(named), _) => place::named_python(named, wanted, self.others).map(|found| Some(found.path)),
             (None, _) if has => Ok(None),
@@ -176,7 +184,7 @@ impl Owned<'_> {
     /// What is to be installed: the project, with the extras and groups that are asked for.
     fn environments(&self) -> Vec<Environment> {
         let all = self.current.lock.environments(self.target.platform, Some(self.target.python));
-        let parts = &self.args.parts;
+        let parts = &self.options.parts;
         let default_groups = owner::default_groups(self.project);
         let has = |names: &[String], name: &str| {
             names.iter().any(|own| normalized_name(own) == normalized_name(name))
@@ -218,7 +226,7 @@ impl Owned<'_> {
     /// Whether nothing is to be installed or removed.
     fn is_done(&self, changes: &Changes, installed: Option<&Installed>) -> bool {
         let Some(installed) = installed else { return false };
-        let own = self.project.package().filter(|_| !self.args.no_project);
+        let own = self.project.package().filter(|_| !self.options.no_project);
         let has_own = |name: &String| {
             installed.distributions.iter().any(|own| own.name == *name && own.direct.is_some())
         };
@@ -249,7 +257,7 @@ impl Owned<'_> {
                 package.has_source && package.usable(python, platform).is_empty()
             }
         };
-        if !self.args.build {
+        if !self.options.build {
             let built =
                 environments.iter().flat_map(|environment| &environment.packages).filter(|p| is_built(p));
             let refused = built.filter(|package| changes.puts(&package.name) && !is_own(package));
@@ -272,7 +280,7 @@ impl Owned<'_> {
         let mut lifted: Vec<String> = lifted.map(|package| package.name.clone()).collect();
         lifted.sort_unstable();
         lifted.dedup();
-        if self.owner == Owner::Uv && !self.args.build {
+        if self.owner == Owner::Uv && !self.options.build {
             let mut others = owner::built_by_settings(self.project)?;
             others.retain(|name| !is_allowed(name) && !lifted.contains(name));
             if let Some(name) = others.first() {
@@ -299,7 +307,7 @@ impl Owned<'_> {
 
     fn execute(&self, work: &Steps<'_>, changes: &Changes) -> Result<(), CliError> {
         if self.owner == Owner::Uv && !work.is_exact {
-            tell::in_the_way(changes, self.printer);
+            in_the_way(changes, self.interface);
         }
         self.commands(work, changes).iter().try_for_each(|command| self.start(work, command))
     }
@@ -328,7 +336,7 @@ impl Owned<'_> {
                 if let Some(python) = python {
                     add(&["--python", &python.to_string_lossy()]);
                 }
-                if !self.args.build {
+                if !self.options.build {
                     add(&["--no-build"]);
                     builds.iter().for_each(|name| add(&["--no-binary-package", name]));
                 }
@@ -336,29 +344,29 @@ impl Owned<'_> {
                 for name in &changes.again {
                     add(&["--reinstall-package", name]);
                 }
-                for extra in &self.args.parts.extra {
+                for extra in &self.options.parts.extra {
                     add(&["--extra", extra]);
                 }
-                for group in &self.args.parts.group {
+                for group in &self.options.parts.group {
                     add(&["--group", group]);
                 }
                 let given = [
-                    (self.args.parts.all_extras, "--all-extras"),
-                    (self.args.parts.all_groups, "--all-groups"),
-                    (self.args.no_project, "--no-install-project"),
+                    (self.options.parts.all_extras, "--all-extras"),
+                    (self.options.parts.all_groups, "--all-groups"),
+                    (self.options.no_project, "--no-install-project"),
                     (!is_exact, "--inexact"),
                     (self.global.offline, "--offline"),
-                    (self.printer.no_progress, "--no-progress"),
-                    (self.printer.quiet || self.printer.json, "--quiet"),
+                    (!self.interface.shows_progress(), "--no-progress"),
+                    (self.interface.is_quiet(), "--quiet"),
                 ];
                 given.iter().filter(|(given, _)| *given).for_each(|(_, option)| add(&[option]));
             }
             Owner::Pixi => {
                 add(&["install", "--locked"]);
-                if self.printer.no_progress {
+                if !self.interface.shows_progress() {
                     add(&["--no-progress"]);
                 }
-                if self.printer.quiet || self.printer.json {
+                if self.interface.is_quiet() {
                     add(&["--quiet"]);
                 }
             }
@@ -367,9 +375,9 @@ impl Owned<'_> {
     }
 
     fn start(&self, work: &Steps<'_>, command: &[String]) -> Result<(), CliError> {
-        let shown = shown(command);
-        if self.printer.verbose {
-            self.printer.note(&shown);
+        let shown = shell_line(command);
+        if self.interface.is_verbose() {
+            self.interface.note(&shown);
         }
         let hint = match self.is_current {
             true => format!(
@@ -381,10 +389,10 @@ impl Owned<'_> {
         };
         // The environment is named, or the tool's own.
         let mut variables: Vec<(&str, OsString)> = Vec::new();
-        if self.owner == Owner::Uv && self.args.prefix.is_some() {
+        if self.owner == Owner::Uv && self.options.prefix.is_some() {
             variables.push((owner::UV_ENVIRONMENT, std::path::absolute(work.prefix)?.into()));
         }
-        let started = owner::start(work.program, &command[1..], self.project, &variables, self.printer);
+        let started = owner::start(work.program, &command[1..], self.project, &variables, self.interface);
         let failed = |error: CliError| CliError { hint: error.hint.or(Some(hint.clone())), ..error };
         match started.map_err(failed)? {
             true => Ok(()),

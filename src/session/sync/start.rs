@@ -3,12 +3,11 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::lists::shown;
 use super::place::{MARK, OWN_FOLDER, is_unfinished, making, mark_of};
-use super::tell;
+use super::types::{Plan, counted};
 use super::work::Work;
-use crate::cli::printer::Printer;
-use crate::session::Interface as _;
+use crate::model::text::shell_line;
+use crate::session::Interface;
 use crate::session::error::{CliError, Failure};
 use crate::session::exit;
 use crate::session::owner;
@@ -19,7 +18,7 @@ use crate::sync::{Purpose, Step};
 
 impl Work<'_> {
     /// Runs the commands.
-    pub fn execute(&self, start: Instant, printer: &Printer) -> Result<(), CliError> {
+    pub fn execute(&self, start: Instant, interface: &dyn Interface) -> Result<(), CliError> {
         let (texts, steps) = self.prepared()?;
         let prefix = &self.found.place.prefix;
         let making = making(prefix);
@@ -48,7 +47,7 @@ impl Work<'_> {
             }
         }
         for step in &make {
-            self.start(step, printer)?;
+            self.start(step, interface)?;
         }
         lists(!make.is_empty())?;
         for name in &self.changes.leftovers {
@@ -59,17 +58,40 @@ impl Work<'_> {
             }
         }
         for step in others {
-            self.start(step, printer)?;
+            self.start(step, interface)?;
         }
-        tell::done(self, start, printer);
+        self.tell(start, interface);
         Ok(())
     }
 
-    fn start(&self, step: &Step, printer: &Printer) -> Result<(), CliError> {
+    fn tell(&self, start: Instant, interface: &dyn Interface) {
+        let mut parts = counted(self.changes);
+        if self.project.is_some() {
+            parts.push("the project itself".to_owned());
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let what = if parts.is_empty() { "made".to_owned() } else { parts.join(", ") };
+        interface.done(&format!("{what} with {} in {seconds:.1} s", self.installer.name()));
+    }
+
+    /// What is to be done.
+    pub fn plan(&self) -> Result<Plan, CliError> {
+        let (_, steps) = self.prepared()?;
+        let folder = self.found.place.prefix.join(OWN_FOLDER);
+        Ok(Plan {
+            installer: Some(self.installer.name()),
+            writes: Some(format!("the lists of packages to `{}`", folder.display())),
+            commands: steps.into_iter().map(|step| step.command).collect(),
+            changes: self.changes.clone(),
+            ..self.found.plan()
+        })
+    }
+
+    fn start(&self, step: &Step, interface: &dyn Interface) -> Result<(), CliError> {
         let mut command = command(&step.command);
         let builds = !matches!(step.purpose, Purpose::MakeEnvironment | Purpose::Remove);
         let passing = Passing { purpose: passed::Purpose::Install, builds, more: self.passed };
-        owner::restrict(&mut command, passing, printer);
+        owner::restrict(&mut command, passing, interface);
         // Configuration files could redirect packages to another folder; what they say of indexes was read already.
         command
             .env("PIP_CONFIG_FILE", if cfg!(windows) { "nul" } else { "/dev/null" })
@@ -87,7 +109,7 @@ impl Work<'_> {
             // In variables, because other users can read a command line, and the URL may have a login.
             command.env("UV_DEFAULT_INDEX", &pypi.url).env("PIP_INDEX_URL", &pypi.url);
         }
-        run(command, step, self.installer.name(), printer)
+        run(command, step, self.installer.name(), interface)
     }
 }
 
@@ -102,10 +124,15 @@ pub(super) fn command(words: &[String]) -> Command {
 }
 
 /// Runs a command of an installer, and says what failed.
-pub(super) fn run(mut command: Command, step: &Step, name: &str, printer: &Printer) -> Result<(), CliError> {
-    let shown = shown(&step.command);
-    if printer.verbose {
-        printer.note(&shown);
+pub(super) fn run(
+    mut command: Command,
+    step: &Step,
+    name: &str,
+    interface: &dyn Interface,
+) -> Result<(), CliError> {
+    let shown = shell_line(&step.command);
+    if interface.is_verbose() {
+        interface.note(&shown);
     }
     let failed =
         |why: String| CliError::new(Failure::Installer, why).hint(format!("the command was `{shown}`"));

@@ -1,7 +1,7 @@
 //! Which target of the lock is installed.
 
 use super::place;
-use crate::cli::args::SyncArgs;
+use super::types::SyncOptions;
 use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
@@ -52,7 +52,7 @@ impl Choice<'_> {
 /// When the target is not there, not for this platform, or has no packages.
 pub(super) fn choose<'l>(
     lock: &'l Lockfile,
-    args: &SyncArgs,
+    options: &SyncOptions,
     project: &Project,
     registry: &Registry,
 ) -> Result<Choice<'l>, CliError> {
@@ -66,7 +66,7 @@ pub(super) fn choose<'l>(
         .hint("lock for this machine too: add a `[target.NAME]` to envlock.toml, then `envlock resolve`")
     };
     let of_platform = |target: &&Target| target.platform == here;
-    let chosen = match args.target.as_deref() {
+    let chosen = match options.target.as_deref() {
         Some(name) => Choice { target: lock::target(lock, Some(name))?, why: Why::Asked },
         None => {
             let fitting: Vec<&Target> = lock.targets.iter().filter(of_platform).collect();
@@ -85,7 +85,7 @@ pub(super) fn choose<'l>(
             match (fitting.as_slice(), nearest) {
                 ([only], _) => Choice { target: only, why: Why::Asked },
                 (_, Some(nearest)) => Choice { target: nearest, why: Why::Machine },
-                _ => match of_environment(lock, args, project).filter(|target| of_platform(target)) {
+                _ => match of_environment(lock, options, project).filter(|target| of_platform(target)) {
                     Some(target) => Choice { target, why: Why::Environment },
                     None => Choice { target: running.clone().next().unwrap_or(first), why: Why::First },
                 },
@@ -101,9 +101,9 @@ pub(super) fn choose<'l>(
 }
 
 /// The target that the environment was most likely installed from, if there is an environment.
-fn of_environment<'l>(lock: &'l Lockfile, args: &SyncArgs, project: &Project) -> Option<&'l Target> {
+fn of_environment<'l>(lock: &'l Lockfile, options: &SyncOptions, project: &Project) -> Option<&'l Target> {
     let is_of_conda = lock.targets.iter().all(|target| !target.conda.is_empty());
-    let environment = place::chosen(args, project, is_of_conda).ok()?;
+    let environment = place::chosen(options, project, is_of_conda).ok()?;
     let installed = inspect::read(&inspect::ThisMachine, &environment.prefix, inspect::Depth::Sizes).ok()?;
     verify::installed_target(lock, &installed, false)
         .filter(|target| verify::has_packages_of(target, &installed))

@@ -23,6 +23,7 @@ pub(crate) mod owner;
 pub(crate) mod parts;
 pub(crate) mod prebuilt;
 pub(crate) mod requirements;
+pub(crate) mod resolve;
 pub(crate) mod settings;
 pub mod sync;
 pub(crate) mod uv_sources;

@@ -2,7 +2,6 @@
 
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
-use super::resolve::NewManifest;
 use crate::cli::args::AddArgs;
 use crate::cli::printer::Printer;
 use crate::export::{Entries, in_its_form};
@@ -10,6 +9,7 @@ use crate::model::owner::Owner;
 use crate::model::request::{Origin, UserRequirement};
 use crate::session::error::CliError;
 use crate::session::options::Global;
+use crate::session::resolve::NewManifest;
 use crate::session::settings::{self, Project};
 use crate::session::{files, manifest};
 

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use super::super::verify::{self, Stale};
-use super::{local, owned};
 use crate::cli::printer::Printer;
 use crate::cli::view::LockState;
 use crate::export;
@@ -22,22 +21,29 @@ use crate::session::Interface as _;
 use crate::session::data_folder;
 use crate::session::error::{CliError, Failure};
 use crate::session::options::{Global, Parts, ReportFormat, SolveOptions};
+use crate::session::resolve::{Asked, local, owned};
 use crate::session::settings::{self, Project};
 use crate::session::{exit, fetch, files, host, lock, owner};
 
 /// What the check is about.
-pub(super) struct Check<'c> {
-    pub global: &'c Global,
-    pub project: &'c Project,
-    pub args: &'c SolveOptions,
+struct Check<'c> {
+    global: &'c Global,
+    project: &'c Project,
+    args: &'c SolveOptions,
     /// The requirements on the command line.
-    pub asked: &'c [String],
-    pub request: &'c Request,
-    pub registry: &'c Registry,
-    pub printer: &'c Printer,
+    asked: &'c [String],
+    request: &'c Request,
+    registry: &'c Registry,
+    printer: &'c Printer,
 }
 
-pub(super) fn run(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliError> {
+pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, CliError> {
+    let Asked { global, project, options, packages, request, registry, .. } = asked;
+    let check = Check { global, project, args: options, asked: packages, request, registry, printer };
+    compare(&check, asked.old.as_ref())
+}
+
+fn compare(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliError> {
     let format = check.args.format.unwrap_or(ReportFormat::Text);
     let args = check.args;
     let ignored =

@@ -4,8 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::machines::{Machine, machines};
-use super::owned;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::export::{PixiError, PixiMachine, with_machines};
@@ -19,17 +17,24 @@ use crate::registry::Registry;
 use crate::session::error::{CliError, Failure};
 use crate::session::options::SolveOptions;
 use crate::session::owner::{self, Current};
+use crate::session::resolve::machines::{Machine, machines};
+use crate::session::resolve::{Asked, owned};
 use crate::session::settings::Project;
 use crate::session::{exit, files, write};
 use crate::verify;
 
 /// A project whose packages pixi holds.
-pub(super) struct OfPixi<'p> {
-    pub project: &'p Project,
-    pub args: &'p SolveOptions,
-    pub request: &'p Request,
-    pub registry: &'p Registry,
-    pub printer: &'p Printer,
+struct OfPixi<'p> {
+    project: &'p Project,
+    args: &'p SolveOptions,
+    request: &'p Request,
+    registry: &'p Registry,
+    printer: &'p Printer,
+}
+
+pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, CliError> {
+    let Asked { project, options, request, registry, .. } = asked;
+    OfPixi { project, args: options, request, registry, printer }.run(asked.old.as_ref())
 }
 
 /// What pixi locked for a machine.
@@ -44,7 +49,7 @@ fn refuses(answers: &[Answer]) -> bool {
 }
 
 impl OfPixi<'_> {
-    pub fn run(&self, old: Option<&Lockfile>) -> Result<u8, CliError> {
+    fn run(&self, old: Option<&Lockfile>) -> Result<u8, CliError> {
         let start = Instant::now();
         let machines = machines(self.project, self.args, old, self.registry)?;
         let pixi = owner::program(Owner::Pixi)?;

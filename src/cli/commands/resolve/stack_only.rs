@@ -1,76 +1,19 @@
 //! `--stack-only` for TensorFlow and JAX: the registry has series of releases, and nothing is locked.
 
-use std::collections::BTreeSet;
-
-use super::machines::Machine;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::view::Resolution;
-use crate::model::conflict::Conflict;
+use crate::compatibility::CPU;
 use crate::model::request::Request;
 use crate::model::solution::Series;
-use crate::registry::Registry;
-use crate::registry::STACK_PACKAGES;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
-use crate::solver::{NoSeries, newest_series};
-
-/// Whether a package of the torch stack is requested. Only then is there a stack to lock.
-pub(super) fn asks_for_torch(request: &Request) -> bool {
-    STACK_PACKAGES.iter().any(|name| request.find(name).is_some())
-}
-
-/// Series of frameworks other than torch, for each machine.
-pub(super) enum Beside {
-    Series(Vec<Vec<Series>>),
-    Conflict(Box<Conflict>),
-}
-
-/// The newest series that each machine runs.
-pub(super) fn series_of_other_frameworks(
-    machines: &[Machine],
-    request: &Request,
-    registry: &Registry,
-) -> Result<Beside, CliError> {
-    let mut all = Vec::new();
-    for machine in machines {
-        match newest_series(registry, &machine.host, request) {
-            Ok(series) => all.push(series),
-            Err(NoSeries::Conflict(mut conflict)) => {
-                conflict.target.clone_from(&machine.name);
-                return Ok(Beside::Conflict(conflict));
-            }
-            Err(NoSeries::Unknown { requirement, known }) => {
-                let platform = machine.host.system.platform;
-                let error = CliError::usage(format!("the registry has no `{requirement}` for {platform}"));
-                let known = match known.is_empty() {
-                    true => "it has no series for this platform".to_owned(),
-                    false => format!("it has {}", known.join(", ")),
-                };
-                return Err(error.hint(format!("{known}; without `--stack-only` the index is queried")));
-            }
-        }
-    }
-    if !asks_for_torch(request) && all.iter().all(Vec::is_empty) {
-        let beside: BTreeSet<&str> = registry.frameworks().iter().map(|row| row.framework.as_str()).collect();
-        let known: Vec<&str> = STACK_PACKAGES.into_iter().chain(beside).collect();
-        let known = known.join("`, `");
-        return Err(CliError::usage(format!(
-            "`--stack-only` supports only `{known}`, and none of them is requested"
-        ))
-        .hint("remove `--stack-only`, or add torch"));
-    }
-    Ok(Beside::Series(all))
-}
+use crate::session::resolve::machines::Machine;
+use crate::session::resolve::{Asked, Prepared};
 
 /// Prints the answer if torch is not requested.
-pub(super) fn tell(
-    machines: &[Machine],
-    series: &[Vec<Series>],
-    request: &Request,
-    registry: &Registry,
-    printer: &Printer,
-) {
+pub(super) fn tell(prepared: &Prepared<'_>, series: &[Vec<Series>], printer: &Printer) {
+    let Prepared { machines, asked, .. } = prepared;
+    let Asked { request, registry, .. } = asked;
     if printer.json {
         let named = machines.iter().map(|machine| machine.name.as_str());
         printer.json(&Resolution::series(named.zip(series.iter().map(Vec::as_slice))));
@@ -87,7 +30,7 @@ pub(super) fn tell(
     printer.out("");
     printer.out(&format!("{}nothing: the registry has series, not releases", label(printer, "wrote")));
     print_framework_notes(series, false, printer);
-    super::tell::note_limits(request, printer);
+    note_limits(request, printer);
     printer.hint("run without `--stack-only` to lock a release and its Python from the index");
 }
 
@@ -122,5 +65,20 @@ fn print_framework_notes(series: &[Vec<Series>], with_torch: bool, printer: &Pri
     asks.dedup();
     for (bare, ask) in asks {
         printer.note(&format!("`{bare}` does not install CUDA in these releases; `{ask}` does"));
+    }
+}
+
+/// Notes that limits under `[stack]` apply to torch only. Called if another framework is in the answer.
+pub(super) fn note_limits(request: &Request, printer: &Printer) {
+    let limits = [
+        ("cuda", request.cuda.is_some()),
+        ("cudnn", request.cudnn.is_some()),
+        ("variant", request.variant.as_ref().is_some_and(|v| v.value != CPU)),
+    ];
+    let given: Vec<String> =
+        limits.iter().filter(|(_, given)| *given).map(|(name, _)| format!("`{name}`")).collect();
+    if !given.is_empty() {
+        let limits = given.join(", ");
+        printer.note(&format!("only torch is limited by {limits}, not TensorFlow or JAX"));
     }
 }

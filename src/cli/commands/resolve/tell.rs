@@ -1,12 +1,11 @@
 //! What `resolve` prints before and after the solve.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
-use super::machines::Machine;
+use super::stack_only;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
-use crate::compatibility::CPU;
+use crate::cli::view::Resolution;
 use crate::export::environment_name;
 use crate::model::choice::Choice;
 use crate::model::owner::Owner;
@@ -21,18 +20,15 @@ use crate::session::Interface as _;
 use crate::session::data_folder;
 use crate::session::files;
 use crate::session::manifest::NotLocked;
-use crate::session::options::SolveOptions;
 use crate::session::owner::{self, CONDA_ENVIRONMENT};
-use crate::session::settings::{self, Project};
+use crate::session::resolve::machines::Machine;
+use crate::session::resolve::{Asked, Prepared, Resolved, writing};
+use crate::session::settings;
 
 /// Prints the machine and the notes that precede the answer.
-pub(super) fn before(
-    project: &Project,
-    machines: &[Machine],
-    args: &SolveOptions,
-    registry: &Registry,
-    printer: &Printer,
-) {
+pub(super) fn before(prepared: &Prepared<'_>, printer: &Printer) {
+    let Prepared { machines, asked, .. } = prepared;
+    let Asked { project, options: args, registry, .. } = asked;
     for machine in machines {
         // With several targets, each answer has its own heading.
         if !printer.json && !printer.quiet && machines.len() == 1 {
@@ -105,7 +101,7 @@ fn tell_left_out(left_out: &NotLocked, owner: Option<Owner>, printer: &Printer) 
 
 /// Marks versions that were kept from the old lock as kept, not as the newest. Only the printed answer
 /// changes: solving again must write a lock with the same bytes.
-pub(super) fn mark_kept_versions(solution: &mut Solution, preferences: &Preferences) {
+fn mark_kept_versions(solution: &mut Solution, preferences: &Preferences) {
     for package in &mut solution.packages {
         let locked = preferences.versions.get(&package.name);
         // uv holds PyPI's build of a version, and the stack needs another one of it.
@@ -117,7 +113,7 @@ pub(super) fn mark_kept_versions(solution: &mut Solution, preferences: &Preferen
 }
 
 /// Says with the newest versions that a cutoff excludes newer ones. Only the printed answer changes.
-pub(super) fn mark_cutoff(solution: &mut Solution, request: &Request) {
+fn mark_cutoff(solution: &mut Solution, request: &Request) {
     for package in solution.packages.iter_mut().filter(|package| package.reason == Choice::Newest) {
         let index = package.source.index();
         if let Some(cutoff) = index.and_then(|index| request.exclude_newer.of(index, &package.name)) {
@@ -126,8 +122,40 @@ pub(super) fn mark_cutoff(solution: &mut Solution, request: &Request) {
     }
 }
 
+/// Prints what was solved and written.
+pub(super) fn resolved(prepared: &Prepared<'_>, mut resolved: Resolved, printer: &Printer) {
+    let Prepared { machines, asked, .. } = prepared;
+    for (solution, preferences) in resolved.solutions.iter_mut().zip(&resolved.preferences) {
+        mark_kept_versions(solution, preferences);
+        if !printer.json {
+            mark_cutoff(solution, &asked.request);
+        }
+    }
+    if printer.json {
+        let named = machines.iter().map(|m| m.name.as_str()).zip(&resolved.solutions);
+        return printer.json(&Resolution::solved(named));
+    }
+    Told {
+        machines,
+        solutions: &resolved.solutions,
+        request: &asked.request,
+        project: &asked.project.name(),
+        preferences: &resolved.preferences,
+        is_dry: asked.options.dry_run,
+        written: &resolved.written,
+        changed: &resolved.changed,
+        python: prepared.python,
+        owner: prepared.owner,
+        seconds: prepared.seconds(),
+        printer,
+    }
+    .tell(&asked.registry);
+    stack_only::print_other_frameworks(machines, &resolved.series, printer);
+    writing::report_stale_environment_files(asked.project, asked.old.as_ref(), &resolved.written, printer);
+}
+
 /// A solved request and what is printed about it.
-pub(super) struct Told<'a> {
+struct Told<'a> {
     pub machines: &'a [Machine],
     pub solutions: &'a [Solution],
     pub request: &'a Request,
@@ -145,7 +173,8 @@ pub(super) struct Told<'a> {
     pub owner: Option<Owner>,
     /// The Python that uv takes, and why, where uv holds the packages.
     pub python: Option<(Python, &'static str)>,
-    pub start: Instant,
+    /// The time that it took.
+    pub seconds: f64,
     pub printer: &'a Printer,
 }
 
@@ -159,7 +188,7 @@ fn is_same(a: &Solution, b: &Solution) -> bool {
 impl Told<'_> {
     pub fn tell(&self, registry: &Registry) {
         let printer = self.printer;
-        let seconds = self.start.elapsed().as_secs_f64();
+        let seconds = self.seconds;
         if let [one] = self.solutions {
             printer.out(&format!("solved {} in {seconds:.1} s", amount(one)));
         } else {
@@ -238,7 +267,7 @@ impl Told<'_> {
             ));
         }
         if self.solutions.iter().any(|solution| !solution.frameworks.is_empty()) {
-            note_limits(self.request, printer);
+            stack_only::note_limits(self.request, printer);
         }
         data_folder::age(registry).iter().for_each(|text| printer.note(text));
         let mut told: Vec<&Note> = Vec::new();
@@ -263,21 +292,6 @@ impl Told<'_> {
         for text in behind.map(|note| &note.text).collect::<BTreeSet<_>>() {
             printer.note(text);
         }
-    }
-}
-
-/// Notes that limits under `[stack]` apply to torch only. Called if another framework is in the answer.
-pub(super) fn note_limits(request: &Request, printer: &Printer) {
-    let limits = [
-        ("cuda", request.cuda.is_some()),
-        ("cudnn", request.cudnn.is_some()),
-        ("variant", request.variant.as_ref().is_some_and(|v| v.value != CPU)),
-    ];
-    let given: Vec<String> =
-        limits.iter().filter(|(_, given)| *given).map(|(name, _)| format!("`{name}`")).collect();
-    if !given.is_empty() {
-        let limits = given.join(", ");
-        printer.note(&format!("only torch is limited by {limits}, not TensorFlow or JAX"));
     }
 }
 

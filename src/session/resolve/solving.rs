@@ -49,7 +49,7 @@ impl Task<'_> {
         client: &IndexClient,
         registry: &Registry,
     ) -> Result<(JointAnswer, Option<Registry>), CliError> {
-        let mut session = Session::new(client, registry, self.printer, &self.request.metadata);
+        let mut session = Session::new(client, registry, self.interface, &self.request.metadata);
         let answer = self.joint(registry, &mut |host, request, held| session.solve(host, request, held))?;
         let JointAnswer::Solved(solutions) = &answer else { return Ok((answer, None)) };
         let more = match self.args.no_learn {
@@ -105,7 +105,7 @@ impl Task<'_> {
         let Some(client) = self.client else { return Ok(Vec::new()) };
         let mut without = Vec::new();
         // What the user states of a package does not change its builds.
-        let mut session = Session::new(client, registry, self.printer, &[]);
+        let mut session = Session::new(client, registry, self.interface, &[]);
         for ((solution, machine), preferences) in
             solutions.iter_mut().zip(self.machines).zip(self.preferences)
         {

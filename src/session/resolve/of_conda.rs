@@ -110,7 +110,7 @@ fn solve(
         conda.channels.push(CONDA_FORGE.to_owned());
     }
     let client = fetch::client_for(task.global, project, task.args.index_url.as_deref(), PATIENCE);
-    let mut session = Session::new(&client, registry, task.printer, &request.metadata);
+    let mut session = Session::new(&client, registry, task.interface, &request.metadata);
     #[cfg(feature = "conda")]
     session.is_for_a_way_out();
     let members = [task.machines[machine].member(&task.preferences[machine])];

@@ -4,13 +4,12 @@ use std::str::FromStr;
 
 use pep508_rs::PackageName;
 
-use crate::cli::printer::Printer;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conda::name_of_file;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::{clean, normalized_name, shell_word};
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::session::error::CliError;
 use crate::session::files;
 use crate::session::options::SolveOptions;
@@ -19,17 +18,17 @@ use crate::session::settings::Project;
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
 /// locked for. With `--redetect` or a described machine nothing in it is needed, and it is replaced; so it is with `--force`,
 /// for the machine of the old one where that can be read.
-pub(super) fn read_lock(
+pub(crate) fn read_lock(
     project: &Project,
     args: &SolveOptions,
-    printer: &Printer,
+    interface: &dyn Interface,
 ) -> Result<Option<Lockfile>, CliError> {
     let path = project.lock_path();
     let Some(bytes) = files::read_bytes(&path)? else { return Ok(None) };
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(_) if args.force => {
-            printer.warning("envlock.lock is not UTF-8 text; it will be replaced");
+            interface.warning("envlock.lock is not UTF-8 text; it will be replaced");
             return Ok(None);
         }
         Err(_) => {
@@ -45,7 +44,7 @@ pub(super) fn read_lock(
         && !args.only_checks()
         && let Some((ours, theirs)) = lockfile::sides(&text)
     {
-        printer
+        interface
             .note(&format!("{error}; solving again and keeping the versions of both sides where they fit"));
         return Ok(Some(lockfile::merged(ours, &theirs)));
     }
@@ -57,10 +56,10 @@ pub(super) fn read_lock(
             None if args.redetect => "",
             None => "; its machine and options are not kept",
         };
-        printer.warning(&format!("{error}; it will be replaced{what}"));
+        interface.warning(&format!("{error}; it will be replaced{what}"));
         let Some((kept, unread)) = kept else { return Ok(None) };
         for line in unread {
-            printer.note(&format!("`{}` of its request cannot be read, and is not kept", clean(&line, 80)));
+            interface.note(&format!("`{}` of its request cannot be read, and is not kept", clean(&line, 80)));
         }
         return Ok(Some(kept));
     }
@@ -70,14 +69,14 @@ pub(super) fn read_lock(
     }
     let renewable = !matches!(error, lockfile::LockError::Newer { .. });
     if renewable && !args.only_checks() && (args.redetect || args.host.describe_a_machine()) {
-        printer.warning(&format!("{error}; it will be replaced"));
+        interface.warning(&format!("{error}; it will be replaced"));
         return Ok(None);
     }
     Err(error.into())
 }
 
 /// Rejects what `--upgrade` cannot upgrade: it would seem to have done so.
-pub(super) fn check_upgrades(
+pub(crate) fn check_upgrades(
     old: Option<&Lockfile>,
     request: &Request,
     args: &SolveOptions,
@@ -113,7 +112,7 @@ pub(super) fn check_upgrades(
 }
 
 /// The versions that the old lock holds for a target, without those to upgrade. A new target starts from the first one.
-pub(super) fn preferences(
+pub(crate) fn preferences(
     old: Option<&Lockfile>,
     target: &str,
     args: &SolveOptions,
@@ -151,7 +150,7 @@ pub(super) fn preferences(
 }
 
 /// Refuses to replace a full lock by a stack-only lock, which has no hashes, unless `force` is set.
-pub(super) fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
+pub(crate) fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
     match old {
         Some(Lockfile { packages_in: Some(held), .. }) if !force => Err(CliError::files(format!(
             "`envlock.lock` holds the stack of `{}`, and `--stack-only` would part them",

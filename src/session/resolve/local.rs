@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::session::direct;
 
 /// What differs from the lock, a phrase for each folder or file.
-pub(super) fn differences(
+pub(crate) fn differences(
     target: &Target,
     request: &Request,
     registry: &Registry,

@@ -1,9 +1,9 @@
 //! What is to be locked: the request, the machines, and what the old lock holds.
 
 use super::machines::Machine;
-use crate::cli::printer::Printer;
 use crate::index::IndexClient;
 use crate::model::request::{Preferences, Request};
+use crate::session::Interface;
 use crate::session::options::{Global, SolveOptions};
 
 /// A request and the machines to lock it for.
@@ -16,5 +16,5 @@ pub(super) struct Task<'t> {
     pub preferences: &'t [Preferences],
     /// The indexes; `None` to solve the stack from the registry alone.
     pub client: Option<&'t IndexClient>,
-    pub printer: &'t Printer,
+    pub interface: &'t dyn Interface,
 }

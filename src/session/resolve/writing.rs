@@ -2,17 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::cli::printer::Printer;
 use crate::export;
 use crate::lockfile::{self, Lockfile};
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::session::error::CliError;
 use crate::session::options::SolveOptions;
 use crate::session::settings::{self, Project};
 use crate::session::{files, lock, requirements, write};
 
 /// A manifest to write if there is a solution.
-pub(in crate::cli::commands) struct NewManifest {
+pub(crate) struct NewManifest {
     /// Its path.
     pub path: PathBuf,
     /// The text that was read and changed.
@@ -24,7 +23,7 @@ pub(in crate::cli::commands) struct NewManifest {
 /// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
 /// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if
 /// another version of envlock wrote it. Returns the names of the lock and its environment files, and of those that changed.
-pub(super) fn write(
+pub(crate) fn write(
     project: &Project,
     lock: &Lockfile,
     environments: &[String],
@@ -71,11 +70,11 @@ pub(super) fn write(
 }
 
 /// Reports the environment files of removed targets. They are not deleted.
-pub(super) fn report_stale_environment_files(
+pub(crate) fn report_stale_environment_files(
     project: &Project,
     old: Option<&Lockfile>,
     written: &[String],
-    printer: &Printer,
+    interface: &dyn Interface,
 ) {
     if written.is_empty() {
         return;
@@ -85,7 +84,7 @@ pub(super) fn report_stale_environment_files(
         let path = project.folder.join(&file);
         if !written.contains(&file) && path.is_file() && file != files::ENVIRONMENT {
             // Its target is gone, or has become the first, whose file is environment.yml.
-            printer
+            interface
                 .note(&format!("`{file}` is stale: its target was removed or is now the first; delete it"));
         }
     }

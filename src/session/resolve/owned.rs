@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::writing::NewManifest;
-use crate::cli::printer::Printer;
 use crate::export::{UvError, UvScope, UvTables};
 use crate::foreign::{OtherBuild, failing, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
@@ -20,7 +19,7 @@ use crate::model::version::public;
 use crate::model::wheel::Python;
 use crate::probe::pythons;
 use crate::registry::Registry;
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::session::error::{CliError, Failure};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::owner::{self, Current};
@@ -28,17 +27,17 @@ use crate::session::settings::{self, Project};
 use crate::session::{exit, files, requirements, write};
 
 /// A project whose packages uv holds.
-pub(super) struct Owned<'o> {
+pub(crate) struct Owned<'o> {
     pub global: &'o Global,
     pub project: &'o Project,
     pub args: &'o SolveOptions,
     pub registry: &'o Registry,
-    pub printer: &'o Printer,
+    pub interface: &'o dyn Interface,
 }
 
 /// Adds what the tool's lock and files say to what the old lock holds: the versions of its packages, and the Python that
 /// it takes (`python`).
-pub(super) fn prefer(
+pub(crate) fn prefer(
     preferences: &mut Preferences,
     python: Option<(Python, &str)>,
     current: Option<&Current>,
@@ -64,7 +63,7 @@ pub(super) fn prefer(
 ///
 /// # Errors
 /// When the old lock leaves the packages to a tool, and the manifest says nothing of envlock any more.
-pub(super) fn owner(
+pub(crate) fn owner(
     project: &Project,
     old: Option<&Lockfile>,
     args: &SolveOptions,
@@ -104,7 +103,7 @@ fn holds_packages(lock: &Lockfile) -> bool {
 
 /// Refuses what would not reach uv: a time until when files are candidates that is envlock's alone, and a Python that the
 /// project does not allow.
-pub(super) fn check(project: &Project, args: &SolveOptions, request: &Request) -> Result<(), CliError> {
+pub(crate) fn check(project: &Project, args: &SolveOptions, request: &Request) -> Result<(), CliError> {
     if owner::of(project) != Some(Owner::Uv) {
         return Ok(());
     }
@@ -128,7 +127,7 @@ pub(super) fn check(project: &Project, args: &SolveOptions, request: &Request) -
 }
 
 /// Gives the packages of solutions the versions that uv locked: those outside the stack are uv's to choose.
-pub(super) fn as_locked_by_uv(solutions: &mut [Solution], project: &Project) -> Result<(), CliError> {
+pub(crate) fn as_locked_by_uv(solutions: &mut [Solution], project: &Project) -> Result<(), CliError> {
     let Some(current) = owner::read(project, Owner::Uv)? else { return Ok(()) };
     for solution in solutions {
         let environments = current.lock.environments(solution.platform, Some(solution.python));
@@ -230,7 +229,7 @@ impl Owned<'_> {
         match self.attempts(uv, (lock, &also), path, asked) {
             Ok(other) => {
                 held = other;
-                self.printer.note(&format!(
+                self.interface.note(&format!(
                     "uv's choice of {names} is known to fail beside the stack: the version that works is a constraint now"
                 ));
             }
@@ -306,7 +305,7 @@ impl Owned<'_> {
             UvScope::FromTheSeries => (format!("Python {python} and newer"), "older ones are"),
             UvScope::TheSeries => (format!("Python {python}"), "others are"),
         };
-        self.printer.warning(&format!(
+        self.interface.warning(&format!(
             "the stack is locked for {which}; {others} uv's to choose, and not judged: `requires-python` leaves them out"
         ));
     }
@@ -348,7 +347,7 @@ impl Owned<'_> {
     /// Lets uv lock, and reads what it locked.
     fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, CliError> {
         let options = self.options();
-        if !owner::start(uv, &options, self.project, &self.python(lock), self.printer)? {
+        if !owner::start(uv, &options, self.project, &self.python(lock), self.interface)? {
             let words: Vec<String> = options.iter().map(|word| shell_word(word)).collect();
             let message = format!("`uv {}` failed with this stack", words.join(" "));
             return Err(CliError::new(Failure::Installer, message)
@@ -387,8 +386,8 @@ impl Owned<'_> {
         }
         let given = [
             (self.global.offline, "--offline"),
-            (self.printer.no_progress, "--no-progress"),
-            (self.printer.quiet || self.printer.json, "--quiet"),
+            (!self.interface.shows_progress(), "--no-progress"),
+            (self.interface.is_quiet(), "--quiet"),
         ];
         options.extend(given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned()));
         options
@@ -396,7 +395,7 @@ impl Owned<'_> {
 }
 
 /// Writes the lock of the stack, unless the one that is there has the same answer. Returns whether it did.
-pub(super) fn write_lock(project: &Project, lock: &Lockfile) -> Result<bool, CliError> {
+pub(crate) fn write_lock(project: &Project, lock: &Lockfile) -> Result<bool, CliError> {
     let there = files::read(&project.lock_path())?;
     let is_same =
         there.is_some_and(|text| lockfile::parse(&text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
@@ -419,12 +418,12 @@ fn written_tables(
 }
 
 /// The tool whose lock appeared beside a lock that has the packages: `uv run` makes one unasked.
-pub(super) fn new_owner(project: &Project, lock: &Lockfile) -> Option<Owner> {
+pub(crate) fn new_owner(project: &Project, lock: &Lockfile) -> Option<Owner> {
     owner::of(project).filter(|_| lock.packages_in.is_none() && holds_packages(lock))
 }
 
 /// Why what the tool holds is not what the stack was chosen for: its lock, or envlock's entries in `pyproject.toml`.
-pub(super) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+pub(crate) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>, CliError> {
     let Some(held) = &lock.packages_in else {
         return Ok(new_owner(project, lock)
             .map(|owner| {

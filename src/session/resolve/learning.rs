@@ -21,7 +21,6 @@ use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenPackage, Solution};
 use crate::registry::{COMPANIONS, LearnedRow, Registry, STACK_PACKAGES};
-use crate::session::Interface as _;
 use crate::session::data_folder;
 use crate::session::error::{CliError, Failure};
 use crate::session::kept;
@@ -288,7 +287,7 @@ impl<'a> Learner<'a> {
             "`--offline` is set".to_owned()
         } else if self.task.args.no_learn {
             if !self.unread.contains_key(&(name.to_owned(), platform)) {
-                self.task.printer.note(&format!(
+                self.task.interface.note(&format!(
                     "the index has {name} {version}, which the registry does not know; without `--no-learn` it would be read from its wheel"
                 ));
             }
@@ -299,7 +298,7 @@ impl<'a> Learner<'a> {
             match self.read_from_index(name, version, platform) {
                 Ok(row) => return row,
                 Err(error) => {
-                    self.task.printer.warning(&error.message);
+                    self.task.interface.warning(&error.message);
                     error.message
                 }
             }
@@ -328,7 +327,7 @@ impl<'a> Learner<'a> {
         platform: Platform,
     ) -> Result<LearnedRow, CliError> {
         self.read += 1;
-        let learned = learning::release(self.client, of, found, platform, self.task.printer)?;
+        let learned = learning::release(self.client, of, found, platform, self.task.interface)?;
         if let Some(cuda) = self.unknown_cuda(&learned) {
             return Err(CliError::new(
                 Failure::UnknownRow,
@@ -354,13 +353,13 @@ impl<'a> Learner<'a> {
     /// Says which rows are not the registry's.
     fn tell(&mut self) {
         for row in &self.rows[self.told..] {
-            self.task.printer.note(&format!(
+            self.task.interface.note(&format!(
                 "{} is not in the registry: its compatibility data was read from its wheel",
                 row.release()
             ));
         }
         if self.told < self.rows.len() && self.task.global.registry.is_none() {
-            self.task.printer.note(&format!("{}, where there are some", data_folder::newer()));
+            self.task.interface.note(&format!("{}, where there are some", data_folder::newer()));
         }
         self.told = self.rows.len();
     }
@@ -410,7 +409,7 @@ fn companion_row(
     package: &ChosenPackage,
     platform: Platform,
 ) -> Option<LearnedRow> {
-    let &Task { global, printer, .. } = task;
+    let &Task { global, interface, .. } = task;
     let version = &package.version;
     let file = package.files.first()?;
     let place = kept::store(global).place(&package.name, version, platform);
@@ -418,7 +417,7 @@ fn companion_row(
         Kept::Row(row) => return Some(row),
         Kept::NoCode => return None,
         Kept::Nothing if global.offline => {
-            printer.note(&format!(
+            interface.note(&format!(
                 "{} {version} may have GPU code, but its wheel cannot be read with `--offline`; it is not checked",
                 package.name
             ));
@@ -429,7 +428,7 @@ fn companion_row(
     let read = || {
         let page = learning::page(client, PYPI, &package.name)?;
         let Some(found) = page.as_ref().and_then(|page| page.find(&file.name)) else { return Ok(None) };
-        let learned = learning::address(client, &found.url, &file.name, file.size, platform, printer)?;
+        let learned = learning::address(client, &found.url, &file.name, file.size, platform, interface)?;
         learning::row_of(&learned).map(Some)
     };
     match read() {
@@ -444,7 +443,8 @@ fn companion_row(
         // A wheel that cannot be read is not checked, like one that was not read.
         Err(error) => {
             let why = error.message;
-            printer.note(&format!("{} {version} may have GPU code, and is not checked: {why}", package.name));
+            interface
+                .note(&format!("{} {version} may have GPU code, and is not checked: {why}", package.name));
             None
         }
     }

@@ -14,7 +14,7 @@ use crate::solver::Member;
 const DEFAULT_TARGET: &str = "default";
 
 /// A machine to lock for.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// The target's name in the lock.
     pub name: String,
     pub host: Host,
@@ -47,7 +47,7 @@ impl Machine {
 }
 
 /// The machines that a project is locked for, the default first.
-pub(super) fn machines(
+pub(crate) fn machines(
     project: &Project,
     args: &SolveOptions,
     old: Option<&Lockfile>,

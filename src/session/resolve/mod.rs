@@ -1,0 +1,376 @@
+//! `envlock resolve`: the request, the machines and the old lock become an answer, and the answer becomes files.
+
+pub(crate) mod held;
+mod learning;
+pub(crate) mod local;
+pub(crate) mod machines;
+mod of_conda;
+pub(crate) mod owned;
+mod solving;
+mod stack_only;
+mod task;
+mod variants;
+pub(crate) mod writing;
+
+use std::cell::OnceCell;
+use std::time::Instant;
+
+use super::Interface;
+use super::error::{CliError, Failure};
+use super::options::{Global, SolveOptions};
+use super::owner::Current;
+use super::settings::{self, Project};
+use super::{fetch, files, lock, owner, requirements};
+use crate::compatibility::{UnreadBuild, unread_build};
+use crate::export;
+use crate::lockfile::{self, Lockfile, Target};
+use crate::model::conflict::Conflict;
+use crate::model::level::Level;
+use crate::model::owner::Owner;
+use crate::model::request::{Preferences, PythonAllowed, Request};
+use crate::model::solution::{Series, Solution};
+use crate::model::wheel::Python;
+use crate::probe::{pythons, system};
+use crate::registry::Registry;
+use crate::solver::JointAnswer;
+use machines::Machine;
+use stack_only::Beside;
+use task::Task;
+
+pub(crate) use writing::NewManifest;
+
+/// The project to resolve: that of a folder, or what requirements files say.
+///
+/// # Errors
+/// When a manifest, a lock or a file cannot be read.
+pub(crate) fn project(
+    global: &Global,
+    packages: &[String],
+    files: &[std::path::PathBuf],
+    interface: &dyn Interface,
+) -> Result<Project, CliError> {
+    if !files.is_empty() {
+        let project = Project::find(global, false)?;
+        return requirements::project(project, (files, packages), Some(interface));
+    }
+    let project = Project::find(global, packages.is_empty())?;
+    // A lock that cannot be read is told below.
+    let lock = match (&project.manifest, packages) {
+        (None, []) => lock::read(&project).ok().flatten(),
+        _ => None,
+    };
+    let files = lock.map(|lock| requirements::remembered(&project.folder, &lock)).unwrap_or_default();
+    requirements::project(project, (&files, &[]), Some(interface))
+}
+
+/// What is asked, and what the lock has.
+pub(crate) struct Asked<'p> {
+    pub global: &'p Global,
+    pub project: &'p Project,
+    pub options: &'p SolveOptions,
+    /// The packages of the command line.
+    pub packages: &'p [String],
+    pub interface: &'p dyn Interface,
+    pub registry: Registry,
+    pub old: Option<Lockfile>,
+    pub request: Request,
+    /// The options that are kept from the lock.
+    kept: Vec<String>,
+    start: Instant,
+}
+
+impl<'p> Asked<'p> {
+    /// Reads what is asked of a project. `writes_manifest`: whether a changed manifest is to be written.
+    ///
+    /// # Errors
+    /// When the request or the lock cannot be read, or they contradict each other.
+    pub fn new(
+        global: &'p Global,
+        (project, packages): (&'p Project, &'p [String]),
+        options: &'p SolveOptions,
+        writes_manifest: bool,
+        interface: &'p dyn Interface,
+    ) -> Result<Asked<'p>, CliError> {
+        let start = Instant::now();
+        let registry = project.registry(global)?;
+        let old = held::read_lock(project, options, interface)?;
+        let lines = old.as_ref().map(|l| l.request.as_slice());
+        let request = settings::request(project, packages, options, lines, &registry)?;
+        owned::check(project, options, &request)?;
+        if let Some(lines) = lines
+            && project.manifest.is_none()
+            && packages.is_empty()
+            && !writes_manifest
+            && lockfile::names_targets(lines)
+            && !options.only_checks()
+            && !options.force
+        {
+            return Err(CliError::usage("the lock has targets, and the manifest that described them is not here")
+                .hint("restore the manifest from version control; `envlock resolve --force` locks for this machine alone"));
+        }
+        let (request, kept) = match lines {
+            // A run without such options keeps those that the lock was made with.
+            Some(lines)
+                if packages.is_empty()
+                    && !options.redetect
+                    && !options.only_checks()
+                    && !options.sets_limits() =>
+            {
+                request.keeping_options_of(&lockfile::read_request(lines)?)
+            }
+            Some(lines) if options.sets_limits() && packages.is_empty() && !options.only_checks() => {
+                let (_, dropped) = request.clone().keeping_options_of(&lockfile::read_request(lines)?);
+                if !dropped.is_empty() {
+                    interface.note(&format!(
+                        "beside other options, those that the lock was made with are dropped: {}",
+                        dropped.join(", ")
+                    ));
+                }
+                (request, Vec::new())
+            }
+            _ => (request, Vec::new()),
+        };
+        if options.format.is_some() && !options.only_checks() {
+            return Err(CliError::usage("`--format` is the format of `--locked`")
+                .hint("`--json` prints what was solved"));
+        }
+        Ok(Asked { global, project, options, packages, interface, registry, old, request, kept, start })
+    }
+
+    /// Whether pixi locks the packages, and envlock judges them.
+    pub fn is_of_pixi(&self) -> bool {
+        owner::of(self.project) == Some(Owner::Pixi) && !self.options.stack_only
+    }
+
+    /// Chooses the machines to lock for, and checks that the answer can be written.
+    ///
+    /// # Errors
+    /// When a machine is impossible, or a file in the way is not envlock's.
+    pub fn prepare(self, manifest: Option<NewManifest>) -> Result<Prepared<'p>, CliError> {
+        let Asked { project, options, interface, request, registry, .. } = &self;
+        if options.stack_only && request.has_stack_of_conda() {
+            return Err(CliError::usage("`--stack-only` chooses among the builds of PyPI and the pytorch index, and this stack comes from conda-forge")
+                .hint("remove `--stack-only`"));
+        }
+        if options.stack_only && !options.dry_run && stack_only::asks_for_torch(request) {
+            held::guard_full_lock(self.old.as_ref(), options.force)?;
+        }
+        if owner::of(project).is_none() {
+            held::check_upgrades(self.old.as_ref(), request, options)?;
+        }
+        let machines = machines::machines(project, options, self.old.as_ref(), registry)?;
+        if options.redetect && project.manifest.as_ref().is_some_and(|manifest| !manifest.targets.is_empty())
+        {
+            interface.note("`--redetect` detects no machine: the `[target]` tables describe them");
+        }
+        let owner = owned::owner(project, self.old.as_ref(), options)?.filter(|_| !options.stack_only);
+        let held = owner.map(|owner| owner::read(project, owner)).transpose()?.flatten();
+        let environments: Vec<String> = match options.stack_only || owner.is_some() {
+            true => Vec::new(),
+            false => {
+                machines.iter().enumerate().map(|(i, m)| lock::environment_file(i == 0, &m.name)).collect()
+            }
+        };
+        if !options.dry_run {
+            for name in &environments {
+                files::refuse_foreign(&project.folder.join(name), export::ENVIRONMENT_MARK, options.force)?;
+            }
+        }
+        let beside = match options.stack_only {
+            false => Beside::Series(Vec::new()),
+            true => stack_only::series_of_other_frameworks(&machines, request, registry)?,
+        };
+        if !self.kept.is_empty() {
+            let kept = self.kept.join(", ");
+            interface.note(&format!("{kept} kept from the lock; `--redetect` drops such options"));
+        }
+        // What the lock is for stays, unless `.python-version` names another one.
+        let python = match owner {
+            Some(Owner::Uv) if self.old.is_none() || owner::pinned_python(project).is_some() => {
+                owner::python_of_uv(project)
+            }
+            _ => None,
+        };
+        Ok(Prepared { machines, owner, held, environments, beside, manifest, python, asked: self })
+    }
+}
+
+/// What is asked, the machines, and where the answer goes.
+pub(crate) struct Prepared<'p> {
+    pub asked: Asked<'p>,
+    pub machines: Vec<Machine>,
+    /// The tool that holds the packages.
+    pub owner: Option<Owner>,
+    /// The Python that uv takes, and why, where uv holds the packages.
+    pub python: Option<(Python, &'static str)>,
+    held: Option<Current>,
+    environments: Vec<String>,
+    beside: Beside,
+    manifest: Option<NewManifest>,
+}
+
+/// The answer.
+pub(crate) enum Answer {
+    /// Solved and, without `--dry-run`, written.
+    Resolved(Box<Resolved>),
+    /// Impossible, with a hint where another way was found.
+    Refused(Box<Conflict>, Option<String>),
+    /// Series of frameworks other than torch alone, for each machine: nothing is written.
+    Series(Vec<Vec<Series>>),
+}
+
+/// What was solved and written.
+pub(crate) struct Resolved {
+    /// For each machine.
+    pub solutions: Vec<Solution>,
+    /// What the old lock has, for each machine.
+    pub preferences: Vec<Preferences>,
+    /// Series of other frameworks, for each machine, with `--stack-only`.
+    pub series: Vec<Vec<Series>>,
+    pub lock: Lockfile,
+    /// The files written, none with `--dry-run`.
+    pub written: Vec<String>,
+    /// Those of them that are not as they were.
+    pub changed: Vec<String>,
+}
+
+impl<'p> Prepared<'p> {
+    /// What is solved for: all packages, or the stack alone.
+    pub fn level(&self) -> Level {
+        if self.asked.options.stack_only { Level::Stack } else { Level::Full }
+    }
+
+    /// The time since the run began, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.asked.start.elapsed().as_secs_f64()
+    }
+
+    /// Solves, and writes the answer.
+    ///
+    /// # Errors
+    /// When an index does not answer, what is needed is not known, or a file cannot be written.
+    pub fn solve(mut self) -> Result<(Prepared<'p>, Answer), CliError> {
+        let series = match std::mem::replace(&mut self.beside, Beside::Series(Vec::new())) {
+            Beside::Series(series) => series,
+            Beside::Conflict(refused) => return Ok((self, Answer::Refused(refused, None))),
+        };
+        let Asked { global, project, options, interface, .. } = self.asked;
+        if options.stack_only && !stack_only::asks_for_torch(&self.asked.request) {
+            return Ok((self, Answer::Series(series)));
+        }
+        let preferences = self.preferences();
+        let client = match options.stack_only {
+            true => None,
+            false => Some(fetch::client(global, project, options.index_url.as_deref())?),
+        };
+        let request = &self.asked.request;
+        let task = Task {
+            global,
+            args: options,
+            request,
+            machines: &self.machines,
+            preferences: &preferences,
+            client,
+            interface,
+        };
+        let (answer, registry) = task.solve_buildable(self.asked.registry)?;
+        let solutions = match answer {
+            JointAnswer::Solved(solutions) => solutions,
+            JointAnswer::Conflict(mut refused) => {
+                refuse_unread(&task, &registry)?;
+                let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
+                self.asked.registry = registry;
+                return Ok((self, Answer::Refused(refused, hint)));
+            }
+            JointAnswer::TooLong => {
+                return Err(CliError::internal("resolution exceeded the step limit")
+                    .hint("name a version of one or two packages, or a Python with `--python`"));
+            }
+        };
+        self.asked.registry = registry;
+        let lock = self.lock_of(&solutions);
+        let (written, changed) = self.write(&lock)?;
+        let mut resolved = Resolved { solutions, preferences, series, lock, written, changed };
+        if self.owner == Some(Owner::Uv) && !options.dry_run {
+            owned::as_locked_by_uv(&mut resolved.solutions, project)?;
+        }
+        Ok((self, Answer::Resolved(Box::new(resolved))))
+    }
+
+    /// What each machine keeps of the old lock, and takes of what is here.
+    fn preferences(&self) -> Vec<Preferences> {
+        let Asked { options, request, old, .. } = &self.asked;
+        let (own_platform, installed) = (system().platform, OnceCell::new());
+        let of = |machine: &Machine| {
+            let mut preferences = held::preferences(old.as_ref(), &machine.name, options, request);
+            let asked = machine.python.as_ref().or(request.python.as_ref());
+            let names_python = asked.is_some_and(|asked| matches!(asked.allowed, PythonAllowed::Exact(_)));
+            // This machine, or one without a GPU such as this may be.
+            let may_be_here = match request.targets.is_empty() {
+                true => options.host.may_be_this_machine(),
+                false => machine.host.has_no_gpu() && machine.host.system.platform == own_platform,
+            };
+            // A machine without a GPU that the lock holds may be this one as well.
+            let is_other = machine.kept && !machine.host.has_no_gpu();
+            if !names_python && self.owner.is_none() && may_be_here && !is_other {
+                preferences.installed = installed.get_or_init(|| owner::with_places(pythons::series)).clone();
+            }
+            if self.owner.is_some() {
+                let held = self.held.as_ref();
+                owned::prefer(&mut preferences, self.python, held, &machine.host, options);
+            }
+            preferences
+        };
+        self.machines.iter().map(of).collect()
+    }
+
+    fn lock_of(&self, solutions: &[Solution]) -> Lockfile {
+        let Asked { request, registry, project, .. } = &self.asked;
+        let target = |(machine, solution): (&Machine, &Solution)| Target {
+            image: request.images.get(&machine.name).cloned(),
+            ..Target::new(&machine.name, solution, &machine.seen, self.level())
+        };
+        let targets = self.machines.iter().zip(solutions).map(target).collect();
+        Lockfile::new(request, registry.digest(), &registry.meta().date, targets)
+            .stated_in(requirements::that_state(project))
+    }
+
+    /// Writes the answer. Returns the files that were written, and those of them that are not as they were.
+    fn write(&mut self, lock: &Lockfile) -> Result<(Vec<String>, Vec<String>), CliError> {
+        let manifest = self.manifest.take();
+        let Asked { global, project, options, registry, interface, .. } = &self.asked;
+        match (options.dry_run, self.owner) {
+            (true, _) => Ok((Vec::new(), Vec::new())),
+            (false, None) => writing::write(project, lock, &self.environments, manifest, options),
+            (false, Some(_)) => {
+                let owned = owned::Owned { global, project, args: options, registry, interface: *interface };
+                let written = owned.write(lock, manifest)?;
+                Ok((written.clone(), written))
+            }
+        }
+    }
+}
+
+/// Refuses to call a request impossible that only a build could meet that nobody has read.
+fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), CliError> {
+    let asked = task.client.filter(|_| !task.global.offline);
+    let of = |machine: &Machine| unread_build(registry, &machine.host, task.request, asked.is_some());
+    let mut open = task.machines.iter().filter_map(of);
+    match open.find(|build| variants::may_exist(asked, build)) {
+        Some(build) => Err(unread(&build, task.client.is_some())),
+        None => Ok(()),
+    }
+}
+
+/// A request that only a build could meet that nobody has read.
+fn unread(build: &UnreadBuild, has_asked_index: bool) -> CliError {
+    let hint = match has_asked_index {
+        false => {
+            "without `--stack-only` releases of PyPI are read; `envlock verify` judges an installed build by its files"
+        }
+        true => {
+            "`envlock registry learn URL` reads the build's wheel; `envlock verify` judges an installed build by its files"
+        }
+    };
+    CliError::new(Failure::UnknownRow, format!("not known: {build}")).hint(hint)
+}

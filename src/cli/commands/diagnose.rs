@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use super::verify::{self, Place, Question};
 use crate::cli::args::DiagnoseArgs;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::diagnose::{self, Cause, DiagnoseContext, Diagnosis, Facts, Matcher, Reader, SURE, Verdict};
@@ -18,6 +17,7 @@ use crate::session::error::CliError;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
+use crate::session::verify::{self, Place, Question};
 use crate::session::{host, lock};
 
 /// Size limit of a line in bytes; the rest of a longer line is skipped. One more than is read: such a line is known to be cut.

@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::Fleet;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
 use crate::fleet::node_list;
 use crate::model::host::HostJson;
 use crate::model::text::clean;
 use crate::registry::Registry;
+use crate::session::fleet::Fleet;
 use crate::verify::Verdict;
 
 /// The column of the text behind a verdict.

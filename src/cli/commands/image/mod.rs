@@ -1,8 +1,6 @@
 //! `envlock image`: what is in a container image, and whether it runs on a machine, without running it.
 
-mod program;
 mod report;
-mod whole;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 
-use super::verify::{self, Against, Judged, Place, Question};
 use crate::cli::args::ImageArgs;
 use crate::cli::printer::Printer;
 use crate::image::{self, Choice, Format, Image, ImageError};
@@ -21,9 +18,11 @@ use crate::model::text::clean;
 use crate::session::Interface as _;
 use crate::session::error::CliError;
 use crate::session::exit;
+use crate::session::image::{program, whole};
 use crate::session::lock::{self, AnyLock};
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
+use crate::session::verify::{self, Against, Judged, Place, Question};
 use crate::verify::{Area, AreaKind, Verdict, envelope_of_installed, smoke::frameworks};
 
 /// Variables of an image that decide which GPUs and libraries its programs see.

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Answer, InImage, TOLD};
-use crate::cli::commands::verify::{Judged, findings, verdict_word};
+use crate::cli::commands::verify::{findings, verdict_word};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
 use crate::compatibility::cuda_of_variant;
@@ -14,6 +14,7 @@ use crate::image::Format;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
+use crate::session::verify::Judged;
 use crate::verify::{Area, loaded_versions};
 
 /// Maximum number of environments that are named without being judged.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::verify;
 use crate::cli::args::InspectArgs;
 use crate::cli::printer::Printer;
 use crate::inspect::{self, Detail, FileTree, Kind, Records, ThisMachine};
@@ -17,6 +16,7 @@ use crate::session::error::CliError;
 use crate::session::exit;
 use crate::session::fetch;
 use crate::session::options::Global;
+use crate::session::verify;
 
 use crate::session::Interface as _;
 use view::{Inspected, show};

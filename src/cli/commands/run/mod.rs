@@ -3,14 +3,13 @@
 mod monitor;
 mod samples;
 mod signals;
-mod state;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-use super::verify::{self, Place, Question};
+use super::verify as view;
 use crate::cli::args::RunArgs;
 use crate::cli::printer::Printer;
 use crate::inspect::Chosen;
@@ -20,8 +19,9 @@ use crate::session::error::CliError;
 use crate::session::exit;
 use crate::session::lock;
 use crate::session::options::Global;
+use crate::session::run::State;
 use crate::session::settings::Project;
-use state::State;
+use crate::session::verify::{self, Place, Question};
 
 /// If the command is not started, the exit code is [`exit::NOT_STARTED`]. Any other exit code is the command's own.
 pub(super) fn run(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -37,7 +37,7 @@ fn start(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliEr
     if !args.no_verify {
         let project = Project::find(global, true)?;
         let kept = State::kept(global, &project, prefix);
-        if !kept.is_some_and(|state| state.holds(global, args))
+        if !kept.is_some_and(|state| state.holds(global, &asked(args)))
             && !verified(global, &project, prefix, args, printer)?
         {
             return Ok(exit::NOT_STARTED);
@@ -93,13 +93,13 @@ fn verified(
     };
     let begun = SystemTime::now();
     let mut judged = verify::judge(&question, project, lock.as_ref().into(), &registry)?;
-    judged.fixes_of_project(printer);
+    view::fixes_of_project(&mut judged.areas, printer);
     if judged.has_errors() {
         if printer.json {
             let findings: Vec<_> = judged.areas.iter().flat_map(|area| &area.findings).collect();
             printer.json(&serde_json::json!({ "verdict": "differs", "findings": findings }));
         } else {
-            verify::findings(printer, judged.areas.iter().flat_map(|area| &area.findings));
+            view::findings(printer, judged.areas.iter().flat_map(|area| &area.findings));
         }
         printer.hint("the command was not started; pass `--no-verify` to start it anyway");
         return Ok(false);
@@ -109,12 +109,17 @@ fn verified(
     for finding in all.filter(|finding| finding.severity == Severity::Warning) {
         printer.warning(&format!("{}: {}", finding.code.as_str(), finding.message));
     }
-    let state = State::of(global, project, prefix, args, &judged.installed);
+    let state = State::of(global, project, prefix, &asked(args), &judged.installed);
     // A file that changed during verification may have been read before the change.
     if !state.changed_since(begun) {
         state.keep(global, prefix);
     }
     Ok(true)
+}
+
+/// What is asked of the environment, beside its lock.
+fn asked(args: &RunArgs) -> String {
+    format!("target {:?}{}\ngpu {}", args.target, args.parts.options(), args.require_gpu)
 }
 
 /// Activates the environment for a command, if it is not active already.

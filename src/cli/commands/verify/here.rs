@@ -8,7 +8,6 @@ use std::path::Path;
 use serde_json::json;
 
 use super::formats::{self, Answer};
-use super::hosts::{Candidates, best_on, has_other_libc, impossible};
 use super::{output, report};
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
@@ -24,6 +23,7 @@ use crate::session::files;
 use crate::session::host;
 use crate::session::lock::AnyLock;
 use crate::session::options::ReportFormat;
+use crate::session::verify::{Candidates, best_on, has_other_libc, impossible};
 use crate::verify::{self, Area, AreaKind, Verdict};
 
 /// `--only machine`: whether this machine is sound.
@@ -44,7 +44,7 @@ pub(super) fn judge(
 ) -> Result<u8, CliError> {
     let machine = host::without(host::seen(), ignored, registry)?;
     let candidates = match lock {
-        AnyLock::Own(lock) => Candidates::of_own(lock, args)?,
+        AnyLock::Own(lock) => Candidates::of_own(lock, args.target.as_deref(), args.require_gpu)?,
         AnyLock::Foreign(lock) => Candidates::Foreign(lock, args.target.as_deref()),
     };
     let mut areas = vec![match host::finish(machine.clone(), registry) {

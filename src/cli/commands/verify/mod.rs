@@ -1,42 +1,38 @@
 //! `envlock verify`: reads the environment, checks it and, if there are no errors, runs the smoke test.
 
-mod foreign;
 mod formats;
 mod here;
 mod hosts;
-mod judge;
 mod output;
-mod place;
 mod report;
-mod smoke;
 mod stale;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::cli::args::{Only, SmokeChoice, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
 use crate::foreign::other_builds;
-use crate::inspect::{Environment, NoEnvironment, Rooted};
 use crate::model::installed::Installed;
 use crate::model::text::{clean, shell_word};
 use crate::session::Interface as _;
 use crate::session::clock;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::CliError;
 use crate::session::exit;
 use crate::session::lock::AnyLock;
 use crate::session::options::{Global, ReportFormat};
 use crate::session::settings::Project;
+use crate::session::verify::{
+    Against, Candidates, Place, Question, environment, ignored, judge, rooted, smoke,
+};
 use crate::session::{files, lock, owner};
 use crate::verify::findings;
+use crate::verify::smoke::Wanted;
 use crate::verify::{self, Area, AreaKind};
 
-pub(super) use hosts::{Candidates, best_on, has_other_libc, impossible, needed_driver};
-pub(super) use judge::{Against, Judged, Question, judge};
 pub(super) use output::two_formats;
-pub(super) use place::Place;
-pub(super) use report::{findings, verdict_word};
+pub(super) use report::{findings, fixes_of_project, verdict_word};
 pub(super) use stale::{Stale, report_of_error, report_of_lock};
 
 pub(super) fn run(global: &Global, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
@@ -155,14 +151,14 @@ fn check(
         let lock = lock.as_ref().ok_or_else(|| {
             lock::missing().hint("`--only machine` asks whether this machine is sound, without a lock")
         })?;
-        return here::judge((lock, &name), &judge::ignored(&project), &registry, args, printer);
+        return here::judge((lock, &name), &ignored(&project), &registry, args, printer);
     }
     if let (Some(path), None, None) = (args.described(), &args.prefix, &args.root) {
         let candidates = match lock.as_ref().ok_or_else(lock::missing)? {
-            AnyLock::Own(lock) => hosts::Candidates::of_own(lock, args)?,
-            AnyLock::Foreign(lock) => hosts::Candidates::Foreign(lock, args.target.as_deref()),
+            AnyLock::Own(lock) => Candidates::of_own(lock, args.target.as_deref(), args.require_gpu)?,
+            AnyLock::Foreign(lock) => Candidates::Foreign(lock, args.target.as_deref()),
         };
-        return hosts::judge(path, &candidates, &judge::ignored(&project), &registry, args, printer);
+        return hosts::judge(path, &candidates, &ignored(&project), &registry, args, printer);
     }
     let tree = args.root.as_deref().map(rooted).transpose()?;
     let place = match &tree {
@@ -204,7 +200,7 @@ fn check(
         let fix = format!("envlock sync --prefix {prefix}{} --exact", question.options());
         verify::exactly(&mut judged.areas, is_own.then_some(&fix));
     }
-    judged.fixes_of_project(printer);
+    report::fixes_of_project(&mut judged.areas, printer);
     if args.only == Some(Only::Environment) {
         judged.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
     }
@@ -225,7 +221,12 @@ fn check(
         Some(_) if args.smoke == SmokeChoice::Auto => SmokeChoice::Cpu,
         _ => args.smoke,
     };
-    let outcome = run_it.then(|| smoke::run(&environment.prefix, &judged, smoke, printer));
+    let wanted = match smoke {
+        SmokeChoice::Cpu => Wanted::Cpu,
+        SmokeChoice::Cuda => Wanted::Cuda,
+        SmokeChoice::Auto | SmokeChoice::Off => Wanted::Auto,
+    };
+    let outcome = run_it.then(|| smoke::run(&environment.prefix, &judged, wanted, printer));
     // Without a framework there may have been nothing to run, which is no success.
     let outcome = outcome.filter(|outcome| !outcome.checks.is_empty() || !outcome.passed());
     if let Some(outcome) = &outcome {
@@ -259,39 +260,4 @@ fn check(
         }
     }
     Ok(if judged.has_errors() { exit::NO } else { exit::YES })
-}
-
-/// The root file system in a folder.
-///
-/// # Errors
-/// When it cannot be read.
-pub(super) fn rooted(root: &Path) -> Result<Rooted, CliError> {
-    Rooted::new(root)
-        .map_err(|why| CliError::input(format!("`{}`: {why}", clean(&root.display().to_string(), 200))))
-}
-
-/// The environment that a command is about ([`Environment::choose`]).
-///
-/// # Errors
-/// When none is named, active or beside the lock.
-pub(super) fn environment(named: Option<&Path>, global: &Global) -> Result<Environment, CliError> {
-    let folder = files::project_folder(global.project.as_deref(), true)?;
-    let own = owner::environment(&folder);
-    let variable = owner::variable_of(own == Path::new(owner::CONDA_ENVIRONMENT));
-    let chosen = Environment::choose(named, (&folder, &own), &variable).map_err(|none| {
-        let hint = match &none {
-            NoEnvironment::None(_) => {
-                "`envlock sync` makes it; or name one with `--prefix DIR`, or activate it first".to_owned()
-            }
-            NoEnvironment::CondaBase(base) => {
-                format!("activate another one, or name it: `--prefix {}`", shell_word(base))
-            }
-        };
-        CliError::new(Failure::Environment, none.to_string()).hint(hint)
-    })?;
-    if !chosen.is_explicit() {
-        // Its Python may be run: nobody else may have put it there.
-        files::check_owner(&chosen.prefix)?;
-    }
-    Ok(chosen)
 }

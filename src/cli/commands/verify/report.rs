@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::judge::Judged;
 use crate::cli::args::{SmokeChoice, VerifyArgs};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::inspect::{Chosen, Environment};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
+use crate::session::verify::Judged;
 use crate::verify::Area;
 use crate::verify::in_order;
 
@@ -205,4 +205,13 @@ fn besides(row: &[&Finding]) -> String {
     let places: Vec<String> = places.map(|place| crate::model::text::clean(place, 100)).collect();
     let more = if row.len() > NAMED { ", ..." } else { "" };
     format!("and {} more: {}{more} (--json has each)", row.len(), places.join(", "))
+}
+
+/// Makes the commands of the findings those for the project that `--project` names.
+pub(in crate::cli::commands) fn fixes_of_project(areas: &mut [Area], printer: &Printer) {
+    for found in areas.iter_mut().flat_map(|area| &mut area.findings) {
+        if let Some(Fix::Command { command, .. }) = &mut found.fix {
+            *command = printer.command(command);
+        }
+    }
 }

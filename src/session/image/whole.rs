@@ -16,7 +16,7 @@ use crate::verify::findings::{self, NotJudged, WrongPlatform};
 use crate::verify::{Area, AreaKind};
 
 /// What may keep the programs of an image from running at all.
-pub(super) struct Doubts {
+pub(crate) struct Doubts {
     /// A folder that the user of the image's programs may not be able to enter.
     pub closed: Option<PathBuf>,
     /// The platform of its interpreter, if that can be read.
@@ -28,7 +28,7 @@ pub(super) struct Doubts {
 ///
 /// # Errors
 /// When the lock has no target of that name.
-pub(super) fn judge(
+pub(crate) fn judge(
     image: &Image,
     lock: Option<&Lockfile>,
     target: Option<&str>,
@@ -119,6 +119,6 @@ fn has(machine: &Host, registry: &Registry) -> String {
 ///
 /// # Errors
 /// When the file cannot be read, or the machine is impossible.
-pub(super) fn machine(path: &std::path::Path, registry: &Registry) -> Result<Host, CliError> {
+pub(crate) fn machine(path: &std::path::Path, registry: &Registry) -> Result<Host, CliError> {
     host::finish(host::read_host_file(path)?, registry)
 }

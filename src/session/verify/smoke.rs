@@ -4,10 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::judge::Judged;
-use crate::cli::args::SmokeChoice;
-use crate::cli::printer::Printer;
 use crate::model::smoke::{End, SmokeOutcome};
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::smoke;
 use crate::verify::smoke::{Wanted, plan};
 
@@ -15,14 +13,9 @@ use crate::verify::smoke::{Wanted, plan};
 const SMOKE_LIMIT_S: u64 = 300;
 
 /// Runs the layers of the smoke test on an environment without errors.
-pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: &Printer) -> SmokeOutcome {
+pub(crate) fn run(prefix: &Path, judged: &Judged, wanted: Wanted, interface: &dyn Interface) -> SmokeOutcome {
     let Judged { installed, native, machine, .. } = judged;
     let has_gpus = machine.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()) && !judged.given_no_gpu;
-    let wanted = match choice {
-        SmokeChoice::Cpu => Wanted::Cpu,
-        SmokeChoice::Cuda => Wanted::Cuda,
-        SmokeChoice::Auto | SmokeChoice::Off => Wanted::Auto,
-    };
     let seconds =
         std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
     let library = |start: &str| {
@@ -42,7 +35,7 @@ pub(super) fn run(prefix: &Path, judged: &Judged, choice: SmokeChoice, printer: 
         visible: judged.visible.clone(),
         triton: installed.distributions.iter().any(|d| d.name == "triton"),
     };
-    let bar = printer.progress("smoke test");
+    let bar = interface.progress("smoke test");
     bar.enable_steady_tick(Duration::from_millis(100));
     let outcome = smoke::run(&layers, &mut |layer| bar.set_message(format!("smoke test: {layer}")));
     bar.finish_and_clear();

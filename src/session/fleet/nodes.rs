@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Found, Named, Unanswered, environment};
-use crate::cli::args::FleetSlurmArgs;
-use crate::cli::printer::Printer;
+use super::{Found, Named, Slurm, Unanswered, environment};
 use crate::fleet;
 use crate::model::text::clean;
 use crate::probe::host_file;
-use crate::session::Interface as _;
+use crate::session::Interface;
 use crate::session::error::CliError;
 use crate::session::host;
 use crate::slurm::{self, Answer, SlurmError};
 
 /// The nodes that the host files of a folder describe.
-pub(super) fn of_folder(folder: &Path) -> Result<Found, CliError> {
+pub(crate) fn of_folder(folder: &Path) -> Result<Found, CliError> {
     let mut found = Found::default();
     for entry in fs_err::read_dir(folder)? {
         let path = entry?.path();
@@ -37,7 +35,7 @@ pub(super) fn of_folder(folder: &Path) -> Result<Found, CliError> {
 }
 
 /// Asks the nodes of a Slurm cluster that can answer now.
-pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer) -> Result<Found, CliError> {
+pub(crate) fn of_slurm(args: &Slurm, locks: &[Named], interface: &dyn Interface) -> Result<Found, CliError> {
     let failed = |error: SlurmError| CliError::host(error.to_string());
     let (partition, list) = (args.partition.as_deref(), args.nodes.as_deref());
     let all = slurm::nodes(partition, list).map_err(failed)?;
@@ -57,7 +55,7 @@ pub(super) fn of_slurm(args: &FleetSlurmArgs, locks: &[Named], printer: &Printer
     let program = args.program.as_deref().unwrap_or(&program).to_string_lossy().into_owned();
     let names: Vec<String> = ready.iter().map(|node| node.name.clone()).collect();
     let (count, plural) = (names.len(), if names.len() == 1 { "" } else { "s" });
-    printer.note(&format!("asking {count} node{plural}: {}", fleet::node_list(&names)));
+    interface.note(&format!("asking {count} node{plural}: {}", fleet::node_list(&names)));
     let cluster = Cluster { nodes: &ready, limit: Duration::from_secs(args.timeout) };
     // The same folder on every node, wherever the job starts.
     let prefix = args.prefix.as_ref().map(std::path::absolute).transpose()?;

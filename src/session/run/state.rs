@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::cli::args::RunArgs;
 use crate::inspect::Fingerprint;
 use crate::model::installed::Installed;
 use crate::session::options::Global;
@@ -44,7 +43,7 @@ const MAX_STATE: u64 = 16 << 20;
 
 /// The state of an environment that was verified without errors.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Digest of what it depends on besides files: envlock itself, the registry, variables, the GPUs.
     around: String,
     /// The fingerprint of every file and folder that was checked.
@@ -52,12 +51,12 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The current state.
+    /// The current state. `asked`: what was asked of it, as text.
     pub fn of(
         global: &Global,
         project: &Project,
         prefix: &Path,
-        args: &RunArgs,
+        asked: &str,
         installed: &Installed,
     ) -> State {
         let site = &installed.site_packages;
@@ -83,7 +82,7 @@ impl State {
         if let (Some(python), Some(home)) = (installed.python, std::env::var_os("HOME")) {
             paths.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
         }
-        State { around: around(global, args), files: Fingerprint::of(paths) }
+        State { around: around(global, asked), files: Fingerprint::of(paths) }
     }
 
     /// The saved state of an environment.
@@ -99,9 +98,9 @@ impl State {
     }
 
     /// Whether nothing has changed.
-    pub fn holds(&self, global: &Global, args: &RunArgs) -> bool {
+    pub fn holds(&self, global: &Global, asked: &str) -> bool {
         // The content of a `--registry` folder may change between runs.
-        global.registry.is_none() && self.around == around(global, args) && self.files.holds()
+        global.registry.is_none() && self.around == around(global, asked) && self.files.holds()
     }
 
     /// Whether a file or folder was changed at a moment or after it.
@@ -132,15 +131,9 @@ fn folders_of_variables() -> Vec<PathBuf> {
     named.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>()).collect()
 }
 
-fn around(global: &Global, args: &RunArgs) -> String {
-    let mut text = format!(
-        "envlock {} 5\nregistry {:?}\ntarget {:?}{}\ngpu {}\n",
-        env!("CARGO_PKG_VERSION"),
-        global.registry,
-        args.target,
-        args.parts.options(),
-        args.require_gpu
-    );
+fn around(global: &Global, asked: &str) -> String {
+    let mut text =
+        format!("envlock {} 5\nregistry {:?}\n{asked}\n", env!("CARGO_PKG_VERSION"), global.registry,);
     // A module beside the program may be imported instead of the environment's. What a program writes there is none.
     let here = std::fs::read_dir(".").into_iter().flatten().flatten().take(MAX_HERE);
     let is_module = |name: &str, is_folder: bool| match name.rsplit_once('.') {

@@ -20,7 +20,7 @@ use crate::session::owner::DefaultGroups;
 ///
 /// # Errors
 /// When the lock has no such environment, or none for the machine's platform.
-pub(super) fn of(
+pub(crate) fn of(
     lock: &ForeignLock,
     path: &Path,
     name: Option<&str>,
@@ -58,7 +58,7 @@ pub(super) fn of(
 ///
 /// # Errors
 /// When the lock does not have one that is asked for.
-pub(super) fn add_parts(
+pub(crate) fn add_parts(
     judged: &mut Judged,
     lock: &ForeignLock,
     (parts, usual): (&Parts, &DefaultGroups),

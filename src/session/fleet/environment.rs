@@ -12,16 +12,16 @@ use crate::slurm::Answer;
 use crate::verify::Verdict;
 
 /// Why nothing is known of a node: Slurm started nothing there, or it was still running at the limit.
-pub(super) const NO_ANSWER: &str = "it gave no answer";
+pub(crate) const NO_ANSWER: &str = "it gave no answer";
 
 /// The environment on all nodes that were asked.
-pub(super) struct OnNodes {
+pub(crate) struct OnNodes {
     pub prefix: String,
     pub classes: Vec<Class>,
 }
 
 /// Nodes that gave one answer.
-pub(super) struct Class {
+pub(crate) struct Class {
     pub nodes: Vec<String>,
     pub verdict: Verdict,
     /// One line: why, or what is well.
@@ -31,7 +31,7 @@ pub(super) struct Class {
 
 /// A finding as a node wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(crate) struct Told {
     code: String,
     severity: String,
     message: String,
@@ -59,7 +59,7 @@ struct Failed {
 ///
 /// # Errors
 /// When the path of the lock cannot be made absolute.
-pub(super) fn question(program: &str, prefix: &str, locks: &[Named]) -> Result<Vec<String>, CliError> {
+pub(crate) fn question(program: &str, prefix: &str, locks: &[Named]) -> Result<Vec<String>, CliError> {
     let fixed = ["verify", "--smoke", "off", "--only", "environment", "--json", "--prefix", prefix];
     let mut command = vec![program.to_owned()];
     command.extend(fixed.map(str::to_owned));
@@ -75,7 +75,7 @@ pub(super) fn question(program: &str, prefix: &str, locks: &[Named]) -> Result<V
 }
 
 /// Folds the answers of the nodes. The largest class of a verdict comes first, errors before the rest.
-pub(super) fn fold(prefix: String, names: &[String], mut answers: BTreeMap<String, Answer>) -> OnNodes {
+pub(crate) fn fold(prefix: String, names: &[String], mut answers: BTreeMap<String, Answer>) -> OnNodes {
     let mut by_answer: BTreeMap<(bool, String, Vec<Told>), Class> = BTreeMap::new();
     for name in names {
         let (verdict, line, findings) = match answers.remove(name) {

@@ -14,7 +14,7 @@ use crate::session::host;
 const NAMED: usize = 10;
 
 /// The file system that an environment lies in, and what programs in it find.
-pub(in crate::cli::commands) struct Place<'p> {
+pub(crate) struct Place<'p> {
     pub tree: &'p dyn FileTree,
     /// Where its system folders are: `/`, or `ENVLOCK_SYSROOT`.
     pub root: PathBuf,

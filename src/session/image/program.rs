@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::cli::commands::verify::Place;
+use crate::session::verify::Place;
 
 /// Programs that start the one that their arguments name.
 const STARTERS: [&str; 9] =
@@ -17,7 +17,7 @@ const MAX_LINE: u64 = 256;
 const MAX_DEPTH: usize = 4;
 
 /// The `python` that a command runs in; of what is no Python and starts none, the first one on PATH.
-pub(super) fn python_of(place: &Place<'_>, command: &[String]) -> Option<PathBuf> {
+pub(crate) fn python_of(place: &Place<'_>, command: &[String]) -> Option<PathBuf> {
     of_command(place, command, MAX_DEPTH).or_else(|| on_path(place, &["python", "python3"]))
 }
 

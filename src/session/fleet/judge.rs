@@ -1,7 +1,6 @@
 //! The verdict on each class of nodes, for each lock.
 
 use super::Named;
-use crate::cli::commands::verify::{Candidates, best_on, has_other_libc, impossible, needed_driver};
 use crate::compatibility::DriverSpan;
 use crate::fleet::Class;
 use crate::foreign;
@@ -12,10 +11,11 @@ use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::session::host;
 use crate::session::lock::AnyLock;
+use crate::session::verify::{Candidates, best_on, has_other_libc, impossible, needed_driver};
 use crate::verify::{Area, AreaKind, Verdict};
 
 /// The verdict on one class.
-pub(super) struct OfClass {
+pub(crate) struct OfClass {
     pub verdict: Verdict,
     /// One line: why, or what is well.
     pub line: String,
@@ -25,7 +25,7 @@ pub(super) struct OfClass {
 }
 
 /// The drivers that help.
-pub(super) struct Drivers {
+pub(crate) struct Drivers {
     /// The lowest.
     pub min: DottedVersion,
     /// The first that no longer supports a GPU.
@@ -33,12 +33,12 @@ pub(super) struct Drivers {
 }
 
 /// A lock's verdicts, in the order of the classes.
-pub(super) struct OfLock {
+pub(crate) struct OfLock {
     pub file: String,
     pub verdicts: Vec<OfClass>,
 }
 
-pub(super) fn all(locks: &[Named], classes: &[Class], registry: &Registry) -> Vec<OfLock> {
+pub(crate) fn all(locks: &[Named], classes: &[Class], registry: &Registry) -> Vec<OfLock> {
     let of = |Named { shown, lock, .. }: &Named| {
         let candidates = match lock {
             AnyLock::Own(lock) => Candidates::Targets(lock.targets.iter().collect()),

@@ -4,12 +4,10 @@ use std::path::Path;
 
 use super::foreign;
 use super::place::Place;
-use crate::cli::printer::Printer;
 use crate::compatibility::is_cuda;
 use crate::foreign::ForeignLock;
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
-use crate::model::fix::Fix;
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
 use crate::model::installed::{Distribution, Installed};
@@ -28,7 +26,7 @@ use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
 
 /// What to check.
-pub(in crate::cli::commands) struct Question<'q> {
+pub(crate) struct Question<'q> {
     /// The file system that the environment lies in.
     pub place: &'q Place<'q>,
     pub prefix: &'q Path,
@@ -56,7 +54,7 @@ impl Question<'_> {
 
 /// What an environment and a machine are held against.
 #[derive(Clone, Copy)]
-pub(in crate::cli::commands) enum Against<'l> {
+pub(crate) enum Against<'l> {
     /// Only against each other.
     Nothing,
     Lock(&'l Lockfile),
@@ -71,7 +69,7 @@ impl<'l> From<Option<&'l Lockfile>> for Against<'l> {
 }
 
 /// What was read from an environment and a machine, and the findings, without running anything.
-pub(in crate::cli::commands) struct Judged {
+pub(crate) struct Judged {
     pub installed: Installed,
     pub native: Native,
     pub machine: Host,
@@ -89,22 +87,14 @@ pub(in crate::cli::commands) struct Judged {
 }
 
 impl Judged {
+    /// Whether anything is wrong.
     pub fn has_errors(&self) -> bool {
         self.areas.iter().any(Area::has_errors)
-    }
-
-    /// Makes the commands of the findings those for the project that `--project` names.
-    pub fn fixes_of_project(&mut self, printer: &Printer) {
-        for found in self.areas.iter_mut().flat_map(|area| &mut area.findings) {
-            if let Some(Fix::Command { command, .. }) = &mut found.fix {
-                *command = printer.command(command);
-            }
-        }
     }
 }
 
 /// The GPUs that the manifest ignores.
-pub(super) fn ignored(project: &Project) -> Vec<String> {
+pub(crate) fn ignored(project: &Project) -> Vec<String> {
     project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default()
 }
 
@@ -112,7 +102,7 @@ pub(super) fn ignored(project: &Project) -> Vec<String> {
 ///
 /// # Errors
 /// When the environment or the host file cannot be read.
-pub(in crate::cli::commands) fn judge(
+pub(crate) fn judge(
     question: &Question<'_>,
     project: &Project,
     lock: Against<'_>,

@@ -54,7 +54,7 @@ pub mod drift;
 pub mod explorer;
 pub mod export;
 pub mod fleet;
-pub mod foreign;
+pub mod formats;
 pub mod git;
 pub mod image;
 pub mod index;

@@ -8,7 +8,7 @@ use super::error::CliError;
 use super::files;
 use super::requirements;
 use super::settings::Project;
-use crate::foreign::{ForeignLock, Tool};
+use crate::formats::{ForeignLock, Tool};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::part::Part;
 use crate::model::text::clean;

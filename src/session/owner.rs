@@ -11,7 +11,7 @@ use super::exit;
 use super::files;
 use super::settings::Project;
 use super::workspace::Workspace;
-use crate::foreign::{ForeignLock, Tool, judge, own_name};
+use crate::formats::{ForeignLock, Tool, judge, own_name};
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;

@@ -4,7 +4,7 @@ use super::conda::Locked;
 use super::findings::{self, NotCovered, NotJudged, WrongPlatform};
 use super::host::{self, GpuCode};
 use super::{Area, files, packages};
-use crate::foreign::{CondaRecord, Judged};
+use crate::formats::{CondaRecord, Judged};
 use crate::model::finding::{Code, Finding};
 use crate::model::fix::Fix;
 use crate::model::host::Host;

@@ -31,7 +31,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::compatibility::{Needs, Policy, asked_driver, both, required_driver, unknown_cuda_user};
-use crate::foreign::{ForeignLock, other_builds};
+use crate::formats::{ForeignLock, other_builds};
 use crate::lockfile::{Lockfile, PREINSTALLED_PACKAGES, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;

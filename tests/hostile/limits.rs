@@ -41,11 +41,11 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
         "A lock of another tool",
         &[
             ("64 MiB", "session/files.rs", "MAX_INPUT"),
-            ("50,000 packages", "foreign/mod.rs", "MAX_PACKAGES"),
-            ("24 MiB", "foreign/mod.rs", "MAX_TOML"),
-            ("600,000 requirements", "foreign/mod.rs", "MAX_PARTS"),
+            ("50,000 packages", "formats/mod.rs", "MAX_PACKAGES"),
+            ("24 MiB", "formats/mod.rs", "MAX_TOML"),
+            ("600,000 requirements", "formats/mod.rs", "MAX_PARTS"),
             ("3,000,000 values", "model/text.rs", "MAX_VALUES"),
-            ("500,000 packages", "foreign/pylock.rs", "MAX_TIMES"),
+            ("500,000 packages", "formats/pylock.rs", "MAX_TIMES"),
         ],
     ),
     (

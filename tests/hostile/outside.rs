@@ -596,6 +596,20 @@ fn lines_of_a_requirements_lock() {
         assert!(run.flat().contains("includes another file"), "{line:?}: {}", run.shown());
         assert!(!run.shown().contains("SECRET"), "{line:?}: {}", run.shown());
     }
+    // `init` reads the other file, however it is named.
+    context.write("other.txt", "six==1.17.0\n");
+    for line in [
+        "-r other.txt",
+        "-rother.txt",
+        "--pre -r other.txt",
+        "# a comment\u{c}-r other.txt",
+        "a==1\r-r other.txt",
+    ] {
+        context.write("requirements.txt", &format!("{line}\n"));
+        context.run(&["init", "--force", "--from", "requirements.txt"]).expect(0);
+        assert!(context.read("envlock.toml").contains("six==1.17.0"), "{line:?}");
+    }
+    std::fs::remove_file(context.project().join("envlock.toml")).unwrap();
     for line in [
         "git+https://ghp_SECRETSECRETSECRETSECRETSECRETSECRET1@github.com/a/b.git",
         "-r https://user:SECRETpw@h.example/r.txt",

@@ -255,7 +255,7 @@ fn source_distributions() {
 /// Locks of other tools.
 #[test]
 fn foreign_locks() {
-    use envlock::foreign::{ForeignLock, Tool};
+    use envlock::formats::{ForeignLock, Tool};
     use envlock::model::platform::Platform;
     let tools = [
         ("foreign-uv", Tool::Uv),

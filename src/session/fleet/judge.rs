@@ -3,7 +3,7 @@
 use super::Named;
 use crate::compatibility::DriverSpan;
 use crate::fleet::Class;
-use crate::foreign;
+use crate::formats;
 use crate::lockfile::Target;
 use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
@@ -84,7 +84,7 @@ fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Regist
         Candidates::Foreign(lock, _) => {
             let platform = host.system.platform;
             let environments = lock.environments(platform, None);
-            environments.iter().map(|one| foreign::judge(one, platform, registry).target).collect()
+            environments.iter().map(|one| formats::judge(one, platform, registry).target).collect()
         }
     };
     let targets: Vec<&Target> = match candidates {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::lock::{bound, is_of_a_build, leave_out_several};
 use super::{CondaPart, Imported, Optional, conda, pixi, pyproject, text};
-use crate::foreign::{CondaRecord, ForeignLock, Tool};
+use crate::formats::{CondaRecord, ForeignLock, Tool};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::source::Source;

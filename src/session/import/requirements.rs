@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Imported, text};
+use crate::formats::requirement_lines;
 use crate::model::text::clean;
 use crate::session::error::CliError;
 
@@ -25,19 +26,16 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
     if depth > MAX_INCLUDE_DEPTH {
         return Err(CliError::input(format!("`{}` includes itself", clean(&name, 80))));
     }
-    for (number, line) in logical_lines(&text(file)?) {
+    for (number, line) in requirement_lines(&text(file)?) {
         let place = format!("{name}:{number}");
-        let line = line.split(" #").next().unwrap_or("").split("\t#").next().unwrap_or("").trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let option = |names: [&str; 2]| {
-            names.iter().find_map(|n| line.strip_prefix(n)?.trim_start_matches('=').split_whitespace().next())
-        };
-        let included = option(["--requirement", "-r"]).map(|f| (f, constraints));
-        if let Some((other, kind)) = included.or_else(|| option(["--constraint", "-c"]).map(|f| (f, true))) {
+        let line = line.as_str();
+        let (files, others) = included(line);
+        for (other, is_constraint) in &files {
             let other = file.parent().unwrap_or(Path::new(".")).join(other);
-            read_into(out, &other, kind, depth + 1)?;
+            read_into(out, &other, constraints || *is_constraint, depth + 1)?;
+        }
+        if !files.is_empty() {
+            others.iter().for_each(|option| out.option(option));
             continue;
         }
         let is_editable = line.starts_with("-e") || line.starts_with("--editable");
@@ -60,25 +58,32 @@ fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -
     Ok(())
 }
 
-/// The lines of a file with those that a backslash continues, each with the number of its first one, from 1.
-fn logical_lines(text: &str) -> Vec<(usize, String)> {
-    let mut out: Vec<(usize, String)> = Vec::new();
-    let mut goes_on = false;
-    for (i, line) in text.lines().enumerate() {
-        let (content, is_continued) = match line.strip_suffix('\\') {
-            Some(content) => (content, true),
-            None => (line, false),
-        };
-        match out.last_mut().filter(|_| goes_on) {
-            Some((_, before)) => {
-                before.push(' ');
-                before.push_str(content);
-            }
-            None => out.push((i + 1, content.to_owned())),
-        }
-        goes_on = is_continued;
+/// The other files that a line of options includes, and whether each is of constraints; and the line's other options, with their
+/// values. A requirement includes none.
+fn included(line: &str) -> (Vec<(String, bool)>, Vec<String>) {
+    let (mut files, mut others) = (Vec::new(), Vec::<String>::new());
+    if !line.starts_with('-') {
+        return (files, others);
     }
-    out
+    let mut words = line.split_whitespace();
+    while let Some(word) = words.next() {
+        let option = [("--requirement", false), ("-r", false), ("--constraint", true), ("-c", true)]
+            .into_iter()
+            .find_map(|(name, is_constraint)| Some((word.strip_prefix(name)?, is_constraint)));
+        match (option, others.last_mut()) {
+            (Some((value, is_constraint)), _) => {
+                let value = value.trim_start_matches('=');
+                let next = if value.is_empty() { words.next() } else { Some(value) };
+                files.extend(next.map(|value| (value.to_owned(), is_constraint)));
+            }
+            (None, Some(last)) if !word.starts_with('-') => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            (None, _) => others.push(word.to_owned()),
+        }
+    }
+    (files, others)
 }
 
 /// A requirement without its options. The lock has hashes of its own; a direct reference keeps the stated one.

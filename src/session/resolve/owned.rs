@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::writing::NewManifest;
 use crate::export::{UvError, UvScope, UvTables};
-use crate::foreign::{OtherBuild, failing, other_builds};
+use crate::formats::{OtherBuild, failing, other_builds};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::level::Level;

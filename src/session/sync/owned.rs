@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::place::{self, MARK, OWN_FOLDER, mark_of};
 use super::types::{Outcome, Plan, SyncOptions, Synced, in_the_way};
-use crate::foreign::{Environment, OtherBuild, Package, judge, other_builds};
+use crate::formats::{Environment, OtherBuild, Package, judge, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
 use crate::model::installed::{DirectOrigin, Installed};

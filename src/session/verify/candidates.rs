@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::foreign::{self, ForeignLock};
+use crate::formats::{self, ForeignLock};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::{Gpu, Host};
@@ -74,8 +74,8 @@ pub(crate) fn best_on(
             let platform = machine.system.platform;
             let mut all = lock.environments(platform, None);
             all.retain(|environment| name.is_none_or(|name| environment.name == name));
-            let check = |environment: &foreign::Environment| {
-                let judged = foreign::judge(environment, platform, registry);
+            let check = |environment: &formats::Environment| {
+                let judged = formats::judge(environment, platform, registry);
                 checked(
                     &environment.name,
                     &judged.target,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pep440_rs::Version;
 
-use crate::foreign::{self, Environment, ForeignLock, Judged, Tool};
+use crate::formats::{self, Environment, ForeignLock, Judged, Tool};
 use crate::lockfile::same_version;
 use crate::model::host::Host;
 use crate::model::installed::Installed;
@@ -50,7 +50,7 @@ pub(crate) fn of(
         }
     })?;
     installed.lock_command = Some(command(lock, path, &environment, &installed.prefix));
-    Ok(foreign::judge(&environment, platform, registry))
+    Ok(formats::judge(&environment, platform, registry))
 }
 
 /// Adds the extras and groups that are asked for to what was installed of a project's own lock, and those of `usual`, the
@@ -90,7 +90,7 @@ pub(crate) fn add_parts(
         if !is_asked && !is_usual {
             continue;
         }
-        let more = foreign::judge(environment, platform, registry).target.packages;
+        let more = formats::judge(environment, platform, registry).target.packages;
         let more: Vec<ChosenPackage> =
             more.into_iter().filter(|package| judged.target.package(&package.name).is_none()).collect();
         let is_there =

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::foreign;
 use super::place::Place;
 use crate::compatibility::is_cuda;
-use crate::foreign::ForeignLock;
+use crate::formats::ForeignLock;
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::host::Host;

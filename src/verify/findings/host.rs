@@ -2,7 +2,7 @@
 
 use super::finding;
 use crate::compatibility::AskedDriver;
-use crate::foreign::{NoCuda, WithoutCuda};
+use crate::formats::{NoCuda, WithoutCuda};
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;

@@ -7,7 +7,7 @@ use pep440_rs::Version;
 
 use super::finding;
 use super::installer::{install_lock, reinstall, reinstall_conda, uninstall};
-use crate::foreign::OtherBuild;
+use crate::formats::OtherBuild;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cli::args::PlanArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
-use crate::foreign::{self, ForeignLock, Judged, Tool, WithoutCuda};
+use crate::formats::{self, ForeignLock, Judged, Tool, WithoutCuda};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
@@ -167,7 +167,7 @@ fn of_foreign(
         }
     }
     let is_other =
-        |one: &foreign::Environment, python: Python| one.has_python() && one.python.minor != python.minor;
+        |one: &formats::Environment, python: Python| one.has_python() && one.python.minor != python.minor;
     if let Some(python) = python.filter(|python| environments.iter().all(|one| is_other(one, *python))) {
         let locked: BTreeSet<String> = environments.iter().map(|one| one.python.to_string()).collect();
         let locked = locked.into_iter().collect::<Vec<_>>().join(", ");
@@ -175,8 +175,8 @@ fn of_foreign(
             "`--python {python}`: the environments of the lock are for Python {locked}"
         )));
     }
-    let of = |environment: &foreign::Environment| {
-        let judged: Judged = foreign::judge(environment, platform, registry);
+    let of = |environment: &formats::Environment| {
+        let judged: Judged = formats::judge(environment, platform, registry);
         let area = verify::foreign_host(&judged, host, false);
         let mut answer = answer(&judged.target, area, host, &judged.without_cuda);
         // Pins without files fit many Pythons.

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::formats::{self, Answer};
+use super::report_formats::{self, Answer};
 use super::{output, report};
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
-use crate::foreign;
+use crate::formats;
 use crate::lockfile::{self, Target};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
@@ -75,7 +75,7 @@ fn uses_gpu(candidates: &Candidates<'_>, machine: &Host, registry: &Registry) ->
         Candidates::Foreign(lock, _) => {
             let platform = machine.system.platform;
             let all = lock.environments(platform, None);
-            all.iter().any(|environment| foreign::judge(environment, platform, registry).target.uses_cuda())
+            all.iter().any(|environment| formats::judge(environment, platform, registry).target.uses_cuda())
         }
     }
 }
@@ -93,17 +93,19 @@ fn tell(
     match format {
         ReportFormat::Text => text(verdict, areas, about, printer),
         ReportFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
-        ReportFormat::Github => output::put(&formats::github(areas, |_| None), args, printer)?,
-        ReportFormat::Junit => output::put(&formats::junit(areas, formats::VERIFY), args, printer)?,
+        ReportFormat::Github => output::put(&report_formats::github(areas, |_| None), args, printer)?,
+        ReportFormat::Junit => {
+            output::put(&report_formats::junit(areas, report_formats::VERIFY), args, printer)?
+        }
         ReportFormat::Sarif => {
             let lock = files::lock_in_repository(Path::new("."));
-            output::put(&formats::sarif(areas, |_| lock.clone()), args, printer)?
+            output::put(&report_formats::sarif(areas, |_| lock.clone()), args, printer)?
         }
-        ReportFormat::Line => output::put(&formats::line(&answer), args, printer)?,
+        ReportFormat::Line => output::put(&report_formats::line(&answer), args, printer)?,
         ReportFormat::Prometheus => {
             let question = if about.is_empty() { "machine" } else { "host" };
             let labels = [("question", question), ("lock", about)];
-            let metrics = formats::prometheus(&[answer], &labels, clock::now().seconds());
+            let metrics = report_formats::prometheus(&[answer], &labels, clock::now().seconds());
             output::put(&metrics, args, printer)?;
         }
     }

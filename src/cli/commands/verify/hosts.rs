@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{formats, output};
+use super::{output, report_formats};
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
 use crate::model::finding::Finding;
@@ -119,9 +119,9 @@ pub(super) fn judge(
         }
     }
     let put = |text: &str| output::put(text, args, printer);
-    let answers: Vec<formats::Answer<'_>> = nodes
+    let answers: Vec<report_formats::Answer<'_>> = nodes
         .iter()
-        .map(|(node, verdict, area)| formats::Answer {
+        .map(|(node, verdict, area)| report_formats::Answer {
             node: Some(node),
             verdict: *verdict,
             areas: std::slice::from_ref(area),
@@ -140,15 +140,15 @@ pub(super) fn judge(
             });
             output::put_json(&document, args, printer)?;
         }
-        ReportFormat::Github => put(&formats::github(&areas, |_| None))?,
-        ReportFormat::Junit => put(&formats::junit(&areas, formats::VERIFY))?,
+        ReportFormat::Github => put(&report_formats::github(&areas, |_| None))?,
+        ReportFormat::Junit => put(&report_formats::junit(&areas, report_formats::VERIFY))?,
         ReportFormat::Sarif => {
             let lock = files::lock_in_repository(Path::new("."));
-            put(&formats::sarif(&areas, |_| lock.clone()))?;
+            put(&report_formats::sarif(&areas, |_| lock.clone()))?;
         }
-        ReportFormat::Line => put(&answers.iter().map(formats::line).collect::<String>())?,
+        ReportFormat::Line => put(&answers.iter().map(report_formats::line).collect::<String>())?,
         ReportFormat::Prometheus => {
-            put(&formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;
+            put(&report_formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;
         }
     }
     Ok(match (unreadable, any_error) {

@@ -1,10 +1,10 @@
 //! `envlock verify`: reads the environment, checks it and, if there are no errors, runs the smoke test.
 
-mod formats;
 mod here;
 mod hosts;
 mod output;
 mod report;
+mod report_formats;
 mod stale;
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::cli::args::{Only, SmokeChoice, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
-use crate::foreign::other_builds;
+use crate::formats::other_builds;
 use crate::model::installed::Installed;
 use crate::model::text::{clean, shell_word};
 use crate::session::Interface as _;
@@ -50,8 +50,12 @@ pub(super) fn of_read(
     // With `--json` the caller prints it.
     if let Err(error) = &result
         && !printer.json
-        && let Some(text) =
-            formats::of_error(args.format, error, &files::folder_of(global), (formats::VERIFY, printer))
+        && let Some(text) = report_formats::of_error(
+            args.format,
+            error,
+            &files::folder_of(global),
+            (report_formats::VERIFY, printer),
+        )
     {
         // Who reads the report reads nothing else. What cannot be written either is said with the error.
         let _ = output::put(&text, args, printer);
@@ -234,7 +238,7 @@ fn check(
     }
     let report = report::Report { judged: &judged, outcome: outcome.as_ref(), args, printer };
     let verdict = if judged.has_errors() { verify::Verdict::Differs } else { verify::Verdict::Ok };
-    let answer = formats::Answer { node: None, verdict, areas: &judged.areas };
+    let answer = report_formats::Answer { node: None, verdict, areas: &judged.areas };
     let put = |text: &str| output::put(text, args, printer);
     match format {
         ReportFormat::Text => {
@@ -242,21 +246,21 @@ fn check(
             if let (Some(_), true, false) = (&outcome, args.annotates_smoke, printer.json) {
                 let of_smoke = |area: &&Area| area.kind == AreaKind::Smoke;
                 let smoke: Vec<Area> = judged.areas.iter().filter(of_smoke).cloned().collect();
-                put(&formats::github(&smoke, |_| None))?;
+                put(&report_formats::github(&smoke, |_| None))?;
             }
         }
         ReportFormat::Json => output::put_json(&report.json(), args, printer)?,
-        ReportFormat::Github => put(&formats::github(&judged.areas, |_| None))?,
-        ReportFormat::Junit => put(&formats::junit(&judged.areas, formats::VERIFY))?,
+        ReportFormat::Github => put(&report_formats::github(&judged.areas, |_| None))?,
+        ReportFormat::Junit => put(&report_formats::junit(&judged.areas, report_formats::VERIFY))?,
         ReportFormat::Sarif => {
             let lock = files::lock_in_repository(&project.folder);
-            put(&formats::sarif(&judged.areas, |_| lock.clone()))?
+            put(&report_formats::sarif(&judged.areas, |_| lock.clone()))?
         }
-        ReportFormat::Line => put(&formats::line(&answer))?,
+        ReportFormat::Line => put(&report_formats::line(&answer))?,
         ReportFormat::Prometheus => {
             let prefix = environment.prefix.display().to_string();
             let labels = [("question", "environment"), ("prefix", prefix.as_str())];
-            put(&formats::prometheus(&[answer], &labels, clock::now().seconds()))?;
+            put(&report_formats::prometheus(&[answer], &labels, clock::now().seconds()))?;
         }
     }
     Ok(if judged.has_errors() { exit::NO } else { exit::YES })

@@ -3,7 +3,7 @@
 use clap::ValueEnum as _;
 use serde_json::Value;
 
-use super::formats;
+use super::report_formats;
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::Printer;
 use crate::session::error::CliError;
@@ -43,7 +43,8 @@ pub(super) fn put(text: &str, args: &VerifyArgs, printer: &Printer) -> Result<()
         return Ok(());
     };
     // In whatever format it wrote it.
-    let is_own = |there: &str| ReportFormat::value_variants().iter().any(|own| formats::is_own(*own, there));
+    let is_own =
+        |there: &str| ReportFormat::value_variants().iter().any(|own| report_formats::is_own(*own, there));
     files::refuse_others(path, &is_own, args.force)?;
     write::write(path, text)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::formats;
+use super::report_formats;
 use crate::cli::printer::Printer;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
@@ -42,9 +42,9 @@ pub(in crate::cli::commands) fn report_of_lock(
         files::path_in_repository(folder, finding.r#where.as_deref().unwrap_or(files::LOCK))
     };
     match format {
-        ReportFormat::Junit => Some(formats::junit(&areas, formats::LOCKED)),
-        ReportFormat::Sarif => Some(formats::sarif(&areas, place)),
-        ReportFormat::Github => Some(formats::github(&areas, |finding| Some(place(finding)))),
+        ReportFormat::Junit => Some(report_formats::junit(&areas, report_formats::LOCKED)),
+        ReportFormat::Sarif => Some(report_formats::sarif(&areas, place)),
+        ReportFormat::Github => Some(report_formats::github(&areas, |finding| Some(place(finding)))),
         _ => None,
     }
 }
@@ -55,5 +55,5 @@ pub(in crate::cli::commands) fn report_of_error(
     error: &CliError,
     (folder, printer): (&Path, &Printer),
 ) -> Option<String> {
-    formats::of_error(format, error, folder, (formats::LOCKED, printer))
+    report_formats::of_error(format, error, folder, (report_formats::LOCKED, printer))
 }

@@ -6,8 +6,8 @@ use pep440_rs::Version;
 use pep508_rs::{ExtraName, MarkerEnvironment};
 
 use super::{Dependency, Graph};
-use crate::foreign::document::holds;
-use crate::foreign::{Environment, Package, python_for};
+use crate::formats::document::holds;
+use crate::formats::{Environment, Package, python_for};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;

@@ -553,7 +553,7 @@ fn unknown_torch(registry: &Registry, version: &Version, platform: Platform) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::foreign::{ForeignLock, Tool};
+    use crate::formats::{ForeignLock, Tool};
     use crate::registry::Registry;
 
     fn judged(index: &str, name: &str, version: &str) -> Judged {

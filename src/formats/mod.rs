@@ -24,6 +24,7 @@ use pep440_rs::Version;
 pub use conda_record::CondaRecord;
 pub use document::own_name;
 pub use judge::{Judged, NoCuda, WithoutCuda, judge};
+pub use requirements::requirement_lines;
 pub use stack::{OtherBuild, failing, other_builds};
 
 /// The tool that writes and installs a lock.

@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
     }
     let mut out: Vec<Pinned> = Vec::new();
     let mut address: Option<String> = None;
-    for (number, line) in logical_lines(text) {
+    for (number, line) in requirement_lines(text) {
         // Another file would have to be read for a whole answer; a project itself and constraints lock nothing.
         if line.starts_with('-') && line.split_whitespace().any(includes) {
             return Err(ForeignError::Includes(number, quoted(&line)));
@@ -107,26 +107,17 @@ fn includes(word: &str) -> bool {
 const LINE_ENDS: [char; 10] =
     ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
 
-/// The lines of a requirements file with their numbers: continued lines joined, comments removed, without the empty ones.
-fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
+/// The lines of a requirements file as pip reads them, each with the number of its first: continued lines joined, comments removed,
+/// without the empty ones.
+pub fn requirement_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     let mut rest = text.trim_start_matches('\u{feff}');
     let mut number = 0;
     std::iter::from_fn(move || {
         loop {
             let (mut whole, mut first) = (String::new(), None);
             while !rest.is_empty() {
-                let end = rest.find(LINE_ENDS).unwrap_or(rest.len());
-                let (line, tail) = rest.split_at(end);
-                let mut tail = tail.chars();
-                if tail.next() == Some('\r') && tail.as_str().starts_with('\n') {
-                    tail.next();
-                }
-                rest = tail.as_str();
+                let line = without_comment(next_line(&mut rest));
                 number += 1;
-                let line = match line.trim_start() {
-                    comment if comment.starts_with('#') => "",
-                    _ => line.split(" #").next().unwrap_or_default().trim_end(),
-                };
                 first.get_or_insert(number);
                 match line.strip_suffix('\\') {
                     Some(part) => whole.push_str(part),
@@ -143,6 +134,25 @@ fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
             first?;
         }
     })
+}
+
+/// The next line of a text, which is not empty, without its end. `\r\n` is one end.
+fn next_line<'t>(rest: &mut &'t str) -> &'t str {
+    let end = rest.find(LINE_ENDS).unwrap_or(rest.len());
+    let (line, tail) = rest.split_at(end);
+    let mut tail = tail.chars();
+    if tail.next() == Some('\r') && tail.as_str().starts_with('\n') {
+        tail.next();
+    }
+    *rest = tail.as_str();
+    line
+}
+
+/// A line without its comment: `#` at its start or behind a space.
+fn without_comment(line: &str) -> &str {
+    let starts = |at: &usize| *at == 0 || line[..*at].ends_with(char::is_whitespace);
+    let at = line.match_indices('#').map(|(at, _)| at).find(starts);
+    line[..at.unwrap_or(line.len())].trim_end()
 }
 
 pub(super) fn environment(pinned: &[Pinned], platform: Platform, python: Python) -> Environment {

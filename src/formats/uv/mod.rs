@@ -276,7 +276,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::foreign::Environment;
+    use crate::formats::Environment;
     use crate::model::platform::Platform;
     use crate::model::wheel::Python;
 
@@ -371,7 +371,7 @@ wheels = [{ url = "https://files.example/torch-2.9.1%2Bcu128-cp312-cp312-manylin
                 "group docs 3.12: numpy==2.3.5 sphinx==8.0 torch==2.9.1",
             ]
         );
-        let python = crate::foreign::ForeignLock::parse(crate::foreign::Tool::Uv, LOCK).unwrap();
+        let python = crate::formats::ForeignLock::parse(crate::formats::Tool::Uv, LOCK).unwrap();
         // The newest Python that is allowed and has wheels.
         assert_eq!(python.environments(Platform::LINUX_X86_64, None)[0].python, Python::new(12));
         assert!(!graph.allows(Python::new(13)) && graph.allows(Python::new(10)));

@@ -6,6 +6,7 @@ pub(crate) mod cache_folder;
 pub(crate) mod clock;
 pub(crate) mod data_folder;
 pub(crate) mod direct;
+pub(crate) mod editing;
 pub(crate) mod error;
 pub mod exit;
 pub(crate) mod fetch;

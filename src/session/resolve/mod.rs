@@ -3,6 +3,7 @@
 pub(crate) mod held;
 mod learning;
 pub(crate) mod local;
+pub(crate) mod locked;
 pub(crate) mod machines;
 mod of_conda;
 pub(crate) mod owned;

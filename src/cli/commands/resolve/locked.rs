@@ -1,396 +1,53 @@
-//! `resolve --locked` and `--check-hashes`: whether the lock answers the request, and whether the indexes state its
-//! hashes. Nothing is written.
+//! What `resolve --locked` and `--check-hashes` print.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
-
-use super::super::verify::{self, Stale};
+use crate::cli::commands::verify;
 use crate::cli::printer::Printer;
 use crate::cli::view::LockState;
-use crate::export;
-use crate::index::Fetched;
-use crate::lockfile::{self, Lockfile, Target};
-use crate::model::host::Host;
-use crate::model::level::Level;
-use crate::model::request::Request;
-use crate::model::secrets::shown_requirement;
-use crate::model::solution::{ChosenPackage, Need};
-use crate::model::text::{clean, shell_word};
-use crate::registry::Registry;
 use crate::session::Interface as _;
-use crate::session::data_folder;
-use crate::session::error::{CliError, Failure};
-use crate::session::options::{Global, Parts, ReportFormat, SolveOptions};
-use crate::session::resolve::{Asked, local, owned};
-use crate::session::settings::{self, Project};
-use crate::session::{exit, fetch, files, host, lock, owner};
-
-/// What the check is about.
-struct Check<'c> {
-    global: &'c Global,
-    project: &'c Project,
-    args: &'c SolveOptions,
-    /// The requirements on the command line.
-    asked: &'c [String],
-    request: &'c Request,
-    registry: &'c Registry,
-    printer: &'c Printer,
-}
+use crate::session::error::CliError;
+use crate::session::exit;
+use crate::session::options::ReportFormat;
+use crate::session::resolve::Asked;
+use crate::session::resolve::locked::{Comparison, compare};
 
 pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, CliError> {
-    let Asked { global, project, options, packages, request, registry, .. } = asked;
-    let check = Check { global, project, args: options, asked: packages, request, registry, printer };
-    compare(&check, asked.old.as_ref())
-}
-
-fn compare(check: &Check<'_>, old: Option<&Lockfile>) -> Result<u8, CliError> {
-    let format = check.args.format.unwrap_or(ReportFormat::Text);
-    let args = check.args;
-    let ignored =
-        [("`--upgrade`", !args.upgrade.is_empty()), ("the machine options", args.host.describe_a_machine())];
-    if let Some((option, _)) = ignored.iter().find(|(_, is_given)| *is_given) {
-        return Err(CliError::usage(format!(
-            "`--locked` contradicts {option}: it checks the lock for its own machines"
-        ))
-        .hint("`envlock plan --lock envlock.lock` with the machine options judges the lock for a machine"));
-    }
-    let printer = check.printer;
-    if printer.json && !matches!(format, ReportFormat::Text | ReportFormat::Json) {
+    let format = asked.options.format.unwrap_or(ReportFormat::Text);
+    let is_report = !matches!(format, ReportFormat::Text | ReportFormat::Json);
+    if printer.json && is_report {
         return Err(verify::two_formats());
     }
-    let Some(lock) = old else {
-        return Err(match check.project.reads.is_empty() {
-            true => lock::missing(),
-            false => lock::missing().hint(format!("create it with `{}`", again(check))),
-        });
-    };
-    // Without a manifest, the lock is compared with itself: nothing else describes its targets.
-    let described = match has_no_manifest(check) {
-        true => lockfile::read_request(&lock.request)?.targets,
-        false => check.request.targets.clone(),
-    };
-    let request = &Request { targets: described, ..check.request.clone() };
-    let mut reasons: Vec<String> =
-        lockfile::stale(lock, request, check.registry).iter().map(ToString::to_string).collect();
-    let mut written: Vec<Stale> = Vec::new();
-    let mut again = again(check);
-    if reasons.is_empty() {
-        reasons.extend(other_machines(check, lock)?);
-        let of_target =
-            |target| local::differences(target, check.request, check.registry, &check.project.folder);
-        reasons.extend(lock.targets.iter().flat_map(of_target).collect::<BTreeSet<_>>());
-        #[cfg(feature = "conda")]
-        for target in &lock.targets {
-            let specs = &check.request.conda.specs;
-            reasons.extend(
-                crate::conda::unmet_of_request(specs, &target.conda).into_iter().map(|(spec, found)| {
-                    format!("the request has `{spec}` of conda, but the lock has {found}")
-                }),
-            );
+    let comparison = compare(asked)?;
+    let Comparison { stale, again, unjudged, .. } = &comparison;
+    let folder = &asked.project.folder;
+    let report = verify::report_of_lock(format, (stale, again), unjudged.as_deref(), (folder, printer));
+    match report {
+        _ if printer.json || format == ReportFormat::Json => {
+            printer.json(&LockState::of(stale.iter().map(|one| one.reason.clone()).collect()));
         }
-        #[cfg(feature = "conda")]
-        for one in lock.targets.iter().flat_map(|target| crate::conda::unmet(&target.conda)) {
-            let crate::conda::Unmet { package, spec, found } = one;
-            reasons.push(format!("conda's {package} requires `{spec}`, but the lock has {found}"));
-        }
-        written.extend(other_environments(check, lock)?);
-        written.extend(other_requirements(check, lock)?);
-        let changed = owned::changed(check.project, lock)?;
-        // `resolve` alone does not decide who holds the packages.
-        if let (Some(owner), false) = (owned::new_owner(check.project, lock), changed.is_empty()) {
-            again = format!("rm {}", owner.file());
-        }
-        reasons.extend(changed);
-    }
-    let is_answer = reasons.is_empty() && written.is_empty();
-    if is_answer && lockfile::needs_newer_data(lock, check.registry) {
-        return Err(CliError::new(Failure::UnknownRow, data_folder::behind(lock, check.registry))
-            .hint(data_folder::newer()));
-    }
-    if check.args.check_hashes {
-        reasons.extend(differences(check, lock)?);
-    }
-    let of_lock = |reason| Stale { reason, file: None, command: None };
-    let stale: Vec<Stale> = reasons.into_iter().map(of_lock).chain(written).collect();
-    let itself = compared_with_itself(check);
-    let report =
-        verify::report_of_lock(format, (&stale, &again), itself.as_deref(), (&check.project.folder, printer));
-    let state = LockState::of(stale.iter().map(|one| one.reason.clone()).collect());
-    match (&state, report) {
-        (state, _) if printer.json || format == ReportFormat::Json => printer.json(state),
-        (_, Some(report)) => {
+        Some(report) => {
             printer.raw(&report);
             // The report is read by a program; whoever reads the log of the job sees why it failed.
             if matches!(format, ReportFormat::Junit | ReportFormat::Sarif) {
                 stale.iter().for_each(|one| printer.note(&one.reason));
             }
         }
-        (LockState::Current { .. }, _) => printer.out(&current(check)),
-        (LockState::Stale { reasons }, _) => {
-            for reason in reasons {
-                printer.out(reason);
-            }
-            if is_answer {
-                printer.hint("if the indexes are right, lock again: `envlock resolve --upgrade`");
-            } else {
-                if stale.iter().any(|one| one.command.is_none()) {
-                    printer.hint(&format!("make it current with `{again}`"));
-                }
-                for command in stale.iter().filter_map(|one| one.command.as_ref()) {
-                    printer.hint(&format!("write it anew: `{command}`"));
-                }
-            }
-        }
+        None => tell(&comparison, printer),
     }
-    Ok(if matches!(state, LockState::Current { .. }) { exit::YES } else { exit::NO })
+    Ok(if comparison.stale.is_empty() { exit::YES } else { exit::NO })
 }
 
-/// The command that locks what is asked for. A lock that answers nothing else is locked again from the same files.
-fn again(check: &Check<'_>) -> String {
-    let reads = check.project.reads.iter();
-    let reads: String =
-        reads.map(|file| format!(" -r {}", shell_word(&file.display().to_string()))).collect();
-    let asked = check.asked.iter().map(|text| shown_requirement(text));
-    let asked: String = asked.map(|text| format!(" {}", shell_word(&text))).collect();
-    format!("envlock resolve{asked}{reads}{}", check.args.limits())
-}
-
-/// Whether nothing states what the lock is to answer.
-fn has_no_manifest(check: &Check<'_>) -> bool {
-    check.project.reads.is_empty() && files::manifest_in(&check.project.folder).is_none()
-}
-
-/// That a lock was compared with its own request alone, for a report.
-fn compared_with_itself(check: &Check<'_>) -> Option<String> {
-    let what = "no manifest is here: the lock was compared with its own request alone";
-    let list = check.global.project.as_deref().unwrap_or(Path::new("")).join(files::REQUIREMENTS);
-    let more = match check.project.folder.join(files::REQUIREMENTS).is_file() {
-        true => format!("; `-r {}` compares it with that file", shell_word(&list.display().to_string())),
-        false => String::new(),
-    };
-    has_no_manifest(check).then(|| format!("{what}{more}"))
-}
-
-/// What a current lock was compared with.
-fn current(check: &Check<'_>) -> String {
-    let mut text = "the lock is current".to_owned();
-    let reads: Vec<String> =
-        check.project.reads.iter().map(|file| clean(&file.display().to_string(), 100)).collect();
-    if !reads.is_empty() {
-        text.push_str(&format!(" for {}", reads.join(" and ")));
-    } else if has_no_manifest(check) {
-        text.push_str(" for its own request: no manifest is here to compare it with");
+fn tell(comparison: &Comparison, printer: &Printer) {
+    if let Some(text) = &comparison.current {
+        return printer.out(text);
     }
-    if check.args.check_hashes {
-        text.push_str(match check.global.offline {
-            true => ", and no index page in the cache states another hash (`--offline`: no index was asked)",
-            false => ", and no index states another hash",
-        });
+    comparison.stale.iter().for_each(|one| printer.out(&one.reason));
+    if comparison.is_answer {
+        return printer.hint("if the indexes are right, lock again: `envlock resolve --upgrade`");
     }
-    text
-}
-
-/// The targets whose machine is not the one that the manifest describes now.
-fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
-    let rows = check.project.manifest.iter().flat_map(|manifest| &manifest.targets);
-    let mut out = Vec::new();
-    for row in rows {
-        let Some(target) = lock.target(Some(&row.name)) else { continue };
-        let (described, locked) = (host::from_table(row, check.registry)?, &target.host);
-        let capabilities = |host: &Host| {
-            let gpus = host.gpus.as_ref()?.iter().map(|gpu| gpu.capability);
-            Some(gpus.collect::<BTreeSet<_>>())
-        };
-        let driver = |host: &Host| host.driver.as_ref().map(|driver| driver.version.clone());
-        // A branch stands for its oldest known release, which another registry may know better.
-        let names_branch = row.table.driver.as_ref().is_some_and(|text| !text.contains('.'));
-        let is_same_driver = match (driver(&described), driver(locked)) {
-            (Some(described), Some(locked)) if names_branch => described.major() == locked.major(),
-            (described, locked) => described == locked,
-        };
-        let differs = [
-            ("GPUs", capabilities(&described) != capabilities(locked)),
-            ("driver", !is_same_driver),
-            ("C library", described.system.libc != locked.system.libc),
-            ("platform", described.system.platform != locked.system.platform),
-        ];
-        if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
-            let name = &row.name;
-            let are_not = if *what == "GPUs" { "are not those" } else { "is not the one" };
-            out.push(format!("the {what} of target {name} {are_not} that [target.{name}] describes"));
-        }
+    if comparison.stale.iter().any(|one| one.command.is_none()) {
+        printer.hint(&format!("make it current with `{}`", comparison.again));
     }
-    Ok(out)
-}
-
-/// The environment files that envlock wrote and that do not install what the lock holds. One that is absent is a note:
-/// a project may commit the lock alone.
-fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
-    let (project, args) = (check.project, check.args);
-    // The file may have been written on a machine with a mirror, or on one without.
-    let (own, _) = settings::indexes(project, args.index_url.as_deref());
-    let usual = settings::usual_indexes(project);
-    let mut out = Vec::new();
-    for (place, target) in lock.targets.iter().enumerate().filter(|(_, target)| target.level == Level::Full) {
-        let file = lock::environment_file(place == 0, &target.name);
-        let Some(text) = files::read(&project.folder.join(&file))? else {
-            check.printer.note(&format!("`{file}` is not there; `envlock resolve` writes it"));
-            continue;
-        };
-        if !text.contains(export::ENVIRONMENT_MARK) {
-            check
-                .printer
-                .note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
-            continue;
-        }
-        let name = lock::environment_name(project, lock, target);
-        let is_same = |addresses: &[(String, String)]| {
-            let expected = export::conda_environment(target, &name, addresses, false);
-            expected.is_ok_and(|expected| export::same_environment(&text, &expected))
-        };
-        if !is_same(&own) && !is_same(&usual) {
-            let reason = format!("`{file}` is not the environment that the lock gives");
-            out.push(Stale { reason, file: Some(file), command: None });
-        }
+    for command in comparison.stale.iter().filter_map(|one| one.command.as_ref()) {
+        printer.hint(&format!("write it anew: `{command}`"));
     }
-    Ok(out)
-}
-
-/// The exported requirements files that do not install what the lock holds. A requirements.txt that people wrote is a note.
-fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
-    let (project, file) = (check.project, files::REQUIREMENTS);
-    if lock.packages_in.is_none()
-        && project.reads.is_empty()
-        && files::manifest_in(&project.folder).is_some()
-        && files::read(&project.folder.join(file))?
-            .is_some_and(|text| !text.starts_with(export::REQUIREMENTS_MARK))
-    {
-        check.printer.note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
-    }
-    let stale = stale_exports(project, check.args.index_url.as_deref(), lock)?;
-    let of = |(file, command)| {
-        let reason = format!("`{file}` is not what the lock gives");
-        Stale { reason, file: Some(file), command: Some(command) }
-    };
-    Ok(stale.into_iter().map(of).collect())
-}
-
-/// The target that a requirements file was exported for, in the options of its head.
-fn target_of_options(options: &str) -> Option<String> {
-    let words = shlex::split(options)?;
-    let at = words.iter().position(|word| word == "--target")?;
-    words.get(at + 1).cloned()
-}
-
-/// The requirements files that `export` wrote under its own names and that do not install what a target locks, each with the
-/// command that writes it anew. `requirements.txt` may be that of any target: `--target` chooses it.
-pub(super) fn stale_exports(
-    project: &Project,
-    index_url: Option<&str>,
-    lock: &Lockfile,
-) -> Result<Vec<(String, String)>, CliError> {
-    if lock.packages_in.is_some() {
-        return Ok(Vec::new());
-    }
-    let (own, _) = settings::indexes(project, index_url);
-    let usual = settings::usual_indexes(project);
-    let of_target =
-        |target: &'_ Target| (format!("requirements.{}.txt", target.name), Some(target.name.clone()));
-    let named = lock.targets.iter().map(of_target);
-    let mut out = Vec::new();
-    for (file, name) in std::iter::once((files::REQUIREMENTS.to_owned(), None)).chain(named) {
-        let place = project.folder.join(&file);
-        let text = files::read(&place)?.filter(|text| text.starts_with(export::REQUIREMENTS_MARK));
-        let Some(text) = text else { continue };
-        let gives = |target: &&Target| {
-            [&own, &usual].into_iter().any(|addresses| {
-                let expected = export::requirements(target, addresses);
-                expected.is_ok_and(|expected| export::same_requirements(&text, &expected))
-            })
-        };
-        // The target, extras and groups that it was written for; what the lock no longer has is another file.
-        let mut head = text.lines().take_while(|line| line.starts_with('#'));
-        let options = head.find_map(|line| line.strip_prefix(export::REQUIREMENTS_OPTIONS));
-        let options = options.unwrap_or_default();
-        let parts = Parts::of_options(options);
-        let name = name.or_else(|| target_of_options(options));
-        let is_meant = |target: &&Target| name.as_ref().is_none_or(|name| *name == target.name);
-        let of_parts = lock::with_parts(lock.clone(), &parts).ok();
-        let targets = of_parts.iter().flat_map(|lock| &lock.targets);
-        if !targets.filter(is_meant).any(|target| gives(&target)) {
-            let option = name.map(|name| format!(" --target {}", shell_word(&name))).unwrap_or_default();
-            let place = files::path_from(&place, Path::new("."));
-            let command = format!(
-                "envlock export requirements.txt{option}{} -o {}",
-                parts.options(),
-                shell_word(place.trim_start_matches("./"))
-            );
-            out.push((file, command));
-        }
-    }
-    Ok(out)
-}
-
-/// Asks the indexes for the hashes of all locked files.
-fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
-    let mut lock = owner::with_packages(check.project, lock.clone(), check.registry)?;
-    // An index of another tool's lock may be none that is configured here.
-    let (addresses, _) = settings::indexes(check.project, check.args.index_url.as_deref());
-    let is_known = |package: &ChosenPackage| {
-        package.source.index().is_none_or(|index| {
-            addresses.iter().any(|(name, _)| Some(name.as_str()) == index.split('/').next())
-        })
-    };
-    let mut unknown: BTreeSet<String> = BTreeSet::new();
-    for target in &mut lock.targets {
-        unknown.extend(target.packages.iter().filter(|package| !is_known(package)).map(|p| p.name.clone()));
-        target.packages.retain(is_known);
-    }
-    if !unknown.is_empty() {
-        let names = unknown.into_iter().collect::<Vec<_>>().join(", ");
-        check
-            .printer
-            .note(&format!("not compared, because their index is not configured: {}", clean(&names, 200)));
-    }
-    let of_conda: usize = lock.targets.iter().map(|target| target.conda.len()).sum();
-    if of_conda > 0 {
-        check.printer.note("the hashes of conda packages are not compared with their channels");
-    }
-    let lock = &lock;
-    let client = fetch::client(check.global, check.project, check.args.index_url.as_deref())?;
-    let mut pages = HashMap::new();
-    let needs: Vec<Need> = lock
-        .targets
-        .iter()
-        .flat_map(lockfile::pages_of_files)
-        .map(|(index, project)| Need::Page { index: index.to_owned(), project: project.to_owned() })
-        .collect();
-    let bar = check.printer.progress("reading the index");
-    let fetched = client.fetch(&needs, None, &mut |done, total| {
-        bar.set_length(total as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
-    for answer in fetched.map_err(|error| fetch::index_error(&error, Some(check.request)))? {
-        if let Fetched::Page { index, project, page: Some(page) } = answer {
-            pages.insert((index, project), page);
-        }
-    }
-    let page =
-        |index: &str, project: &str| pages.get(&(index.to_owned(), project.to_owned())).map(AsRef::as_ref);
-    let mut out = BTreeSet::new();
-    for target in &lock.targets {
-        let (differences, unstated) = lockfile::compare_hashes(target, page);
-        if unstated > 0 {
-            let s = if unstated == 1 { "" } else { "s" };
-            check.printer.note(&format!("{unstated} file{s} cannot be compared: the index states no hash"));
-        }
-        out.extend(differences.iter().map(ToString::to_string));
-        let direct = target.packages.iter().filter(|package| package.source.is_direct());
-        let direct: Vec<&str> = direct.map(|package| package.name.as_str()).collect();
-        if !direct.is_empty() {
-            check.printer.note(&format!("not compared, because no index has them: {}", direct.join(", ")));
-        }
-    }
-    Ok(out.into_iter().collect())
 }

@@ -11,6 +11,7 @@ use crate::cli::printer::Printer;
 use crate::session::Interface as _;
 use crate::session::error::CliError;
 use crate::session::options::{Global, SolveOptions};
+use crate::session::resolve::locked::stale_exports;
 use crate::session::resolve::{self, Answer, Asked, NewManifest, Prepared};
 use crate::session::settings::Project;
 use crate::session::{exit, files};
@@ -81,8 +82,7 @@ fn tell_stale_exports(
     if written.is_empty() || options.stack_only {
         return Ok(());
     }
-    for (file, command) in locked::stale_exports(prepared.asked.project, options.index_url.as_deref(), lock)?
-    {
+    for (file, command) in stale_exports(prepared.asked.project, options.index_url.as_deref(), lock)? {
         printer.note(&format!("`{file}` is not what the lock gives now: `{command}` writes it anew"));
     }
     Ok(())

@@ -33,7 +33,7 @@ use crate::verify::{self, Area, AreaKind};
 
 pub(super) use output::two_formats;
 pub(super) use report::{findings, fixes_of_project, verdict_word};
-pub(super) use stale::{Stale, report_of_error, report_of_lock};
+pub(super) use stale::{report_of_error, report_of_lock};
 
 pub(super) fn run(global: &Global, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
     of_read(global, args, None, printer)

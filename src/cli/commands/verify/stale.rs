@@ -9,16 +9,8 @@ use crate::model::fix::Fix;
 use crate::session::error::CliError;
 use crate::session::files;
 use crate::session::options::ReportFormat;
+use crate::session::resolve::locked::Stale;
 use crate::verify::{Area, AreaKind, findings};
-
-/// Why a lock, or a file that was written from it, is not current.
-pub(in crate::cli::commands) struct Stale {
-    pub reason: String,
-    /// The file, if it is not the lock.
-    pub file: Option<String>,
-    /// The command that writes the file anew, if locking again does not.
-    pub command: Option<String>,
-}
 
 /// Why a lock is not current, in a format that other programs read; `None` for the others.
 ///

@@ -1,0 +1,299 @@
+//! `envlock add` and `envlock remove`: edit a manifest keeping its formatting.
+
+use toml_edit::{Array, DocumentMut, Item, Value, value};
+
+use super::error::CliError;
+use super::options::{Global, SolveOptions};
+use super::resolve::NewManifest;
+use super::settings::{self, Project};
+use super::{files, manifest};
+use crate::export::{Entries, in_its_form};
+use crate::model::owner::Owner;
+use crate::model::request::{Origin, UserRequirement};
+
+/// A project with its changed manifest, which is written with the lock.
+pub(crate) struct Edited {
+    pub project: Project,
+    /// How to solve: what the manifest says now is no option.
+    pub options: SolveOptions,
+    pub manifest: NewManifest,
+}
+
+/// Adds packages (PEP 508) to the manifest.
+///
+/// # Errors
+/// When there is no manifest, another tool holds the packages, or one is no requirement.
+pub(crate) fn add(global: &Global, packages: &[String], options: &SolveOptions) -> Result<Edited, CliError> {
+    edit(global, packages, options, &|document, name| {
+        for text in packages {
+            let parsed = settings::requirement(text)?;
+            let package = parsed.requirement.name.to_string();
+            let specifier = manifest::stack_specifier(&parsed);
+            // One that is in the list already stays there.
+            let is_listed = dependencies(document, name)?.is_some_and(|list| {
+                list.iter().any(|entry| requirement_of(entry).is_some_and(|own| is_named(&own, &package)))
+            });
+            match specifier.filter(|_| !is_listed) {
+                Some(specifier) => put_into_stack(stack(document), &package, &specifier),
+                None => put_into(list_of(document, name)?, &parsed, text.trim())?,
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Removes packages from the manifest, by name.
+///
+/// # Errors
+/// When there is no manifest, another tool holds the packages, or one is not in it.
+pub(crate) fn remove(
+    global: &Global,
+    packages: &[String],
+    options: &SolveOptions,
+) -> Result<Edited, CliError> {
+    edit(global, packages, options, &|document, name| {
+        for text in packages {
+            let parsed = settings::requirement(text)?;
+            let package = parsed.requirement.name.to_string();
+            let in_stack =
+                stack(document).as_table_like_mut().is_some_and(|table| table.remove(&package).is_some());
+            let in_list = dependencies(document, name)?.is_some_and(|list| remove_from(list, &package));
+            if !in_stack && !in_list {
+                return Err(CliError::usage(format!("`{package}` is not in the dependencies of {name}")));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn edit(
+    global: &Global,
+    packages: &[String],
+    options: &SolveOptions,
+    change: &dyn Fn(&mut DocumentMut, &str) -> Result<(), CliError>,
+) -> Result<Edited, CliError> {
+    let folder = files::project_folder(global.project.as_deref(), false)?;
+    let name = files::manifest_in(&folder)
+        .ok_or_else(|| CliError::usage("there is no envlock.toml here").hint("start with `envlock init`"))?;
+    if files::owner_in(&folder) == Some(Owner::Pixi) {
+        let asked = packages.join(" ");
+        return Err(CliError::usage("pixi holds the packages (`pixi.lock`)")
+            .hint(format!("`pixi add {asked}`, or `pixi remove`, then `envlock resolve`")));
+    }
+    // A link to a manifest stays one.
+    let path = folder.join(name);
+    let path = fs_err::canonicalize(&path).unwrap_or(path);
+    let before = files::read(&path)?.unwrap_or_default();
+    manifest::parse(&before, name)?;
+    let is_moved = std::cell::Cell::new(false);
+    let after = in_its_form(&before, &|text| {
+        let mut document: DocumentMut = text
+            .parse()
+            .map_err(|e: toml_edit::TomlError| CliError::input(format!("{name}: {}", e.message())))?;
+        change(&mut document, name)?;
+        // With the old cutoff, what is added would be refused the next time.
+        if let Some(cutoff) = &options.exclude_newer
+            && move_cutoff(&mut document, cutoff)
+        {
+            is_moved.set(true);
+        }
+        Ok::<_, CliError>(document.to_string())
+    })?;
+    let mut project = Project::with_manifest(folder, name, &after)?;
+    // What was typed is not in the file yet.
+    if let Some(manifest) = &mut project.manifest {
+        let typed: Vec<UserRequirement> =
+            packages.iter().filter_map(|text| settings::requirement(text).ok()).collect();
+        for user in &mut manifest.request.requirements {
+            if typed.iter().any(|own| own.requirement.name == user.requirement.name) {
+                user.origin = Origin::CommandLine;
+            }
+        }
+    }
+    // What the manifest says is no option.
+    let mut options = options.clone();
+    options.exclude_newer = options.exclude_newer.filter(|_| !is_moved.get());
+    // The manifest is written together with the lock, after a successful solve.
+    Ok(Edited { project, options, manifest: NewManifest { path, before, after } })
+}
+
+/// Sets the cutoff of the manifest, if it has one. Returns whether it has.
+fn move_cutoff(document: &mut DocumentMut, cutoff: &str) -> bool {
+    let own = match document.get("tool").and_then(|tool| tool.get("envlock")).is_some() {
+        true => document["tool"]["envlock"].get_mut("resolve"),
+        false => document.get_mut("resolve"),
+    };
+    let before = own.and_then(Item::as_table_like_mut).and_then(|table| table.get_mut("exclude-newer"));
+    let Some(Item::Value(before)) = before else { return false };
+    let decor = before.decor().clone();
+    *before = Value::from(cutoff);
+    *before.decor_mut() = decor;
+    true
+}
+
+/// The table `[stack]`, in a pyproject.toml `[tool.envlock.stack]`.
+fn stack(document: &mut DocumentMut) -> &mut Item {
+    match document.get("tool").and_then(|tool| tool.get("envlock")).is_some() {
+        true => &mut document["tool"]["envlock"]["stack"],
+        false => &mut document["stack"],
+    }
+}
+
+/// The list of dependencies; `None` if there is none.
+///
+/// # Errors
+/// When it is something else than a list.
+fn dependencies<'d>(document: &'d mut DocumentMut, name: &str) -> Result<Option<&'d mut Array>, CliError> {
+    let project = document.get_mut("project").and_then(Item::as_table_like_mut);
+    let Some(item) = project.and_then(|project| project.get_mut("dependencies")) else { return Ok(None) };
+    item.as_array_mut()
+        .map(Some)
+        .ok_or_else(|| CliError::input(format!("{name}: `dependencies` is not an array")))
+}
+
+/// The list of dependencies, which is made where there is none.
+///
+/// # Errors
+/// When the manifest has them somewhere else: a build backend computes them, or the members of a workspace state them.
+fn list_of<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Array, CliError> {
+    let elsewhere = |what: &str, where_: &str| Err(CliError::usage(format!("{name}: {what}")).hint(where_));
+    if name == files::PYPROJECT {
+        let project = document.get("project").and_then(Item::as_table_like);
+        let Some(project) = project else {
+            return elsewhere(
+                "it has no `[project]`: the members of the workspace state the packages",
+                "add the package in the member's pyproject.toml, then run `envlock resolve`",
+            );
+        };
+        let dynamic = project.get("dynamic").and_then(Item::as_array);
+        if dynamic.is_some_and(|names| names.iter().any(|name| name.as_str() == Some("dependencies"))) {
+            return elsewhere(
+                "its `dependencies` are `dynamic`: the build backend provides them",
+                "add the package where it reads them, then run `envlock resolve`",
+            );
+        }
+    }
+    let project = document.entry("project").or_insert(toml_edit::table());
+    let project = project
+        .as_table_like_mut()
+        .ok_or_else(|| CliError::input(format!("{name}: `project` is not a table")))?;
+    project
+        .entry("dependencies")
+        .or_insert(Item::Value(Value::Array(Array::new())))
+        .as_array_mut()
+        .ok_or_else(|| CliError::input(format!("{name}: `dependencies` is not an array")))
+}
+
+/// Sets the bound of a package of the stack; what else is said of it stays.
+fn put_into_stack(stack: &mut Item, package: &str, specifier: &str) {
+    if stack.is_none() {
+        *stack = toml_edit::table();
+    }
+    let item = &mut stack[package];
+    match item.as_value_mut() {
+        Some(Value::InlineTable(table)) => {
+            table.insert("version", Value::from(specifier));
+        }
+        Some(there) => {
+            let decor = there.decor().clone();
+            *there = Value::from(specifier);
+            *there.decor_mut() = decor;
+        }
+        None => *item = value(specifier),
+    }
+}
+
+/// The requirement that an entry is.
+fn requirement_of(entry: &Value) -> Option<UserRequirement> {
+    UserRequirement::parse(entry.as_str()?, Origin::CommandLine).ok()
+}
+
+fn is_named(user: &UserRequirement, package: &str) -> bool {
+    user.requirement.name.as_ref() as &str == package
+}
+
+/// Whether an entry is a requirement on a package.
+fn is_about(entry: &Value, name: &str) -> bool {
+    requirement_of(entry).is_some_and(|user| is_named(&user, name))
+}
+
+/// Whether an array has its entries on lines of their own.
+fn has_lines(list: &Array) -> bool {
+    let texts = list.iter().filter_map(|entry| entry.decor().prefix()).chain([list.trailing()]);
+    texts.filter_map(|text| text.as_str()).any(|text| text.contains('\n'))
+}
+
+/// Puts a requirement in the place of the one on the same package for the same environments, or at the end.
+///
+/// # Errors
+/// When it names no environment, and there are several requirements on the package that do.
+fn put_into(list: &mut Array, asked: &UserRequirement, text: &str) -> Result<(), CliError> {
+    let name: &str = asked.requirement.name.as_ref();
+    let there: Vec<UserRequirement> =
+        list.iter().filter_map(requirement_of).filter(|own| is_named(own, name)).collect();
+    let same = there.iter().find(|own| own.requirement.marker == asked.requirement.marker);
+    let replaced = match (same, there.as_slice()) {
+        (Some(same), _) => Some(same),
+        (None, [one]) if asked.requirement.marker.is_true() => Some(one),
+        (None, several) if several.len() > 1 && asked.requirement.marker.is_true() => {
+            let lines: Vec<String> = several.iter().map(|own| format!("`{}`", own.line())).collect();
+            return Err(CliError::usage(format!(
+                "`{name}` is required for several environments: {}",
+                lines.join(", ")
+            ))
+            .hint("name the one that is meant, with its marker, or edit the file"));
+        }
+        _ => None,
+    };
+    let is_it = |entry: &Value| {
+        let own = requirement_of(entry);
+        own.zip(replaced).is_some_and(|(own, replaced)| own.requirement == replaced.requirement)
+    };
+    if has_lines(list) {
+        let mut entries = Entries::of(list);
+        entries.set(is_it, text);
+        replace(list, entries);
+        return Ok(());
+    }
+    let at = list.iter().position(is_it);
+    match at {
+        Some(at) => {
+            list.replace(at, text);
+        }
+        None => {
+            // As the last one: without the space before its bracket.
+            let end = list.iter().last().and_then(|last| last.decor().suffix()?.as_str().map(str::to_owned));
+            if let Some(last) = list.iter_mut().last() {
+                last.decor_mut().set_suffix("");
+            }
+            list.push(text);
+            if let (Some(last), Some(end)) = (list.iter_mut().last(), end) {
+                last.decor_mut().set_suffix(end);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts entries in place of those of an array, whose place and comments stay.
+fn replace(list: &mut Array, entries: Entries) {
+    let decor = list.decor().clone();
+    *list = entries.written();
+    *list.decor_mut() = decor;
+}
+
+fn remove_from(list: &mut Array, name: &str) -> bool {
+    let before = list.len();
+    if has_lines(list) {
+        let mut entries = Entries::of(list);
+        entries.take(|entry| is_about(entry, name));
+        replace(list, entries);
+    } else {
+        list.retain(|entry| !is_about(entry, name));
+        // What stood behind a bracket stands behind it again.
+        if let Some(first) = list.iter_mut().next() {
+            first.decor_mut().set_prefix("");
+        }
+    }
+    list.len() < before
+}

@@ -2,7 +2,7 @@
 //!
 //! The core is pure: [`solver::solve`] solves a request for a host with a [`registry::Registry`],
 //! [`lockfile`] stores the solution, [`export`] writes it in the formats of installers. Other modules
-//! do I/O: [`probe`] detects the machine, [`index`] reads package indexes. Only [`cli`] uses both.
+//! do I/O: [`probe`] detects the machine, [`index`] reads package indexes. Only `session` uses both; [`cli`] parses arguments and prints.
 //! `docs/architecture.md` describes the modules and the rules, which a test checks.
 //!
 //! Example: a recent torch does not run on an old driver.

@@ -44,8 +44,8 @@ pub fn run() -> ExitCode {
                 let lines =
                     text.lines().take_while(|l| !l.is_empty() && !l.starts_with("Usage")).map(str::trim);
                 let message = lines.collect::<Vec<_>>().join(" ");
-                let failure = error::CliError::usage(message.trim_start_matches("error: "))
-                    .hint("see `envlock --help`");
+                let failure =
+                    error::Failure::usage(message.trim_start_matches("error: ")).hint("see `envlock --help`");
                 printer::Printer::for_json().failure(&failure);
                 return ExitCode::from(exit::CANNOT_ANSWER);
             }

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::{ColorChoice, TalkArgs};
 use crate::model::text::shell_word;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::{Interface, exit};
 
 /// Where and how to print.
@@ -122,7 +122,7 @@ impl Printer {
     }
 
     /// Prints an error: with `--json` as JSON on stdout, else as text on stderr.
-    pub fn failure(&self, error: &CliError) {
+    pub fn failure(&self, error: &Failure) {
         match self.json {
             true => self.json(&error.document()),
             false => self.error(&error.full(), error.hint.as_deref()),

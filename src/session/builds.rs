@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::CliError;
+use super::error::Failure;
 use crate::model::request::{Limit, Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
 use crate::model::source::BuildRequirement;
@@ -10,7 +10,7 @@ use crate::model::text::requirement_name;
 use crate::model::wheel::Python;
 
 /// Solves a request for the target that the packages belong to.
-pub(crate) type Solve<'s> = dyn FnMut(&Request) -> Result<Answer, CliError> + 's;
+pub(crate) type Solve<'s> = dyn FnMut(&Request) -> Result<Answer, Failure> + 's;
 
 /// Packages by name.
 type Solved = BTreeMap<String, ChosenPackage>;
@@ -26,7 +26,7 @@ pub(crate) fn lock(
     solution: &mut Solution,
     request: &Request,
     solve: &mut Solve<'_>,
-) -> Result<Vec<String>, CliError> {
+) -> Result<Vec<String>, Failure> {
     let locked: Vec<String> =
         solution.packages.iter().map(|p| format!("{}=={}", p.name, p.version)).collect();
     lock_builds(solution, false, &Build { request, beside: &[] }, solve)?;
@@ -47,7 +47,7 @@ fn lock_builds(
     is_in_environment: bool,
     place: &Build<'_>,
     solve: &mut Solve<'_>,
-) -> Result<Vec<String>, CliError> {
+) -> Result<Vec<String>, Failure> {
     let python = solution.python;
     let is_meant = |package: &&mut ChosenPackage| package.is_built_after_others() == is_in_environment;
     let meant = solution.packages.iter_mut().filter(is_meant);
@@ -88,7 +88,7 @@ fn requirements(
     place: &Build<'_>,
     python: Python,
     solve: &mut Solve<'_>,
-) -> Result<Option<Solved>, CliError> {
+) -> Result<Option<Solved>, Failure> {
     let parse = |line: &String| UserRequirement::parse(line, Origin::Question).ok();
     let Some(requirements) = lines.iter().map(parse).collect::<Option<Vec<_>>>() else { return Ok(None) };
     let exact = PythonAllowed::Exact(python);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Interface;
-use super::error::CliError;
+use super::error::Failure;
 use super::files::home;
 use crate::session::options::Global;
 
@@ -15,11 +15,11 @@ const NONE: &str = "/dev/null";
 ///
 /// # Errors
 /// A folder that the user names and that others can write to.
-pub(crate) fn choose(global: &mut Global, interface: &dyn Interface) -> Result<(), CliError> {
+pub(crate) fn choose(global: &mut Global, interface: &dyn Interface) -> Result<(), Failure> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(named) = global.cache_dir.take().or_else(|| variable("ENVLOCK_CACHE_DIR")) {
         if let Err(why) = check_all(&named) {
-            return Err(CliError::usage(format!("the cache folder `{}` {why}", named.display()))
+            return Err(Failure::usage(format!("the cache folder `{}` {why}", named.display()))
                 .hint("name a folder of your own, or leave out `--cache-dir` and `ENVLOCK_CACHE_DIR`"));
         }
         global.cache_dir = Some(named);
@@ -41,7 +41,7 @@ pub(crate) fn choose(global: &mut Global, interface: &dyn Interface) -> Result<(
 }
 
 /// For a command that needs no cache: it works whatever the folder is.
-pub(crate) fn none(global: &mut Global) -> Result<(), CliError> {
+pub(crate) fn none(global: &mut Global) -> Result<(), Failure> {
     global.cache_dir = Some(PathBuf::from(NONE));
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::cache_folder::{self, Untrusted};
 use super::clock;
-use super::error::CliError;
+use super::error::Failure;
 use super::files::home;
 use super::write;
 use crate::lockfile::Lockfile;
@@ -56,12 +56,12 @@ enum Stored {
 ///
 /// # Errors
 /// What is stored cannot be used: to answer from older data without a word would be wrong.
-pub(crate) fn registry() -> Result<Registry, CliError> {
+pub(crate) fn registry() -> Result<Registry, Failure> {
     let embedded = Registry::embedded();
     let Some((folder, is_named)) = folder() else { return Ok(embedded) };
     let unusable = |why: String| {
         let place = folder.join(STORED);
-        CliError::registry(format!(
+        Failure::registry(format!(
             "the data of `registry update` in `{}` cannot be used: {why}",
             place.display()
         ))
@@ -226,17 +226,17 @@ pub(crate) fn store(
     wheel: &DataWheel,
     statement: &Statement,
     registry: &Registry,
-) -> Result<Outcome, CliError> {
+) -> Result<Outcome, Failure> {
     let (folder, is_named) = folder().ok_or_else(|| {
-        CliError::files("no folder for data is known").hint("set `ENVLOCK_DATA_DIR` to a folder of your own")
+        Failure::files("no folder for data is known").hint("set `ENVLOCK_DATA_DIR` to a folder of your own")
     })?;
     let failed = |e: io::Error| {
-        CliError::files(format!("cannot write to the data folder `{}`: {e}", folder.display()))
+        Failure::files(format!("cannot write to the data folder `{}`: {e}", folder.display()))
             .hint("set `ENVLOCK_DATA_DIR` to a folder of your own; the data in use did not change")
     };
     private_folder(&folder).map_err(failed)?;
     if let Err(why) = cache_folder::check(&folder) {
-        return Err(CliError::files(format!("the data folder `{}` {why}", folder.display()))
+        return Err(Failure::files(format!("the data folder `{}` {why}", folder.display()))
             .hint("set `ENVLOCK_DATA_DIR` to a folder of your own"));
     }
     let _locked = locked(&folder.join(LOCK)).map_err(failed)?;
@@ -257,7 +257,7 @@ pub(crate) fn store(
         std::cmp::Ordering::Greater if is_ahead(&statement.date, &embedded.date) => Outcome::Ahead,
         std::cmp::Ordering::Greater => {
             let bytes = signed::write(wheel, statement)
-                .map_err(|e| CliError::internal(format!("cannot make the wheel: {e}")))?;
+                .map_err(|e| Failure::internal(format!("cannot make the wheel: {e}")))?;
             write::write_private(&place, &bytes)?;
             keep_ready(&folder, registry);
             Outcome::Stored

@@ -6,7 +6,7 @@ use pep440_rs::Version;
 use pep508_rs::MarkerEnvironment;
 use sha2::{Digest, Sha256};
 
-use super::error::CliError;
+use super::error::Failure;
 use super::files;
 use super::words::Words;
 use crate::git::{self, GitError};
@@ -37,7 +37,7 @@ pub(crate) fn add(
     request: &Request,
     preferences: &Preferences,
     environments: &[MarkerEnvironment],
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let applies = |user: &&UserRequirement| {
         environments.iter().any(|environment| user.requirement.marker.evaluate(environment, &[]))
     };
@@ -49,7 +49,7 @@ pub(crate) fn add(
         };
         if let Some(other) = applicable.iter().find(is_other) {
             let hint = "name one Python, so that one of their markers applies: `--python 3.11`";
-            return Err(CliError::usage(format!(
+            return Err(Failure::usage(format!(
                 "`{name}` has two direct references: `{}` and `{}`",
                 user.line(),
                 other.line()
@@ -73,7 +73,7 @@ pub(crate) fn add(
         };
         let Found { source, metadata, file } = found;
         if metadata.name != user.requirement.name {
-            return Err(CliError::input(format!(
+            return Err(Failure::input(format!(
                 "`{direct}` is the project `{}`, not `{name}`",
                 metadata.name
             ))
@@ -85,7 +85,7 @@ pub(crate) fn add(
             RawFile { filename: filename.clone(), requires_python: python, url: String::new(), ..file.raw };
         let page = ProjectPage::from_files(&name, [raw]);
         if page.releases().is_empty() {
-            return Err(CliError::input(format!(
+            return Err(Failure::input(format!(
                 "`{direct}` is not a wheel or source distribution of `{name}`"
             )));
         }
@@ -110,10 +110,10 @@ struct File {
     raw: RawFile,
 }
 
-fn archive(client: &IndexClient, name: &str, url: &str, sha256: Option<&str>) -> Result<Found, CliError> {
+fn archive(client: &IndexClient, name: &str, url: &str, sha256: Option<&str>) -> Result<Found, Failure> {
     let (metadata, file) = client.read_direct(name, url, sha256).map_err(|error| match error {
-        crate::index::IndexError::Direct { .. } => CliError::input(error.to_string()),
-        other => CliError::network(other.to_string()),
+        crate::index::IndexError::Direct { .. } => Failure::input(error.to_string()),
+        other => Failure::network(other.to_string()),
     })?;
     let source = Source::Url(crate::model::direct::without_login(url));
     Ok(Found { source, metadata, file: File { filename: Some(file.filename.clone()), raw: file } })
@@ -142,17 +142,17 @@ fn git_tree(
     subdirectory: Option<&str>,
     stated: Option<(&str, &Version)>,
     project: &Path,
-) -> Result<Found, CliError> {
+) -> Result<Found, Failure> {
     let checkout = git::read(repository, revision, subdirectory, project).map_err(|error| match error {
-        GitError::NoGit(_) => CliError::usage(error.to_string()).hint("install git"),
+        GitError::NoGit(_) => Failure::usage(error.to_string()).hint("install git"),
         GitError::Failed { .. } => {
-            CliError::network(error.to_string()).hint("check the network, the URL and the revision")
+            Failure::network(error.to_string()).hint("check the network, the URL and the revision")
         }
     })?;
     let repository = shown_repository(repository);
     let metadata = tree_metadata(checkout.contents, stated).map_err(|why| {
         let text = format!("the project in `{repository}` cannot be read: {}", clean(&why.to_string(), 200));
-        CliError::input(text).hint(way_out(&why, "a wheel's URL, or a released version, needs no repository"))
+        Failure::input(text).hint(way_out(&why, "a wheel's URL, or a released version, needs no repository"))
     })?;
     let subdirectory = subdirectory.map(|folder| folder.trim_matches('/').to_owned());
     let source = Source::Git { repository, commit: checkout.commit, subdirectory };
@@ -177,16 +177,16 @@ pub(crate) fn project_at(
     path: &str,
     folder: &Path,
     stated: Option<(&str, &Version)>,
-) -> Result<(CoreMetadata, Option<String>), CliError> {
+) -> Result<(CoreMetadata, Option<String>), Failure> {
     let found = local(path, Some(folder), stated)?;
     Ok((found.metadata, found.file.raw.sha256))
 }
 
-fn local(path: &str, folder: Option<&Path>, stated: Option<(&str, &Version)>) -> Result<Found, CliError> {
+fn local(path: &str, folder: Option<&Path>, stated: Option<(&str, &Version)>) -> Result<Found, Failure> {
     let folder = folder.unwrap_or(Path::new("."));
     let place = folder.join(path);
     let unreadable =
-        |why: String| CliError::input(format!("`{}` cannot be read: {}", clean(path, 200), clean(&why, 200)));
+        |why: String| Failure::input(format!("`{}` cannot be read: {}", clean(path, 200), clean(&why, 200)));
     let source = Source::Path(files::path_from(&place, folder).trim_start_matches("./").to_owned());
     if place.is_dir() {
         let contents = Contents::of_folder(&place).map_err(|e| unreadable(e.to_string()))?;

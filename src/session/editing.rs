@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
-use super::error::CliError;
+use super::error::Failure;
 use super::options::{Global, SolveOptions};
 use super::resolve::NewManifest;
 use super::settings::{self, Project};
@@ -23,7 +23,7 @@ pub(crate) struct Edited {
 ///
 /// # Errors
 /// When there is no manifest, another tool holds the packages, or one is no requirement.
-pub(crate) fn add(global: &Global, packages: &[String], options: &SolveOptions) -> Result<Edited, CliError> {
+pub(crate) fn add(global: &Global, packages: &[String], options: &SolveOptions) -> Result<Edited, Failure> {
     edit(global, packages, options, &|document, name| {
         for text in packages {
             let parsed = settings::requirement(text)?;
@@ -50,7 +50,7 @@ pub(crate) fn remove(
     global: &Global,
     packages: &[String],
     options: &SolveOptions,
-) -> Result<Edited, CliError> {
+) -> Result<Edited, Failure> {
     edit(global, packages, options, &|document, name| {
         for text in packages {
             let parsed = settings::requirement(text)?;
@@ -59,7 +59,7 @@ pub(crate) fn remove(
                 stack(document).as_table_like_mut().is_some_and(|table| table.remove(&package).is_some());
             let in_list = dependencies(document, name)?.is_some_and(|list| remove_from(list, &package));
             if !in_stack && !in_list {
-                return Err(CliError::usage(format!("`{package}` is not in the dependencies of {name}")));
+                return Err(Failure::usage(format!("`{package}` is not in the dependencies of {name}")));
             }
         }
         Ok(())
@@ -70,14 +70,14 @@ fn edit(
     global: &Global,
     packages: &[String],
     options: &SolveOptions,
-    change: &dyn Fn(&mut DocumentMut, &str) -> Result<(), CliError>,
-) -> Result<Edited, CliError> {
+    change: &dyn Fn(&mut DocumentMut, &str) -> Result<(), Failure>,
+) -> Result<Edited, Failure> {
     let folder = files::project_folder(global.project.as_deref(), false)?;
     let name = files::manifest_in(&folder)
-        .ok_or_else(|| CliError::usage("there is no envlock.toml here").hint("start with `envlock init`"))?;
+        .ok_or_else(|| Failure::usage("there is no envlock.toml here").hint("start with `envlock init`"))?;
     if files::owner_in(&folder) == Some(Owner::Pixi) {
         let asked = packages.join(" ");
-        return Err(CliError::usage("pixi holds the packages (`pixi.lock`)")
+        return Err(Failure::usage("pixi holds the packages (`pixi.lock`)")
             .hint(format!("`pixi add {asked}`, or `pixi remove`, then `envlock resolve`")));
     }
     // A link to a manifest stays one.
@@ -89,7 +89,7 @@ fn edit(
     let after = in_its_form(&before, &|text| {
         let mut document: DocumentMut = text
             .parse()
-            .map_err(|e: toml_edit::TomlError| CliError::input(format!("{name}: {}", e.message())))?;
+            .map_err(|e: toml_edit::TomlError| Failure::input(format!("{name}: {}", e.message())))?;
         change(&mut document, name)?;
         // With the old cutoff, what is added would be refused the next time.
         if let Some(cutoff) = &options.exclude_newer
@@ -97,7 +97,7 @@ fn edit(
         {
             is_moved.set(true);
         }
-        Ok::<_, CliError>(document.to_string())
+        Ok::<_, Failure>(document.to_string())
     })?;
     let mut project = Project::with_manifest(folder, name, &after)?;
     // What was typed is not in the file yet.
@@ -143,20 +143,20 @@ fn stack(document: &mut DocumentMut) -> &mut Item {
 ///
 /// # Errors
 /// When it is something else than a list.
-fn dependencies<'d>(document: &'d mut DocumentMut, name: &str) -> Result<Option<&'d mut Array>, CliError> {
+fn dependencies<'d>(document: &'d mut DocumentMut, name: &str) -> Result<Option<&'d mut Array>, Failure> {
     let project = document.get_mut("project").and_then(Item::as_table_like_mut);
     let Some(item) = project.and_then(|project| project.get_mut("dependencies")) else { return Ok(None) };
     item.as_array_mut()
         .map(Some)
-        .ok_or_else(|| CliError::input(format!("{name}: `dependencies` is not an array")))
+        .ok_or_else(|| Failure::input(format!("{name}: `dependencies` is not an array")))
 }
 
 /// The list of dependencies, which is made where there is none.
 ///
 /// # Errors
 /// When the manifest has them somewhere else: a build backend computes them, or the members of a workspace state them.
-fn list_of<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Array, CliError> {
-    let elsewhere = |what: &str, where_: &str| Err(CliError::usage(format!("{name}: {what}")).hint(where_));
+fn list_of<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Array, Failure> {
+    let elsewhere = |what: &str, where_: &str| Err(Failure::usage(format!("{name}: {what}")).hint(where_));
     if name == files::PYPROJECT {
         let project = document.get("project").and_then(Item::as_table_like);
         let Some(project) = project else {
@@ -176,12 +176,12 @@ fn list_of<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Arra
     let project = document.entry("project").or_insert(toml_edit::table());
     let project = project
         .as_table_like_mut()
-        .ok_or_else(|| CliError::input(format!("{name}: `project` is not a table")))?;
+        .ok_or_else(|| Failure::input(format!("{name}: `project` is not a table")))?;
     project
         .entry("dependencies")
         .or_insert(Item::Value(Value::Array(Array::new())))
         .as_array_mut()
-        .ok_or_else(|| CliError::input(format!("{name}: `dependencies` is not an array")))
+        .ok_or_else(|| Failure::input(format!("{name}: `dependencies` is not an array")))
 }
 
 /// Sets the bound of a package of the stack; what else is said of it stays.
@@ -227,7 +227,7 @@ fn has_lines(list: &Array) -> bool {
 ///
 /// # Errors
 /// When it names no environment, and there are several requirements on the package that do.
-fn put_into(list: &mut Array, asked: &UserRequirement, text: &str) -> Result<(), CliError> {
+fn put_into(list: &mut Array, asked: &UserRequirement, text: &str) -> Result<(), Failure> {
     let name: &str = asked.requirement.name.as_ref();
     let there: Vec<UserRequirement> =
         list.iter().filter_map(requirement_of).filter(|own| is_named(own, name)).collect();
@@ -237,7 +237,7 @@ fn put_into(list: &mut Array, asked: &UserRequirement, text: &str) -> Result<(),
         (None, [one]) if asked.requirement.marker.is_true() => Some(one),
         (None, several) if several.len() > 1 && asked.requirement.marker.is_true() => {
             let lines: Vec<String> = several.iter().map(|own| format!("`{}`", own.line())).collect();
-            return Err(CliError::usage(format!(
+            return Err(Failure::usage(format!(
                 "`{name}` is required for several environments: {}",
                 lines.join(", ")
             ))

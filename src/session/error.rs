@@ -7,7 +7,7 @@ use crate::model::secrets::masked;
 
 /// The kind of an error; its code in `--json` is stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum FailureKind {
     /// Invalid arguments.
     Usage,
     /// An input that cannot be read or parsed.
@@ -38,39 +38,43 @@ pub(crate) enum Failure {
     NoCode,
 }
 
-impl Failure {
+impl FailureKind {
     /// The code in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Failure::Usage => "usage",
-            Failure::Input => "input",
-            Failure::Files => "files",
-            Failure::Lock => "lock",
-            Failure::Host => "host",
-            Failure::Registry | Failure::UnknownRow => "registry",
-            Failure::Export => "export",
-            Failure::Network => "network",
-            Failure::Installer => "installer",
-            Failure::Environment => "environment",
-            Failure::NoGpu => "no-gpu",
-            Failure::Internal => "internal",
-            Failure::NoCode => "no-gpu-code",
+            FailureKind::Usage => "usage",
+            FailureKind::Input => "input",
+            FailureKind::Files => "files",
+            FailureKind::Lock => "lock",
+            FailureKind::Host => "host",
+            FailureKind::Registry | FailureKind::UnknownRow => "registry",
+            FailureKind::Export => "export",
+            FailureKind::Network => "network",
+            FailureKind::Installer => "installer",
+            FailureKind::Environment => "environment",
+            FailureKind::NoGpu => "no-gpu",
+            FailureKind::Internal => "internal",
+            FailureKind::NoCode => "no-gpu-code",
         }
     }
 
     fn exit(self) -> u8 {
         match self {
-            Failure::Network | Failure::Environment | Failure::UnknownRow | Failure::NoGpu => exit::NOT_KNOWN,
+            FailureKind::Network
+            | FailureKind::Environment
+            | FailureKind::UnknownRow
+            | FailureKind::NoGpu => exit::NOT_KNOWN,
             _ => exit::CANNOT_ANSWER,
         }
     }
 }
 
 /// Why a command failed.
-#[derive(Debug)]
-pub(crate) struct CliError {
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.full())]
+pub struct Failure {
     /// The kind of error.
-    pub code: Failure,
+    pub code: FailureKind,
     /// What failed, with literals in backticks.
     pub message: String,
     /// The line of a file that is at fault, shown below the message.
@@ -85,27 +89,27 @@ pub(crate) struct CliError {
 
 /// A file of the project, with a line of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     /// From the project's folder: `pyproject.toml`.
     pub file: String,
     /// The first is 1.
     pub line: Option<usize>,
 }
 
-impl CliError {
-    pub fn new(code: Failure, message: impl Into<String>) -> CliError {
-        CliError { code, message: message.into(), excerpt: None, hint: None, exit: code.exit(), place: None }
+impl Failure {
+    pub(crate) fn new(code: FailureKind, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), excerpt: None, hint: None, exit: code.exit(), place: None }
     }
 
     /// Shows the line of the file that is at fault.
-    pub fn showing(mut self, line: usize, text: &str) -> CliError {
+    pub(crate) fn showing(mut self, line: usize, text: &str) -> Failure {
         let text = masked(text);
         self.excerpt = Some(format!("   |\n{line:>3}| {text}\n   |"));
         self
     }
 
     /// The error with the file that is at fault.
-    pub fn at(mut self, file: impl Into<String>, line: Option<usize>) -> CliError {
+    pub(crate) fn at(mut self, file: impl Into<String>, line: Option<usize>) -> Failure {
         self.place = Some(Place { file: file.into(), line });
         self
     }
@@ -116,43 +120,53 @@ impl CliError {
         iter::once(self.message.clone()).chain(excerpt).collect()
     }
 
-    pub fn usage(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Usage, message)
+    /// Invalid arguments.
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Usage, message)
     }
 
-    pub fn input(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Input, message)
+    /// An input that cannot be read.
+    pub(crate) fn input(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Input, message)
     }
 
-    pub fn files(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Files, message)
+    /// A file that cannot be read or written.
+    pub(crate) fn files(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Files, message)
     }
 
-    pub fn lock(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Lock, message)
+    /// A lock that is missing or cannot be read.
+    pub(crate) fn lock(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Lock, message)
     }
 
-    pub fn host(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Host, message)
+    /// An impossible or unknown machine.
+    pub(crate) fn host(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Host, message)
     }
 
-    pub fn registry(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Registry, message)
+    /// Compatibility data that are invalid or incomplete.
+    pub(crate) fn registry(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Registry, message)
     }
 
-    pub fn export(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Export, message)
+    /// A lock that cannot be exported.
+    pub(crate) fn export(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Export, message)
     }
 
-    pub fn network(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Network, message)
+    /// An index that does not answer.
+    pub(crate) fn network(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Network, message)
     }
 
-    pub fn internal(message: impl Into<String>) -> CliError {
-        CliError::new(Failure::Internal, message)
+    /// A bug, or a limit of steps.
+    pub(crate) fn internal(message: impl Into<String>) -> Failure {
+        Failure::new(FailureKind::Internal, message)
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> CliError {
+    /// The failure with the step that helps.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
         self
     }
@@ -165,20 +179,20 @@ impl CliError {
     }
 }
 
-impl From<std::io::Error> for CliError {
+impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         // fs-err's messages name the file.
-        CliError::files(error.to_string())
+        Failure::files(error.to_string())
     }
 }
 
-impl From<crate::lockfile::LockError> for CliError {
+impl From<crate::lockfile::LockError> for Failure {
     fn from(error: crate::lockfile::LockError) -> Self {
-        CliError::lock(error.to_string()).hint(error.hint()).at(crate::lockfile::FILE, None)
+        Failure::lock(error.to_string()).hint(error.hint()).at(crate::lockfile::FILE, None)
     }
 }
 
-impl From<crate::export::ExportError> for CliError {
+impl From<crate::export::ExportError> for Failure {
     fn from(error: crate::export::ExportError) -> Self {
         let hint = match &error {
             crate::export::ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
@@ -204,6 +218,6 @@ impl From<crate::export::ExportError> for CliError {
                 Some("name the index in envlock.toml, or pass `--index-url`")
             }
         };
-        CliError { hint: hint.map(str::to_owned), ..CliError::export(error.to_string()) }
+        Failure { hint: hint.map(str::to_owned), ..Failure::export(error.to_string()) }
     }
 }

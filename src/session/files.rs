@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::error::CliError;
+use super::error::Failure;
 use crate::model::owner::Owner;
 use crate::model::text::clean;
 use crate::session::options::Global;
@@ -32,10 +32,10 @@ pub(crate) fn home() -> Option<PathBuf> {
 
 /// The project's folder: `--project`, else the nearest folder upward with a manifest (or, with
 /// `by_lock`, a lock), else the current one.
-pub(crate) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathBuf, CliError> {
+pub(crate) fn project_folder(flag: Option<&Path>, by_lock: bool) -> Result<PathBuf, Failure> {
     if let Some(folder) = flag {
         if !folder.is_dir() {
-            return Err(CliError::usage(format!("`{}` is not a folder", folder.display())));
+            return Err(Failure::usage(format!("`{}` is not a folder", folder.display())));
         }
         return Ok(folder.to_path_buf());
     }
@@ -68,7 +68,7 @@ pub(crate) fn folder_of(global: &Global) -> PathBuf {
 /// folder does not expect that of a stranger above it to have a say. The rule is that of git's `safe.directory`: it
 /// must belong to the user, to root, or to the user who called `sudo`.
 #[cfg(unix)]
-pub(crate) fn check_owner(file: &Path) -> Result<(), CliError> {
+pub(crate) fn check_owner(file: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt as _;
     let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
     let belongs =
@@ -82,11 +82,11 @@ pub(crate) fn check_owner(file: &Path) -> Result<(), CliError> {
         true => format!("if you trust it, name it: `--prefix {}`", file.display()),
         false => format!("if this is the project that you mean, name it: `--project {folder}`"),
     };
-    Err(CliError::files(format!("`{}` belongs to another user", file.display())).hint(hint))
+    Err(Failure::files(format!("`{}` belongs to another user", file.display())).hint(hint))
 }
 
 #[cfg(not(unix))]
-pub(crate) fn check_owner(_file: &Path) -> Result<(), CliError> {
+pub(crate) fn check_owner(_file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
@@ -204,15 +204,15 @@ pub(crate) fn requirements_files(folder: &Path) -> Vec<String> {
 }
 
 /// A text file; `None` when it does not exist.
-pub(crate) fn read(path: &Path) -> Result<Option<String>, CliError> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, Failure> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };
     String::from_utf8(bytes)
         .map(Some)
-        .map_err(|e| CliError::input(format!("`{}` is not UTF-8 text: {}", path.display(), e.utf8_error())))
+        .map_err(|e| Failure::input(format!("`{}` is not UTF-8 text: {}", path.display(), e.utf8_error())))
 }
 
 /// The bytes of a file; `None` if it does not exist.
-pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
+pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     match fs_err::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -223,7 +223,7 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
                 && !metadata.is_dir()
                 && !["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)) =>
         {
-            return Err(CliError::input(format!("`{}` is not a regular file", path.display())));
+            return Err(Failure::input(format!("`{}` is not a regular file", path.display())));
         }
         Ok(_) => {}
     }
@@ -236,8 +236,8 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
     Ok(Some(bytes))
 }
 
-fn too_large(path: &Path) -> CliError {
-    CliError::input(format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20))
+fn too_large(path: &Path) -> Failure {
+    Failure::input(format!("`{}` is larger than {} MB", path.display(), MAX_INPUT >> 20))
 }
 
 /// Whether the path is neither a regular file nor a folder: a terminal, a pipe, `/dev/stdout`.
@@ -246,16 +246,16 @@ pub(crate) fn is_device(path: &Path) -> bool {
 }
 
 /// Refuses to replace a file that envlock did not write.
-pub(crate) fn refuse_foreign(path: &Path, mark: &str, force: bool) -> Result<(), CliError> {
+pub(crate) fn refuse_foreign(path: &Path, mark: &str, force: bool) -> Result<(), Failure> {
     // An editor may have put a byte order mark before it.
     refuse_others(path, &|text| text.trim_start_matches('\u{feff}').starts_with(mark), force)
 }
 
 /// [`refuse_foreign`], for files that are not recognized by their first line.
-pub(crate) fn refuse_others(path: &Path, is_own: &dyn Fn(&str) -> bool, force: bool) -> Result<(), CliError> {
+pub(crate) fn refuse_others(path: &Path, is_own: &dyn Fn(&str) -> bool, force: bool) -> Result<(), Failure> {
     if path.is_dir() {
         let shown = clean(&path.display().to_string(), 200);
-        return Err(CliError::files(format!("`{shown}` is a folder")).hint("name a file in it"));
+        return Err(Failure::files(format!("`{shown}` is a folder")).hint("name a file in it"));
     }
     if force || is_device(path) {
         return Ok(());
@@ -269,8 +269,8 @@ pub(crate) fn refuse_others(path: &Path, is_own: &dyn Fn(&str) -> bool, force: b
 }
 
 /// The error for a file that envlock did not write.
-pub(crate) fn foreign(path: &Path) -> CliError {
-    CliError::files(format!("`{}` exists and was not written by envlock", path.display()))
+pub(crate) fn foreign(path: &Path) -> Failure {
+    Failure::files(format!("`{}` exists and was not written by envlock", path.display()))
         .hint("move it away, or pass `--force` to replace it")
 }
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::error::CliError;
+use super::error::Failure;
 use super::files;
 use super::manifest::TargetRow;
 use crate::compatibility::{ImpossibleHost, check_host, completed, without_ignored};
@@ -23,12 +23,12 @@ pub(crate) fn described(
     args: &MachineOptions,
     registry: &Registry,
     ignored: &[String],
-) -> Result<Host, CliError> {
+) -> Result<Host, Failure> {
     finish(without(as_described(args, registry)?, ignored, registry)?, registry)
 }
 
 /// The machine that options describe, with all its GPUs.
-pub(crate) fn as_described(args: &MachineOptions, registry: &Registry) -> Result<Host, CliError> {
+pub(crate) fn as_described(args: &MachineOptions, registry: &Registry) -> Result<Host, Failure> {
     let mut host = match &args.host {
         Some(path) => read_host_file(path)?,
         None => Host::open(Platform::LINUX_X86_64, "described"),
@@ -53,14 +53,14 @@ pub(crate) fn as_described(args: &MachineOptions, registry: &Registry) -> Result
 ///
 /// # Errors
 /// A table that is not valid, with its line.
-pub(crate) fn from_table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
-    table(row, registry).map_err(|error| CliError {
+pub(crate) fn from_table(row: &TargetRow, registry: &Registry) -> Result<Host, Failure> {
+    table(row, registry).map_err(|error| Failure {
         message: format!("{}: [target.{}]: {}", row.place, row.name, error.message),
         ..error
     })
 }
 
-fn table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
+fn table(row: &TargetRow, registry: &Registry) -> Result<Host, Failure> {
     let table = &row.table;
     let origin = format!("[target.{}]", row.name);
     let mut host = Host::open(Platform::LINUX_X86_64, &origin);
@@ -80,7 +80,7 @@ fn table(row: &TargetRow, registry: &Registry) -> Result<Host, CliError> {
 }
 
 /// This machine, without the ignored GPUs.
-pub(crate) fn probed(registry: &Registry, ignored: &[String]) -> Result<Host, CliError> {
+pub(crate) fn probed(registry: &Registry, ignored: &[String]) -> Result<Host, Failure> {
     finish(without(seen(), ignored, registry)?, registry)
 }
 
@@ -142,37 +142,37 @@ pub(crate) fn sampler() -> Option<crate::probe::Sampler> {
 ///
 /// # Errors
 /// A name that is not a known GPU.
-pub(crate) fn without(host: Host, ignored: &[String], registry: &Registry) -> Result<Host, CliError> {
+pub(crate) fn without(host: Host, ignored: &[String], registry: &Registry) -> Result<Host, Failure> {
     without_ignored(host, ignored, registry).map_err(|error| {
         let error = gpu_error(&error);
-        CliError { message: format!("`ignore-gpus`: {}", error.message), ..error }
+        Failure { message: format!("`ignore-gpus`: {}", error.message), ..error }
     })
 }
 
 /// The machine of a host file.
-pub(crate) fn read_host_file(path: &std::path::Path) -> Result<Host, CliError> {
+pub(crate) fn read_host_file(path: &std::path::Path) -> Result<Host, Failure> {
     read_saved_host(path).map(|saved| saved.host)
 }
 
 /// A host file with all that it keeps.
-pub(crate) fn read_saved_host(path: &std::path::Path) -> Result<SavedHost, CliError> {
+pub(crate) fn read_saved_host(path: &std::path::Path) -> Result<SavedHost, Failure> {
     if path.is_dir() {
-        return Err(CliError::input(format!("`{}` is a folder, not a host file", path.display()))
+        return Err(Failure::input(format!("`{}` is a folder, not a host file", path.display()))
             .hint("name one host file; `envlock verify --host DIR` judges a lock for all in a folder"));
     }
     let text = files::read(path)?.ok_or_else(|| {
-        CliError::input(format!("`{}` does not exist", path.display()))
+        Failure::input(format!("`{}` does not exist", path.display()))
             .hint("write one with `envlock probe --save host.toml`")
     })?;
     let name = path.display().to_string();
-    host_file::parse_saved(&text, &name).map_err(|why| CliError::input(format!("{name}: {why}")))
+    host_file::parse_saved(&text, &name).map_err(|why| Failure::input(format!("{name}: {why}")))
 }
 
 /// Fills in what the registry knows (see [`filled`]) and rejects an impossible machine.
-pub(crate) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> {
+pub(crate) fn finish(host: Host, registry: &Registry) -> Result<Host, Failure> {
     let host = filled(host, registry)?;
     check_host(registry, &host).map_err(|why| {
-        CliError::host(why.to_string()).hint(match why {
+        Failure::host(why.to_string()).hint(match why {
             ImpossibleHost::Libc { .. } => {
                 "remove the C library version, or set the platform that it belongs to"
             }
@@ -191,25 +191,25 @@ pub(crate) fn finish(host: Host, registry: &Registry) -> Result<Host, CliError> 
 ///
 /// # Errors
 /// A CUDA release without a known driver.
-pub(crate) fn filled(host: Host, registry: &Registry) -> Result<Host, CliError> {
+pub(crate) fn filled(host: Host, registry: &Registry) -> Result<Host, Failure> {
     completed(host, registry)
-        .map_err(|error| CliError::host(error.to_string()).hint("name the driver with `--driver`"))
+        .map_err(|error| Failure::host(error.to_string()).hint("name the driver with `--driver`"))
 }
 
 /// Sets the driver of a described machine: a whole version, or a branch, which means its oldest known release.
-fn set_driver(host: &mut Host, text: &str, origin: &str, registry: &Registry) -> Result<(), CliError> {
+fn set_driver(host: &mut Host, text: &str, origin: &str, registry: &Registry) -> Result<(), Failure> {
     let mut version: crate::model::version::DottedVersion = text
         .parse()
         .map_err(|e| usage(&e).hint("pass the version that `nvidia-smi` shows, such as `535.129.03`"))?;
     if version.major() < 100 {
-        return Err(CliError::usage(format!("`{}` is not a driver version", clean(text, 40)))
+        return Err(Failure::usage(format!("`{}` is not a driver version", clean(text, 40)))
             .hint("a driver version looks like `535.129.03`; `12.2` is a CUDA version"));
     }
     let branch = version.major();
     if version.as_str() == branch.to_string() {
         let oldest = registry.oldest_of_branch(branch, host.system.platform.os).map_err(|neighbours| {
             let names: Vec<String> = neighbours.iter().map(|n| format!("`{n}`")).collect();
-            CliError::host(format!("no release of the driver branch `{branch}` is known")).hint(format!(
+            Failure::host(format!("no release of the driver branch `{branch}` is known")).hint(format!(
                 "the nearest branches with a known release are {}; or pass a full version such as `535.129.03`",
                 names.join(" and ")
             ))
@@ -251,14 +251,14 @@ pub(crate) fn as_options(host: &Host) -> String {
     out
 }
 
-fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, CliError> {
+fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, Failure> {
     if let [one] = names
         && one == "none"
     {
         return Ok(Vec::new());
     }
     if names.iter().any(|name| name == "none") {
-        return Err(CliError::usage(
+        return Err(Failure::usage(
             "`none` is a machine without a GPU and cannot be combined with other GPUs",
         )
         .hint("remove `none`, or pass only `none`"));
@@ -270,7 +270,7 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
             let (label, capability) = match name.parse() {
                 Ok(capability) if registry.knows_capability(capability) => (None, capability),
                 Ok(capability) => {
-                    return Err(CliError::host(format!(
+                    return Err(Failure::host(format!(
                         "no GPU of compute capability `{capability}` is known"
                     ))
                     .hint("`envlock registry show gpu NAME` shows the capability of a product"));
@@ -293,7 +293,7 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
         .collect()
 }
 
-fn gpu_error(error: &GpuLookupError) -> CliError {
+fn gpu_error(error: &GpuLookupError) -> Failure {
     let hint = match error {
         GpuLookupError::Unknown { nearest, .. } => format!(
             "the nearest names are {}; or pass its compute capability, as in `--gpu 8.6`: on its machine \
@@ -307,9 +307,9 @@ fn gpu_error(error: &GpuLookupError) -> CliError {
             "pass the compute capability of the one that is meant, or its full name if they differ".to_owned()
         }
     };
-    CliError::host(error.to_string()).hint(hint)
+    Failure::host(error.to_string()).hint(hint)
 }
 
-fn usage(error: &crate::model::version::InvalidVersion) -> CliError {
-    CliError::usage(error.to_string())
+fn usage(error: &crate::model::version::InvalidVersion) -> Failure {
+    Failure::usage(error.to_string())
 }

@@ -7,7 +7,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::Interface;
-use super::error::{CliError, Failure};
+use super::error::{Failure, FailureKind};
 use super::exit;
 use super::fetch;
 use crate::index::{Fetched, IndexClient};
@@ -30,7 +30,7 @@ pub(crate) fn page(
     client: &IndexClient,
     index: &str,
     name: &str,
-) -> Result<Option<Arc<ProjectPage>>, CliError> {
+) -> Result<Option<Arc<ProjectPage>>, Failure> {
     let need = Need::Page { index: index.to_owned(), project: name.to_owned() };
     let fetched =
         client.fetch(&[need], None, &mut |_, _| {}).map_err(|error| fetch::index_error(&error, None))?;
@@ -50,7 +50,7 @@ pub(crate) fn release(
     (release, file): (&Release, &ReleaseFile),
     platform: Platform,
     interface: &dyn Interface,
-) -> Result<Learned, CliError> {
+) -> Result<Learned, Failure> {
     let mut learned = address(client, &file.url, &file.filename, file.size, platform, interface)?;
     learned.sha256.clone_from(&file.sha256);
     let siblings = page.files(release);
@@ -82,8 +82,8 @@ pub(crate) fn address(
     size: Option<u64>,
     platform: Platform,
     interface: &dyn Interface,
-) -> Result<Learned, CliError> {
-    let mut file = client.open(url).map_err(|e| CliError::network(e.to_string()))?;
+) -> Result<Learned, Failure> {
+    let mut file = client.open(url).map_err(|e| Failure::network(e.to_string()))?;
     let mut telling = Telling::new(interface, size.or(file.size()));
     let read = learn::read(&mut file, name, platform, &mut telling);
     let learned = telling.finish(read, name)?;
@@ -95,11 +95,11 @@ pub(crate) fn address(
 ///
 /// # Errors
 /// A value that the registry does not take.
-pub(crate) fn row_of(learned: &Learned) -> Result<LearnedRow, CliError> {
+pub(crate) fn row_of(learned: &Learned) -> Result<LearnedRow, Failure> {
     LearnedRow::parse(&learned.project, learn::render(learned)).map_err(|why| {
         let file = clean(&learned.file, 120);
-        CliError::new(
-            Failure::Registry,
+        Failure::new(
+            FailureKind::Registry,
             format!("the data read from `{file}` does not fit the registry: {why}"),
         )
     })
@@ -153,13 +153,16 @@ impl<'p> Telling<'p> {
     ///
     /// # Errors
     /// The error of `read`.
-    pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, CliError> {
+    pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, Failure> {
         self.bar.finish_and_clear();
         read.map_err(|error| {
-            let code =
-                if matches!(error, LearnError::NoCode(_)) { Failure::NoCode } else { Failure::Registry };
+            let code = if matches!(error, LearnError::NoCode(_)) {
+                FailureKind::NoCode
+            } else {
+                FailureKind::Registry
+            };
             let message = format!("could not read compatibility data from `{}`: {error}", clean(name, 120));
-            CliError { exit: exit::NO, ..CliError::new(code, message) }
+            Failure { exit: exit::NO, ..Failure::new(code, message) }
         })
     }
 }

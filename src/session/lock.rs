@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Interface;
 use super::data_folder;
-use super::error::CliError;
+use super::error::Failure;
 use super::files;
 use super::requirements;
 use super::settings::Project;
@@ -16,7 +16,7 @@ use crate::registry::Registry;
 use crate::session::options::Parts;
 
 /// The project's lock; `None` when there is none.
-pub(crate) fn read(project: &Project) -> Result<Option<Lockfile>, CliError> {
+pub(crate) fn read(project: &Project) -> Result<Option<Lockfile>, Failure> {
     match files::read(&project.lock_path())? {
         Some(text) => Ok(Some(lockfile::parse(&text)?)),
         None => Ok(None),
@@ -30,20 +30,20 @@ pub(crate) enum AnyLock {
 }
 
 /// Reads a lock of any tool that envlock judges.
-pub(crate) fn read_any(path: &Path) -> Result<AnyLock, CliError> {
+pub(crate) fn read_any(path: &Path) -> Result<AnyLock, Failure> {
     let shown = clean(&path.display().to_string(), 200);
-    let text = files::read(path)?.ok_or_else(|| CliError::input(format!("`{shown}` does not exist")))?;
+    let text = files::read(path)?.ok_or_else(|| Failure::input(format!("`{shown}` does not exist")))?;
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     if text.starts_with(lockfile::MARK) || name == files::LOCK {
         return Ok(AnyLock::Own(lockfile::parse(&text)?));
     }
     let Some(tool) = Tool::of(&name, &text) else {
-        return Err(CliError::input(format!("`{shown}` is not a lock that envlock reads")).hint(
+        return Err(Failure::input(format!("`{shown}` is not a lock that envlock reads")).hint(
             "it reads envlock.lock, uv.lock, pylock.toml, pixi.lock, conda-lock.yml, and requirements with exact versions; export another lock to one of these",
         ));
     };
     let lock = ForeignLock::parse(tool, &text).map_err(|error| {
-        CliError::input(format!("`{shown}` cannot be read as a lock of {}: {error}", tool.name()))
+        Failure::input(format!("`{shown}` cannot be read as a lock of {}: {error}", tool.name()))
     })?;
     Ok(AnyLock::Foreign(lock))
 }
@@ -52,7 +52,7 @@ pub(crate) fn read_any(path: &Path) -> Result<AnyLock, CliError> {
 ///
 /// # Errors
 /// When the lock does not have one of them.
-pub(crate) fn with_parts(lock: Lockfile, args: &Parts) -> Result<Lockfile, CliError> {
+pub(crate) fn with_parts(lock: Lockfile, args: &Parts) -> Result<Lockfile, Failure> {
     let known = lock.parts();
     let mut parts: Vec<Part> = args.extra.iter().map(|name| Part::extra(name)).collect();
     parts.extend(args.group.iter().map(|name| Part::group(name)));
@@ -62,7 +62,7 @@ pub(crate) fn with_parts(lock: Lockfile, args: &Parts) -> Result<Lockfile, CliEr
             true => "extras and groups are locked where the manifest is a pyproject.toml that has them; then `envlock resolve`".to_owned(),
             false => format!("it has {}", names.join(", ")),
         };
-        return Err(CliError::usage(format!("the lock has no {}", clean(&part.to_string(), 80))).hint(hint));
+        return Err(Failure::usage(format!("the lock has no {}", clean(&part.to_string(), 80))).hint(hint));
     }
     let is_asked = |part: &Part| match part {
         Part::Extra(_) => args.all_extras,
@@ -77,7 +77,7 @@ pub(crate) fn with_parts(lock: Lockfile, args: &Parts) -> Result<Lockfile, CliEr
 ///
 /// # Errors
 /// Those of [`with_parts`].
-pub(crate) fn as_installed(lock: Lockfile, args: &Parts) -> Result<Lockfile, CliError> {
+pub(crate) fn as_installed(lock: Lockfile, args: &Parts) -> Result<Lockfile, Failure> {
     match lock.packages_in.is_some() {
         true => Ok(lock),
         false => with_parts(lock, args),
@@ -113,23 +113,23 @@ pub(crate) fn stale_text(first: &str) -> String {
 }
 
 /// The error of a command that needs a lock if there is none.
-pub(crate) fn missing() -> CliError {
-    CliError::lock("there is no envlock.lock").hint(
+pub(crate) fn missing() -> Failure {
+    Failure::lock("there is no envlock.lock").hint(
         "create it with `envlock resolve`; where there is no envlock.toml yet, `envlock init` writes one",
     )
 }
 
 /// The target that `--target` names; without it, the first.
-pub(crate) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l Target, CliError> {
+pub(crate) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l Target, Failure> {
     lock.target(name).ok_or_else(|| {
         let names: Vec<&str> = lock.targets.iter().map(|t| t.name.as_str()).collect();
-        CliError::usage(format!("the lock has no target `{}`", clean(name.unwrap_or(""), 40)))
+        Failure::usage(format!("the lock has no target `{}`", clean(name.unwrap_or(""), 40)))
             .hint(format!("its targets are {}", names.join(", ")))
     })
 }
 
 /// The target that `--target` names; without it, all of them.
-pub(crate) fn targets<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<Vec<&'l Target>, CliError> {
+pub(crate) fn targets<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<Vec<&'l Target>, Failure> {
     match name {
         Some(_) => target(lock, name).map(|target| vec![target]),
         None => Ok(lock.targets.iter().collect()),

@@ -1,5 +1,26 @@
 //! What a command does, without the terminal: settled options in, values out. It uses the pure core and the modules with
 //! I/O, reads and writes the project's files, and says what is worth knowing through an [`Interface`].
+//!
+//! ```
+//! use envlock::session::Silent;
+//! use envlock::session::options::{Global, MachineOptions, SolveOptions};
+//! use envlock::session::resolve::{Resolution, resolve};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let global = Global { project: Some(folder.path().to_owned()), ..Global::default() };
+//! let a100 = MachineOptions {
+//!     gpu: vec!["NVIDIA A100".to_owned()],
+//!     driver: Some("535.129.03".to_owned()),
+//!     ..MachineOptions::default()
+//! };
+//! // The stack alone, from the registry: no index is asked.
+//! let options = SolveOptions { host: a100, stack_only: true, ..SolveOptions::default() };
+//! let torch = ["torch>=2.8".to_owned()];
+//! let Resolution::Solved { lock, written } = resolve(&global, &torch, &options, &Silent)? else { panic!() };
+//! assert_eq!(written, ["envlock.lock"]);
+//! assert_eq!(lock.targets[0].stack.as_ref().unwrap().variant, "cu126");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub(crate) mod builds;
 pub(crate) mod cache_folder;
@@ -7,7 +28,7 @@ pub(crate) mod clock;
 pub(crate) mod data_folder;
 pub(crate) mod direct;
 pub(crate) mod editing;
-pub(crate) mod error;
+pub mod error;
 pub mod exit;
 pub(crate) mod fetch;
 pub(crate) mod files;
@@ -26,7 +47,7 @@ pub(crate) mod owner;
 pub(crate) mod parts;
 pub(crate) mod prebuilt;
 pub(crate) mod requirements;
-pub(crate) mod resolve;
+pub mod resolve;
 pub(crate) mod run;
 pub(crate) mod settings;
 pub mod sync;

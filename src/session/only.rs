@@ -1,21 +1,21 @@
 //! `--only-index` and `only-index`: whether they name all that a request is solved from.
 
-use super::error::CliError;
+use super::error::Failure;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::only::{InvalidOnly, Only};
 use crate::model::request::{Limit, Origin, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::text::clean;
 
 /// The value of `--only-index`.
-pub(crate) fn parse(text: &str) -> Result<Limit<Only>, CliError> {
+pub(crate) fn parse(text: &str) -> Result<Limit<Only>, Failure> {
     let value =
-        text.parse().map_err(|error: InvalidOnly| CliError::usage(format!("`--only-index`: {error}")))?;
+        text.parse().map_err(|error: InvalidOnly| Failure::usage(format!("`--only-index`: {error}")))?;
     Ok(Limit { value, origin: Origin::Option("--only-index") })
 }
 
 /// Rejects names that are no index and no channel of the request, and channels that it needs and does not name: none is
 /// opened that is not named.
-pub(crate) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Result<(), CliError> {
+pub(crate) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Result<(), Failure> {
     let Some(only) = &request.only_index else { return Ok(()) };
     let conda = &request.conda;
     let needs_channels = !conda.is_empty() || request.has_stack_of_conda();
@@ -26,7 +26,7 @@ pub(crate) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Resul
     };
     if let Some(unknown) = only.value.names().find(|name| !is_known(name)) {
         let hint = "use `pypi` or `pytorch`, or define the index in envlock.toml";
-        return Err(CliError::usage(format!("no index is called `{}`", clean(unknown, 40))).hint(hint));
+        return Err(Failure::usage(format!("no index is called `{}`", clean(unknown, 40))).hint(hint));
     }
     // One that nothing is taken from is no index for that.
     let unused = [CONDA_FORGE.to_owned()];
@@ -49,7 +49,7 @@ pub(crate) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Resul
         false if conda.specs.is_empty() => "torch comes from it",
         false => "`[conda]` asks for packages from it",
     };
-    Err(CliError::usage(format!(
+    Err(Failure::usage(format!(
         "`only-index` ({}) does not name the channel {}, and {asks}",
         only.value,
         closed.join(", ")
@@ -58,7 +58,7 @@ pub(crate) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Resul
 }
 
 /// Rejects a list without the index that the request cannot be solved without.
-fn check_indexes(request: &Request, only: &Limit<Only>, channels: &[String]) -> Result<(), CliError> {
+fn check_indexes(request: &Request, only: &Limit<Only>, channels: &[String]) -> Result<(), Failure> {
     let of_index = |user: &&UserRequirement| {
         let name: &str = user.requirement.name.as_ref();
         !(request.has_stack_of_conda() && STACK_PACKAGES.contains(&name)) && user.direct().is_none()
@@ -72,7 +72,7 @@ fn check_indexes(request: &Request, only: &Limit<Only>, channels: &[String]) -> 
     };
     let Some(why) = why else { return Ok(()) };
     let whole = Only::pypi().with(&only.value.names().map(str::to_owned).collect::<Vec<_>>());
-    Err(CliError::usage(format!(
+    Err(Failure::usage(format!(
         "`only-index` ({}) does not name the index that is needed: {why}",
         only.value
     ))

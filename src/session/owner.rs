@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Interface;
-use super::error::{CliError, Failure};
+use super::error::{Failure, FailureKind};
 use super::exit;
 use super::files;
 use super::settings::Project;
@@ -70,7 +70,7 @@ pub(crate) fn variable_of(of_conda: bool) -> impl Fn(&str) -> Option<String> {
 ///
 /// # Errors
 /// When it is not there, with the command that installs it.
-pub(crate) fn program(owner: Owner) -> Result<PathBuf, CliError> {
+pub(crate) fn program(owner: Owner) -> Result<PathBuf, Failure> {
     let search = |places: &Places<'_>| match owner {
         Owner::Uv => pythons::uv(places),
         Owner::Pixi => pythons::pixi(places),
@@ -81,8 +81,8 @@ pub(crate) fn program(owner: Owner) -> Result<PathBuf, CliError> {
             Owner::Uv => "install it: `pip install uv`",
             Owner::Pixi => "install it: https://pixi.prefix.dev",
         };
-        CliError::new(
-            Failure::Installer,
+        Failure::new(
+            FailureKind::Installer,
             format!("{name} holds the packages (`{file}`), and it was not found"),
         )
         .hint(how)
@@ -117,8 +117,8 @@ pub(crate) fn start(
     project: &Project,
     variables: &[(&str, OsString)],
     interface: &dyn Interface,
-) -> Result<bool, CliError> {
-    let failed = |why: String| CliError::new(Failure::Installer, why);
+) -> Result<bool, Failure> {
+    let failed = |why: String| Failure::new(FailureKind::Installer, why);
     let mut command = Command::new(program);
     command.args(options).current_dir(&project.folder);
     command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
@@ -129,7 +129,7 @@ pub(crate) fn start(
     let status =
         command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", program.display())))?;
     match exit::was_interrupted(status) {
-        true => Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) }),
+        true => Err(Failure { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) }),
         false => Ok(status.success()),
     }
 }
@@ -153,7 +153,7 @@ pub(crate) struct Current {
 ///
 /// # Errors
 /// When it cannot be read as a lock of that tool.
-pub(crate) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, CliError> {
+pub(crate) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, Failure> {
     let path = project.folder.join(owner.file());
     let Some(text) = files::read(&path)? else { return Ok(None) };
     let tool = match owner {
@@ -163,11 +163,11 @@ pub(crate) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, C
     let lock = ForeignLock::parse(tool, &text).map_err(|error| {
         let (file, program) = (owner.file(), owner.program());
         if conflict_marker(&text).is_some() {
-            return CliError::input(format!("`{}` has conflict markers of a merge", path.display())).hint(format!(
+            return Failure::input(format!("`{}` has conflict markers of a merge", path.display())).hint(format!(
                 "resolve those of the manifest, take one side of the lock with `git checkout --ours {file}`, then run `envlock resolve`"
             ));
         }
-        CliError::input(format!("`{}` cannot be read as a lock of {}: {error}", path.display(), tool.name()))
+        Failure::input(format!("`{}` cannot be read as a lock of {}: {error}", path.display(), tool.name()))
             .hint(format!("restore it with `git checkout {file}`, or remove it and run `{program} lock`"))
     })?;
     Ok(Some(Current { path, lock, state: PackageLock::of(owner, &text) }))
@@ -177,11 +177,11 @@ pub(crate) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, C
 ///
 /// # Errors
 /// When it is not there or cannot be read.
-pub(crate) fn held(project: &Project, lock: &Lockfile) -> Result<Option<Current>, CliError> {
+pub(crate) fn held(project: &Project, lock: &Lockfile) -> Result<Option<Current>, Failure> {
     let Some(held) = &lock.packages_in else { return Ok(None) };
     let file = held.owner.file();
     let missing = || {
-        CliError::lock(format!("envlock.lock leaves the packages to `{file}`, which does not exist"))
+        Failure::lock(format!("envlock.lock leaves the packages to `{file}`, which does not exist"))
             .hint(format!("make it again with `{} lock`, then `envlock resolve`", held.owner.program()))
     };
     read(project, held.owner)?.ok_or_else(missing).map(Some)
@@ -195,10 +195,10 @@ pub(crate) fn with_packages(
     project: &Project,
     mut lock: Lockfile,
     registry: &Registry,
-) -> Result<Lockfile, CliError> {
+) -> Result<Lockfile, Failure> {
     let Some(current) = held(project, &lock)? else { return Ok(lock) };
     if current.state.owner == Owner::Pixi {
-        return Err(CliError::lock("`pixi.lock` holds the packages").hint("pixi shows them: `pixi tree`"));
+        return Err(Failure::lock("`pixi.lock` holds the packages").hint("pixi shows them: `pixi tree`"));
     }
     for target in &mut lock.targets {
         let mut packages: Vec<ChosenPackage> = Vec::new();
@@ -312,7 +312,7 @@ pub(crate) fn default_groups(project: &Project) -> DefaultGroups {
 ///
 /// # Errors
 /// A file of settings that is there and cannot be read: what uv takes from it is not known.
-pub(crate) fn built_by_settings(project: &Project) -> Result<Vec<String>, CliError> {
+pub(crate) fn built_by_settings(project: &Project) -> Result<Vec<String>, Failure> {
     let folder = fs_err::canonicalize(&project.folder).unwrap_or_else(|_| project.folder.clone());
     let files =
         folder.ancestors().flat_map(|folder| ["uv.toml", files::PYPROJECT].map(|name| folder.join(name)));
@@ -328,10 +328,10 @@ pub(crate) fn built_by_settings(project: &Project) -> Result<Vec<String>, CliErr
 }
 
 /// uv's settings in a file: all of `uv.toml`, `[tool.uv]` of another one.
-fn settings_of_uv(file: &Path) -> Result<Option<toml::Table>, CliError> {
+fn settings_of_uv(file: &Path) -> Result<Option<toml::Table>, Failure> {
     let Some(text) = files::read(file)? else { return Ok(None) };
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        CliError::input(format!("{}: {}", file.display(), clean(error.message(), 200)))
+        Failure::input(format!("{}: {}", file.display(), clean(error.message(), 200)))
     })?;
     Ok(match file.file_name().is_some_and(|name| name == "uv.toml") {
         true => Some(table),

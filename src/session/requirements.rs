@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::Interface;
-use super::error::CliError;
+use super::error::Failure;
 use super::files;
 use super::import::{self, Imported, Optional, manifest_text};
 use super::manifest;
@@ -22,10 +22,10 @@ pub(crate) fn project(
     project: Project,
     (files, packages): (&[PathBuf], &[String]),
     interface: Option<&dyn Interface>,
-) -> Result<Project, CliError> {
+) -> Result<Project, Failure> {
     let Some(first) = files.first() else { return Ok(project) };
     if project.manifest.is_some() {
-        return Err(CliError::usage("`-r` cannot be given if there is an envlock.toml").hint(format!(
+        return Err(Failure::usage("`-r` cannot be given if there is an envlock.toml").hint(format!(
             "import the file instead: `envlock init --force --from {}`, which keeps the other tables",
             shell_word(&first.display().to_string())
         )));
@@ -103,7 +103,7 @@ pub(crate) fn difference(
     folder: &Path,
     files: &[PathBuf],
     (lock, registry): (&Lockfile, &Registry),
-) -> Result<Option<String>, CliError> {
+) -> Result<Option<String>, Failure> {
     let empty =
         Project { folder: folder.to_path_buf(), manifest: None, reads: Vec::new(), is_all_read: false };
     let Some(manifest) = project(empty, (files, &[]), None)?.manifest else { return Ok(None) };

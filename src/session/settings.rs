@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::clock;
 use super::data_folder;
-use super::error::{CliError, Failure};
+use super::error::{Failure, FailureKind};
 use super::files;
 use super::manifest::{self, Manifest};
 use super::only;
@@ -51,13 +51,13 @@ impl Project {
     ///
     /// # Errors
     /// It cannot be used, or is older than the project takes.
-    pub fn registry(&self, global: &Global) -> Result<Registry, CliError> {
+    pub fn registry(&self, global: &Global) -> Result<Registry, Failure> {
         let registry = registry(global)?;
         let minimum = self.manifest.as_ref().and_then(|manifest| manifest.registry_minimum.as_deref());
         match minimum.filter(|minimum| registry.meta().date.as_str() < *minimum) {
             None => Ok(registry),
-            Some(minimum) => Err(CliError::new(
-                Failure::UnknownRow,
+            Some(minimum) => Err(Failure::new(
+                FailureKind::UnknownRow,
                 format!(
                     "{} asks for compatibility data of {minimum} or newer; these are of {}",
                     self.manifest_name(),
@@ -85,7 +85,7 @@ impl Project {
 
     /// Finds the project. With `by_lock`, a lock also marks a project folder. It does not if packages are named on
     /// the command line: their lock belongs to the current folder.
-    pub fn find(global: &Global, by_lock: bool) -> Result<Project, CliError> {
+    pub fn find(global: &Global, by_lock: bool) -> Result<Project, Failure> {
         let folder = files::project_folder(global.project.as_deref(), by_lock)?;
         let Some(name) = files::manifest_in(&folder) else {
             return Ok(Project { folder, manifest: None, reads: Vec::new(), is_all_read: false });
@@ -95,7 +95,7 @@ impl Project {
     }
 
     /// A project with the text of a manifest, which need not be on disk yet.
-    pub fn with_manifest(folder: PathBuf, name: &str, text: &str) -> Result<Project, CliError> {
+    pub fn with_manifest(folder: PathBuf, name: &str, text: &str) -> Result<Project, Failure> {
         let mut manifest = manifest::parse(text, name)?;
         if name == files::PYPROJECT {
             uv_tables::apply(&mut manifest, text, &folder);
@@ -146,7 +146,7 @@ impl Project {
 }
 
 /// The error of packages that are named beside a manifest, with the command that was meant.
-fn packages_beside_manifest(project: &Project, packages: &[String], solve: &SolveOptions) -> CliError {
+fn packages_beside_manifest(project: &Project, packages: &[String], solve: &SolveOptions) -> Failure {
     let manifest = project.folder.join(project.manifest_name());
     let here = std::env::current_dir().unwrap_or_default();
     let shown = manifest.strip_prefix(&here).unwrap_or(&manifest).display().to_string();
@@ -155,12 +155,12 @@ fn packages_beside_manifest(project: &Project, packages: &[String], solve: &Solv
     // `--upgrade requests` is `--upgrade` and a package.
     if solve.upgrade.iter().any(String::is_empty) {
         let each: String = named.map(|name| format!(" --upgrade={name}")).collect();
-        return CliError::usage(text).hint(format!("upgrade them alone with `envlock resolve{each}`"));
+        return Failure::usage(text).hint(format!("upgrade them alone with `envlock resolve{each}`"));
     }
     let names: String = named.map(|name| format!(" {name}")).collect();
     let options = format!("{}{}", solve.host.given(), solve.limits());
     let dry_run = if solve.dry_run { " --dry-run" } else { "" };
-    CliError::usage(text).hint(format!("add them with `envlock add{names}{options}{dry_run}`"))
+    Failure::usage(text).hint(format!("add them with `envlock add{names}{options}{dry_run}`"))
 }
 
 /// The request of `resolve`: from packages, the manifest or the lock, overridden by the options.
@@ -170,7 +170,7 @@ pub(crate) fn request(
     solve: &SolveOptions,
     lock_lines: Option<&[String]>,
     registry: &Registry,
-) -> Result<Request, CliError> {
+) -> Result<Request, Failure> {
     let mut request = match (&project.manifest, packages.is_empty()) {
         (Some(_), false) => return Err(packages_beside_manifest(project, packages, solve)),
         (Some(manifest), true) => {
@@ -206,7 +206,7 @@ pub(crate) fn request(
                     }
                 };
                 return Err(
-                    CliError::usage("there is no envlock.toml here, and no package was named").hint(hint)
+                    Failure::usage("there is no envlock.toml here, and no package was named").hint(hint)
                 );
             }
         },
@@ -219,7 +219,7 @@ pub(crate) fn request(
         {
             let name = project.manifest_name();
             let text = format!("{name} does not allow Python {}: `{}`", asked.text, own.text);
-            return Err(CliError::usage(text)
+            return Err(Failure::usage(text)
                 .hint(format!("state the Python in {name}, which says what the lock is for")));
         }
         request.python = Some(asked);
@@ -230,7 +230,7 @@ pub(crate) fn request(
     if let Some(text) = &solve.cuda {
         manifest::stack_limit(&mut request, &format!("cuda {}", text.trim()), &Origin::Option("--cuda"))
             .unwrap_or_else(|| Err(String::new()))
-            .map_err(|why| CliError::usage(format!("`--cuda`: {why}")))?;
+            .map_err(|why| Failure::usage(format!("`--cuda`: {why}")))?;
     }
     if let Some(text) = &solve.only_index {
         request.only_index = Some(only::parse(text)?);
@@ -244,7 +244,7 @@ pub(crate) fn request(
     }
     if let Some(text) = &solve.exclude_newer {
         let value = Cutoff::parse(text, clock::now())
-            .map_err(|error| CliError::usage(format!("`--exclude-newer`: {error}")))?;
+            .map_err(|error| Failure::usage(format!("`--exclude-newer`: {error}")))?;
         request.exclude_newer.general = Some(Limit { value, origin: Origin::Option("--exclude-newer") });
     }
     check_python(request.python.as_ref(), registry)?;
@@ -260,7 +260,7 @@ pub(crate) fn request(
             }
             _ => "add one with `envlock add torch`",
         };
-        return Err(CliError::usage(format!("{name} names no package")).hint(hint));
+        return Err(Failure::usage(format!("{name} names no package")).hint(hint));
     }
     let known = |name: &str| {
         manifest::BUILT_IN.contains(&name)
@@ -271,17 +271,17 @@ pub(crate) fn request(
 }
 
 /// A requirement of the command line.
-pub(crate) fn requirement(text: &str) -> Result<UserRequirement, CliError> {
-    UserRequirement::parse(text, Origin::CommandLine).map_err(|e| CliError::usage(e.to_string()))
+pub(crate) fn requirement(text: &str) -> Result<UserRequirement, Failure> {
+    UserRequirement::parse(text, Origin::CommandLine).map_err(|e| Failure::usage(e.to_string()))
 }
 
 /// The value of `--python`.
-pub(crate) fn python(text: &str) -> Result<PythonRequest, CliError> {
-    PythonRequest::parse(text, Origin::Option("--python")).map_err(|e| CliError::usage(e.to_string()))
+pub(crate) fn python(text: &str) -> Result<PythonRequest, Failure> {
+    PythonRequest::parse(text, Origin::Option("--python")).map_err(|e| Failure::usage(e.to_string()))
 }
 
 /// Rejects a Python that the registry does not support: this is a usage error, not a conflict.
-pub(crate) fn check_python(python: Option<&PythonRequest>, registry: &Registry) -> Result<(), CliError> {
+pub(crate) fn check_python(python: Option<&PythonRequest>, registry: &Registry) -> Result<(), Failure> {
     let Some(python) = python else { return Ok(()) };
     let known = registry.pythons();
     let possible = known.iter().any(|minor| match &python.allowed {
@@ -295,10 +295,7 @@ pub(crate) fn check_python(python: Option<&PythonRequest>, registry: &Registry) 
         .first()
         .zip(known.last())
         .map_or(String::new(), |(a, b)| format!(" (supported: 3.{a} to 3.{b})"));
-    Err(CliError::usage(format!(
-        "unsupported Python `{}`{ends}",
-        crate::model::text::clean(&python.text, 40)
-    )))
+    Err(Failure::usage(format!("unsupported Python `{}`{ends}", crate::model::text::clean(&python.text, 40))))
 }
 
 /// The request of a lock: the manifest's, or the lock's own if there is no manifest, overridden by the options of
@@ -307,7 +304,7 @@ pub(crate) fn request_of_lock(
     project: &Project,
     lock: &Lockfile,
     registry: &Registry,
-) -> Result<Request, CliError> {
+) -> Result<Request, Failure> {
     let request = request(project, &[], &SolveOptions::default(), Some(&lock.request), registry)?;
     Ok(request.with_options_of(&lockfile::read_request(&lock.request)?))
 }
@@ -318,7 +315,7 @@ pub(crate) fn request_of_target(
     lock: &Lockfile,
     target: &Target,
     registry: &Registry,
-) -> Result<Request, CliError> {
+) -> Result<Request, Failure> {
     let mut request = request_of_lock(project, lock, registry)?.of_target(&target.name);
     let row = project.manifest.iter().flat_map(|m| &m.targets).find(|row| row.name == target.name);
     if let Some(python) = row.and_then(|row| row.python.clone()) {
@@ -331,7 +328,7 @@ pub(crate) fn request_of_target(
 ///
 /// # Errors
 /// As [`Project::registry`].
-pub(crate) fn registry_here(global: &Global) -> Result<Registry, CliError> {
+pub(crate) fn registry_here(global: &Global) -> Result<Registry, Failure> {
     match Project::find(global, false) {
         Ok(project) => project.registry(global),
         // A log is read, and a machine is looked at, beside a manifest that has a mistake too.
@@ -341,7 +338,7 @@ pub(crate) fn registry_here(global: &Global) -> Result<Registry, CliError> {
 
 /// The registry: the one that is in the program or a newer one that `registry update` stored; with `--registry embedded`
 /// the first, else the one in the `--registry` folder.
-pub(crate) fn registry(global: &Global) -> Result<Registry, CliError> {
+pub(crate) fn registry(global: &Global) -> Result<Registry, Failure> {
     let Some(folder) = &global.registry else {
         return data_folder::registry();
     };
@@ -353,7 +350,7 @@ pub(crate) fn registry(global: &Global) -> Result<Registry, CliError> {
         let shown: Vec<String> = problems.iter().take(5).map(ToString::to_string).collect();
         let more = problems.len().saturating_sub(5);
         let tail = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-        CliError::registry(format!(
+        Failure::registry(format!(
             "the registry in `{}` has problems:\n  {}{tail}",
             folder.display(),
             shown.join("\n  ")
@@ -366,7 +363,7 @@ pub(crate) fn registry(global: &Global) -> Result<Registry, CliError> {
 pub(crate) const EMBEDDED: &str = "embedded";
 
 /// The TOML files below a registry folder.
-pub(crate) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, CliError> {
+pub(crate) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, Failure> {
     let mut out = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(current) = folders.pop() {
@@ -380,7 +377,7 @@ pub(crate) fn registry_files(folder: &Path) -> Result<Vec<RegistryFile>, CliErro
                     String::from_utf8(files::read_bytes(&path)?.unwrap_or_default()).map_err(|error| {
                         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
                         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-                        CliError::registry(format!("{}:{line}: {}", path.display(), error.utf8_error()))
+                        Failure::registry(format!("{}:{line}: {}", path.display(), error.utf8_error()))
                     })?;
                 out.push(RegistryFile {
                     path: relative.to_string_lossy().replace('\\', "/").into(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::clock;
-use super::error::CliError;
+use super::error::Failure;
 use super::files;
 use super::manifest::{Manifest, OwnBounds};
 use super::uv_sources::{redirect, relative};
@@ -19,7 +19,7 @@ use crate::model::text::normalized_name;
 ///
 /// # Errors
 /// When the manifest of a member cannot be read.
-pub(crate) fn add_members(manifest: &mut Manifest, text: &str, folder: &Path) -> Result<(), CliError> {
+pub(crate) fn add_members(manifest: &mut Manifest, text: &str, folder: &Path) -> Result<(), Failure> {
     let Some(workspace) = Workspace::of(folder).filter(|it| it.is_virtual && it.is_root(folder)) else {
         return Ok(());
     };

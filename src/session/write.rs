@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use super::error::CliError;
+use super::error::Failure;
 use super::exit;
 use super::files;
 
@@ -20,7 +20,7 @@ const SHARED: u32 = 0o666;
 const PRIVATE: u32 = 0o600;
 
 /// Writes a file atomically; a signal waits until it is written.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     if files::is_device(path) {
         // Opening a pipe may wait for its reader: a signal ends that.
         return write_to_device(path, text);
@@ -29,7 +29,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
 }
 
 /// Writes a file atomically, in a program that handles signals itself.
-pub(crate) fn replace(path: &Path, text: &str) -> Result<(), CliError> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     if files::is_device(path) {
         return write_to_device(path, text);
     }
@@ -37,12 +37,12 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), CliError> {
 }
 
 /// [`replace`], for a file that only this user may read.
-pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), CliError> {
+pub(crate) fn replace_private(path: &Path, text: &str) -> Result<(), Failure> {
     Staged::new(path, text.as_bytes(), PRIVATE)?.publish().map_err(|error| failed(path, &error))
 }
 
 /// [`write_bytes`], for a file that only this user may read, whatever mode the one before had.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     uninterrupted(|| {
         remove_abandoned(folder_of(path));
         Staged::of_mode(path, bytes, PRIVATE)?.publish().map_err(|error| failed(path, &error))
@@ -50,7 +50,7 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
 }
 
 /// Writes a file of any bytes atomically; a signal waits until it is written. Removes what killed processes left beside it.
-pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     uninterrupted(|| {
         remove_abandoned(folder_of(path));
         Staged::new(path, bytes, SHARED)?.publish().map_err(|error| failed(path, &error))
@@ -60,7 +60,7 @@ pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
 /// Writes files that belong together, in order: each is complete on disk before the first one is replaced, and a
 /// signal waits until all are. After a power failure or SIGKILL between two of them the last one is still the old
 /// one, so that the file that is compared with the others comes last.
-pub(crate) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
+pub(crate) fn write_all(files: &[(PathBuf, String)]) -> Result<(), Failure> {
     uninterrupted(|| {
         if let Some((path, _)) = files.first() {
             remove_abandoned(folder_of(path));
@@ -73,7 +73,7 @@ pub(crate) fn write_all(files: &[(PathBuf, String)]) -> Result<(), CliError> {
             let path = file.path.clone();
             file.publish().map_err(|error| match place {
                 0 => failed(&path, &error),
-                _ => CliError::files(format!("cannot write `{}`: {error}", path.display()))
+                _ => Failure::files(format!("cannot write `{}`: {error}", path.display()))
                     .hint("files were written before it: run the command again when it can be written"),
             })?;
         }
@@ -135,15 +135,15 @@ struct Staged<'t> {
 }
 
 impl<'t> Staged<'t> {
-    fn new(path: &Path, text: &'t [u8], mode: u32) -> Result<Staged<'t>, CliError> {
+    fn new(path: &Path, text: &'t [u8], mode: u32) -> Result<Staged<'t>, Failure> {
         if files::is_device(path) {
-            return Err(CliError::files(format!("`{}` is not a regular file", path.display()))
+            return Err(Failure::files(format!("`{}` is not a regular file", path.display()))
                 .hint("move it away: envlock replaces this file as a whole"));
         }
         Staged::of_mode(path, text, mode_of(path).map_or(mode, |there| there & mode))
     }
 
-    fn of_mode(path: &Path, text: &'t [u8], mode: u32) -> Result<Staged<'t>, CliError> {
+    fn of_mode(path: &Path, text: &'t [u8], mode: u32) -> Result<Staged<'t>, Failure> {
         let unnamed = unnamed(folder_of(path), text, mode).map_err(|error| failed(path, &error))?;
         Ok(Staged { path: path.to_owned(), text, mode, unnamed })
     }
@@ -227,20 +227,20 @@ fn remove_abandoned(folder: &Path) {
 }
 
 /// Writes to a terminal, a pipe or a device that the user named. A link elsewhere that leads to one is refused.
-fn write_to_device(path: &Path, text: &str) -> Result<(), CliError> {
+fn write_to_device(path: &Path, text: &str) -> Result<(), Failure> {
     let is_link = fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     let is_of_system =
         ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm");
     if is_link && !is_of_system {
-        return Err(CliError::files(format!("`{}` is a link to a device or a pipe", path.display()))
+        return Err(Failure::files(format!("`{}` is a link to a device or a pipe", path.display()))
             .hint("name the device itself, or remove the link"));
     }
     let opened = fs_err::OpenOptions::new().write(true).open(path);
     opened.and_then(|mut device| device.write_all(text.as_bytes())).map_err(|error| failed(path, &error))
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::files(format!("cannot write `{}`: {error}", path.display()))
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::files(format!("cannot write `{}`: {error}", path.display()))
         .hint("nothing was changed; check that the folder is writable and the disk has space")
 }
 

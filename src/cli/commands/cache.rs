@@ -3,12 +3,12 @@
 use crate::cli::args::CacheCommand;
 use crate::cli::printer::Printer;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings;
 
-pub(super) fn run(global: &Global, command: &CacheCommand, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, command: &CacheCommand, printer: &Printer) -> Result<u8, Failure> {
     let folder = settings::cache_dir(global);
     match command {
         CacheCommand::Dir if printer.json => printer.json(&serde_json::json!({ "dir": folder })),

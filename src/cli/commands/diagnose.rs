@@ -13,7 +13,7 @@ use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{clean, shell_word};
 use crate::registry::{Registry, explain};
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
@@ -23,7 +23,7 @@ use crate::session::{host, lock};
 /// Size limit of a line in bytes; the rest of a longer line is skipped. One more than is read: such a line is known to be cut.
 const MAX_LINE: u64 = diagnose::MAX_LONG_LINE as u64 + 1;
 
-pub(super) fn run(global: &Global, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, Failure> {
     let registry = settings::registry_here(global)?;
     if let Some(code) = &args.explain {
         return explained(code, &registry, printer);
@@ -32,7 +32,7 @@ pub(super) fn run(global: &Global, args: &DiagnoseArgs, printer: &Printer) -> Re
         (Some(path), _) if path.as_os_str() != "-" => {
             let metadata = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
             if metadata.is_dir() {
-                return Err(CliError::input(format!("`{}` is a folder", path.display())));
+                return Err(Failure::input(format!("`{}` is a folder", path.display())));
             }
             read(std::fs::File::open(path).map_err(|e| unreadable(path, &e))?, &registry)?
         }
@@ -64,7 +64,7 @@ pub(super) fn run(global: &Global, args: &DiagnoseArgs, printer: &Printer) -> Re
 }
 
 /// Explains the code of a cause by its rule, or by the page that explains the findings of `verify` and what is derived.
-fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, Failure> {
     let text = match explain::rule(registry, code) {
         Some(rule) => Some(explain::text(registry, rule)),
         None => explain::of_page(include_str!("../../../docs/diagnostics.md"), code),
@@ -72,10 +72,10 @@ fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, C
     let Some(text) = text else {
         let near = explain::nearest(registry, code);
         let hint = (!near.is_empty()).then(|| format!("near it: `{}`", near.join("`, `")));
-        return Err(CliError {
+        return Err(Failure {
             exit: exit::NO,
             hint,
-            ..CliError::input(format!("no cause has the code `{}`", clean(code, 80)))
+            ..Failure::input(format!("no cause has the code `{}`", clean(code, 80)))
         });
     };
     match printer.json {
@@ -146,15 +146,15 @@ fn is_piped() -> bool {
     }
 }
 
-fn unreadable(path: &std::path::Path, error: &std::io::Error) -> CliError {
-    CliError::input(format!("cannot read `{}`: {error}", path.display()))
+fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    Failure::input(format!("cannot read `{}`: {error}", path.display()))
 }
 
 /// Reads line by line; memory does not grow with the input.
-fn read(input: impl Read + 'static, registry: &Registry) -> Result<Facts, CliError> {
+fn read(input: impl Read + 'static, registry: &Registry) -> Result<Facts, Failure> {
     let matcher = Matcher::new(registry);
     let mut reader = Reader::new(&matcher);
-    let failed = |e: std::io::Error| CliError::input(format!("cannot read the text: {e}"));
+    let failed = |e: std::io::Error| Failure::input(format!("cannot read the text: {e}"));
     let mut input = diagnose::decoded(BufReader::with_capacity(1 << 18, input)).map_err(failed)?;
     let mut line = Vec::new();
     loop {
@@ -200,7 +200,7 @@ struct Here {
 
 impl Here {
     /// Inspects the machine and the environment, and adds the facts that the text did not state.
-    fn look(global: &Global, facts: &mut Facts, registry: &Registry) -> Result<Here, CliError> {
+    fn look(global: &Global, facts: &mut Facts, registry: &Registry) -> Result<Here, Failure> {
         // Without an environment the machine alone is looked at.
         let Ok(environment) = verify::environment(None, global) else {
             return Ok(Here { host: host::probed(registry, &[])?, findings: Vec::new() });

@@ -10,18 +10,18 @@ use crate::lockfile::{self, Change, Lockfile, TargetChanges};
 use crate::model::level::Level;
 use crate::model::text::clean;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::files;
 use crate::session::options::Global;
 
-pub(super) fn run(_global: &Global, args: &DiffArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(_global: &Global, args: &DiffArgs, printer: &Printer) -> Result<u8, Failure> {
     // git calls a driver with: path old-file old-hex old-mode new-file new-hex new-mode [new-path ...]
     let (old, new) = match args.files.as_slice() {
         [old, new] => (old, new),
         [_, old, _, _, new, _, _, ..] => (old, new),
         _ => {
-            return Err(CliError::usage("`diff` needs two locks").hint(
+            return Err(Failure::usage("`diff` needs two locks").hint(
                 "for example, `git show HEAD:envlock.lock > old.lock; envlock diff old.lock envlock.lock`",
             ));
         }
@@ -50,17 +50,17 @@ pub(super) fn run(_global: &Global, args: &DiffArgs, printer: &Printer) -> Resul
 }
 
 /// Reads a lock; `None` for `/dev/null`, which git passes for a missing file.
-fn read(path: &Path) -> Result<Option<Lockfile>, CliError> {
+fn read(path: &Path) -> Result<Option<Lockfile>, Failure> {
     if path == Path::new("/dev/null") {
         return Ok(None);
     }
     let text =
-        files::read(path)?.ok_or_else(|| CliError::input(format!("`{}` does not exist", path.display())))?;
+        files::read(path)?.ok_or_else(|| Failure::input(format!("`{}` does not exist", path.display())))?;
     match lockfile::parse(&text) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) => {
-            let error = CliError::from(error);
-            Err(CliError { message: format!("`{}`: {}", path.display(), error.message), ..error })
+            let error = Failure::from(error);
+            Err(Failure { message: format!("`{}`: {}", path.display(), error.message), ..error })
         }
     }
 }

@@ -12,16 +12,16 @@ use crate::model::host::Host;
 use crate::model::saved_host::{LoaderFacts, SavedHost, Unstated, VARIABLES};
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::Project;
 use crate::session::{host, lock};
 use crate::verify::{self, Area, Verdict};
 
-pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Result<u8, Failure> {
     if args.new.is_some() && args.prefix.is_some() {
-        return Err(CliError::usage(
+        return Err(Failure::usage(
             "`--prefix` names an environment of this machine, not of a saved host file",
         )
         .hint("without NEW, the machine as it is now is compared"));
@@ -64,7 +64,7 @@ pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Resul
 ///
 /// # Errors
 /// When the environment cannot be read.
-pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, CliError> {
+pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, Failure> {
     let root = host::root();
     let machine = host.system.platform.arch_name();
     let variables = VARIABLES.iter().filter_map(|name| {
@@ -83,7 +83,7 @@ pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, CliErr
             // The same environment whatever folder the command is run in.
             let prefix = canonical(prefix);
             let installed = inspect::read(&ThisMachine, &prefix, inspect::Depth::Sizes)
-                .map_err(|error| CliError::input(error.to_string()))?;
+                .map_err(|error| Failure::input(error.to_string()))?;
             Some(inspect::environment_facts(&ThisMachine, &installed))
         }
     };

@@ -17,31 +17,31 @@ use crate::model::text::{clean, shell_word};
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
 use crate::session::{fetch, files, lock, requirements, write};
 
-pub(super) fn run(global: &Global, args: &ExportArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ExportArgs, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);
     refuse_held(&lock, args.format)?;
     if args.loose && args.format != ExportFormat::Environment {
-        return Err(CliError::usage("`--loose` is for `environment.yml`").hint("remove it"));
+        return Err(Failure::usage("`--loose` is for `environment.yml`").hint("remove it"));
     }
     let lock = match args.format {
         // It says itself which packages belong to which extras and groups.
         ExportFormat::Pylock if args.parts.is_empty() => lock,
         ExportFormat::Pylock => {
-            return Err(CliError::usage("pylock.toml has all extras and groups, with markers").hint(
+            return Err(Failure::usage("pylock.toml has all extras and groups, with markers").hint(
                 "name them where it is installed: `uv pip sync --extra NAME --group NAME pylock.toml`",
             ));
         }
         ExportFormat::Uv if args.parts.is_empty() => lock,
         ExportFormat::Uv => {
-            return Err(CliError::usage("uv locks all extras and groups, whatever is installed")
+            return Err(Failure::usage("uv locks all extras and groups, whatever is installed")
                 .hint("name them where they are installed: `uv sync --extra NAME --group NAME`"));
         }
         _ => lock::with_parts(lock, &args.parts)?,
@@ -64,7 +64,7 @@ pub(super) fn run(global: &Global, args: &ExportArgs, printer: &Printer) -> Resu
 }
 
 /// Refuses formats that list packages, where another tool's lock holds them.
-fn refuse_held(lock: &Lockfile, format: ExportFormat) -> Result<(), CliError> {
+fn refuse_held(lock: &Lockfile, format: ExportFormat) -> Result<(), Failure> {
     let Some(held) = &lock.packages_in else { return Ok(()) };
     let needs_none = [ExportFormat::Github, ExportFormat::PreCommit, ExportFormat::Devcontainer];
     if needs_none.contains(&format) {
@@ -74,7 +74,7 @@ fn refuse_held(lock: &Lockfile, format: ExportFormat) -> Result<(), CliError> {
         Owner::Uv => "uv exports them: `uv export --format requirements.txt` or `pylock.toml`",
         Owner::Pixi => "pixi exports them: `pixi workspace export conda-environment`",
     };
-    Err(CliError::export(format!("`{}` holds the packages", held.owner.file())).hint(hint))
+    Err(Failure::export(format!("`{}` holds the packages", held.owner.file())).hint(hint))
 }
 
 /// The file of a target: the format's own name for the first, `requirements.cluster.txt` for another one.
@@ -99,7 +99,7 @@ fn rendered(
     project: &Project,
     (lock, target): (&Lockfile, &Target),
     printer: &Printer,
-) -> Result<String, CliError> {
+) -> Result<String, Failure> {
     let addresses = || settings::indexes(project, args.index_url.as_deref()).0;
     Ok(match args.format {
         ExportFormat::Environment => {
@@ -119,12 +119,12 @@ fn rendered(
         }
         ExportFormat::RequirementsBuild => {
             export::requirements_to_build(target, &addresses())?.ok_or_else(|| {
-                CliError::usage("no locked package is built against a framework")
+                Failure::usage("no locked package is built against a framework")
                     .hint("`envlock export requirements.txt` has all packages")
             })?
         }
         ExportFormat::BuildConstraints => export::build_constraints(target)?.ok_or_else(|| {
-            CliError::usage("no locked package is built from source, so there is nothing to constrain")
+            Failure::usage("no locked package is built from source, so there is nothing to constrain")
         })?,
         ExportFormat::Pylock => {
             let pages = pages(global, args, project, target, printer)?;
@@ -183,15 +183,15 @@ fn rendered(
 
 /// A pixi.lock in the format that pixi writes now, below the line that says who wrote it.
 #[cfg(feature = "conda")]
-fn in_newest_pixi_format(text: &str) -> Result<String, CliError> {
+fn in_newest_pixi_format(text: &str) -> Result<String, Failure> {
     let (head, lock) = text.split_once('\n').unwrap_or(("", text));
-    let lock = crate::conda::in_newest_format(lock).map_err(|error| CliError::input(error.to_string()))?;
+    let lock = crate::conda::in_newest_format(lock).map_err(|error| Failure::input(error.to_string()))?;
     Ok(format!("{head}\n{lock}"))
 }
 
 /// Only a build with conda has the newer format; newer programs read the older one.
 #[cfg(not(feature = "conda"))]
-fn in_newest_pixi_format(text: &str) -> Result<String, CliError> {
+fn in_newest_pixi_format(text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
@@ -213,7 +213,7 @@ fn answered_files(
     folder: Option<&str>,
     registry: &Registry,
     printer: &Printer,
-) -> Result<Vec<String>, CliError> {
+) -> Result<Vec<String>, Failure> {
     if files::manifest_in(&project.folder).is_some() {
         return Ok(Vec::new());
     }
@@ -249,11 +249,11 @@ fn uv(
     target: &Target,
     addresses: &[(String, String)],
     printer: &Printer,
-) -> Result<String, CliError> {
+) -> Result<String, Failure> {
     let append = "`envlock export uv >> pyproject.toml` appends the tables";
     if args.output.as_ref().and_then(|path| path.file_name()).is_some_and(|name| name == "pyproject.toml") {
         return Err(
-            CliError::usage("the tables for uv are a part of pyproject.toml, not all of it").hint(append)
+            Failure::usage("the tables for uv are a part of pyproject.toml, not all of it").hint(append)
         );
     }
     let request = project.manifest.as_ref().map(|manifest| &manifest.request);
@@ -270,13 +270,13 @@ fn uv(
     let there = files::read(&project.folder.join("pyproject.toml"))?.unwrap_or_default();
     let parses = |text: &str| text.parse::<toml::Table>().is_ok();
     if parses(&there) && !parses(&format!("{there}\n{tables}")) {
-        return Err(CliError::input("pyproject.toml has tables of uv that these would define a second time")
+        return Err(Failure::input("pyproject.toml has tables of uv that these would define a second time")
             .hint("remove what was appended before, or `[tool.uv]` and `[tool.uv.sources]`, whose other keys go into the new tables"));
     }
     Ok(tables)
 }
 
-fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result<(), CliError> {
+fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result<(), Failure> {
     let mark = match args.format {
         ExportFormat::Environment => export::ENVIRONMENT_MARK,
         ExportFormat::Requirements => export::REQUIREMENTS_MARK,
@@ -305,7 +305,7 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
     {
         let shown = clean(&path.display().to_string(), 200);
         if export::is_edited(&there) {
-            return Err(CliError::files(format!("`{shown}` was edited since envlock wrote it")).hint(
+            return Err(Failure::files(format!("`{shown}` was edited since envlock wrote it")).hint(
                 "leave out `-o` to see what would be written, and take over what you want; `--force` replaces the file",
             ));
         }
@@ -319,8 +319,9 @@ fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result
                 }
                 _ => "give this one a file of its own; `--force` replaces the file",
             };
-            return Err(CliError::files(format!("`{shown}` belongs to another project of this repository"))
-                .hint(hint));
+            return Err(
+                Failure::files(format!("`{shown}` belongs to another project of this repository")).hint(hint)
+            );
         }
     }
     // `.github/workflows`, `.devcontainer`: a project without one gets it.
@@ -389,7 +390,7 @@ fn pages(
     project: &Project,
     target: &Target,
     printer: &Printer,
-) -> Result<Pages, CliError> {
+) -> Result<Pages, Failure> {
     let client = fetch::client(global, project, args.index_url.as_deref())?;
     let needs: Vec<Need> = target
         .packages

@@ -6,13 +6,13 @@ use crate::cli::args::{GraphArgs, GraphFormat, TreeArgs};
 use crate::cli::printer::Printer;
 use crate::export::graph::{Drawing, dot, folded, html, mermaid, svg};
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
 use crate::session::{lock, owner, write};
 
-pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Result<u8, Failure> {
     if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
         return super::tree::run(global, &TreeArgs { target: args.target.clone(), depth: None }, printer);
     }
@@ -34,7 +34,7 @@ pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Resul
         GraphFormat::Svg => svg(&drawing),
         GraphFormat::Html => html(&drawing),
         GraphFormat::Text => {
-            return Err(CliError::usage("`--format text` does not support `--output`")
+            return Err(Failure::usage("`--format text` does not support `--output`")
                 .hint("use `envlock tree > FILE`"));
         }
     };
@@ -43,7 +43,7 @@ pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Resul
         Some(path) => {
             // A drawing has no mark of envlock, so an existing file is replaced only with `--force`.
             if path.exists() && !args.force {
-                return Err(CliError::files(format!("`{}` already exists", path.display()))
+                return Err(Failure::files(format!("`{}` already exists", path.display()))
                     .hint("pass `--force` to replace it"));
             }
             write::write(path, &text)?;

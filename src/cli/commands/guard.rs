@@ -4,13 +4,13 @@ use crate::cli::args::GuardArgs;
 use crate::cli::printer::Printer;
 use crate::export;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::Project;
 use crate::session::{files, lock, write};
 
-pub(super) fn run(global: &Global, args: &GuardArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &GuardArgs, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, true)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
     lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);
@@ -21,7 +21,7 @@ pub(super) fn run(global: &Global, args: &GuardArgs, printer: &Printer) -> Resul
             target.name
         ));
     }
-    let snippet = export::guard(target).map_err(CliError::export)?;
+    let snippet = export::guard(target).map_err(Failure::export)?;
     if printer.json {
         printer.json(&serde_json::json!({ "target": target.name, "python": snippet }));
     } else if let Some(path) = &args.output {

@@ -8,14 +8,14 @@ use crate::export;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word, toml_string};
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::import::{self, CondaPart, Imported, Optional, manifest_text};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::settings::Project;
 use crate::session::{files, manifest, owner, write};
 
-pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result<u8, Failure> {
     let folder = match &global.project {
         Some(folder) => folder.clone(),
         None => std::env::current_dir()?,
@@ -26,19 +26,19 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result
     }
     if let Some(root) = owner::workspace_with_lock(&folder).filter(|_| is_plain) {
         let shown = shell_word(&root.display().to_string());
-        return Err(CliError::files(format!("uv holds the packages of this workspace: `{}`", root.join("uv.lock").display()))
+        return Err(Failure::files(format!("uv holds the packages of this workspace: `{}`", root.join("uv.lock").display()))
             .hint(format!("`envlock --project {shown} init` adds `[tool.envlock]` beside it; `--from pyproject.toml` gives envlock this member")));
     }
     if is_plain && files::states_packages(&folder) && files::manifest_in(&folder).is_none() {
         return beside(&folder.join(files::PYPROJECT), None, args, printer);
     }
     if let Some(name) = files::manifest_in(&folder).filter(|name| is_plain && *name != files::MANIFEST) {
-        return Err(CliError::files(format!("`{name}` has `[tool.envlock]` already"))
+        return Err(Failure::files(format!("`{name}` has `[tool.envlock]` already"))
             .hint("edit it and run `envlock resolve`; `envlock init --from FILE` writes an envlock.toml, which then counts instead"));
     }
     let path = folder.join(files::MANIFEST);
     if path.exists() && !args.force {
-        return Err(CliError::files(format!("`{}` already exists", path.display()))
+        return Err(Failure::files(format!("`{}` already exists", path.display()))
             .hint("edit it, or pass `--force` to replace it"));
     }
     let from = match (&args.from, &args.from_prefix) {
@@ -109,7 +109,7 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result
 }
 
 /// Whether a folder has an environment.yml that envlock did not write, and will not overwrite.
-fn has_other_environment(folder: &Path) -> Result<bool, CliError> {
+fn has_other_environment(folder: &Path) -> Result<bool, Failure> {
     let text = files::read_bytes(&folder.join(files::ENVIRONMENT))?;
     // Another program may have written it in UTF-16.
     let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -117,7 +117,7 @@ fn has_other_environment(folder: &Path) -> Result<bool, CliError> {
 }
 
 /// Adds envlock's tables to a manifest that has the packages: that of the tool which holds them, or a pyproject.toml.
-fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer) -> Result<u8, CliError> {
+fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer) -> Result<u8, Failure> {
     let before = files::read(path)?.unwrap_or_default();
     let mut text = before.trim_end().to_owned();
     text.push_str("\n\n[tool.envlock]\n");

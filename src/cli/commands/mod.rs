@@ -27,12 +27,12 @@ mod why;
 use clap::CommandFactory;
 
 use super::args::{Args, Command};
-use super::error::CliError;
+use super::error::Failure;
 use super::exit;
 use super::printer::Printer;
 
 /// Runs the command of the command line.
-pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, Failure> {
     let global = &args.global;
     match &args.command {
         Command::Init(a) => init::run(global, a, printer),
@@ -73,7 +73,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, CliError> {
             let mut text = Vec::new();
             clap_mangen::Man::new(Args::command())
                 .render(&mut text)
-                .map_err(|e| CliError::files(e.to_string()))?;
+                .map_err(|e| Failure::files(e.to_string()))?;
             printer.raw(&String::from_utf8_lossy(&text));
             Ok(exit::YES)
         }

@@ -15,7 +15,7 @@ use crate::model::request::Preferences;
 use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
 use crate::model::version::public;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::fetch::Session;
 use crate::session::options::Global;
@@ -34,7 +34,7 @@ struct Newer<'l> {
     torch: Option<Version>,
 }
 
-pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
@@ -69,7 +69,7 @@ pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Re
         };
         Ok((stacks, packages))
     });
-    let fresh: Vec<(NewerStacks, Vec<ChosenPackage>)> = fresh.collect::<Result<_, CliError>>()?;
+    let fresh: Vec<(NewerStacks, Vec<ChosenPackage>)> = fresh.collect::<Result<_, Failure>>()?;
     let newer = targets.iter().zip(&fresh).map(|(target, (stack, packages))| Newer {
         target: &target.name,
         stack: stack.clone(),

@@ -9,14 +9,14 @@ use crate::model::host::{Host, HostJson};
 use crate::model::saved_host::{SavedHost, Unstated};
 use crate::probe::host_file;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::{Global, MachineOptions};
 use crate::session::{files, host, settings, write};
 
 /// What is saved of a described machine: what the file states, with what options change. Facts that nobody stated are left
 /// out.
-fn described(args: &MachineOptions, host: &Host) -> Result<SavedHost, CliError> {
+fn described(args: &MachineOptions, host: &Host) -> Result<SavedHost, Failure> {
     let unstated = Unstated { compat: true, platform: args.platform.is_none() && args.glibc.is_none() };
     let mut saved = match &args.host {
         Some(path) => host::read_saved_host(path)?,
@@ -37,11 +37,11 @@ fn described(args: &MachineOptions, host: &Host) -> Result<SavedHost, CliError> 
     Ok(saved)
 }
 
-pub(super) fn run(global: &Global, args: &ProbeArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ProbeArgs, printer: &Printer) -> Result<u8, Failure> {
     let registry = settings::registry_here(global)?;
     let is_described = args.host.describe_a_machine();
     if is_described && args.prefix.is_some() {
-        return Err(CliError::usage(
+        return Err(Failure::usage(
             "`--prefix` is an environment of this machine, which is not the described one",
         ));
     }

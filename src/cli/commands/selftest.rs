@@ -13,7 +13,7 @@ use crate::model::smoke::End;
 use crate::probe::{Surroundings, each_source};
 use crate::registry::Registry;
 use crate::session::Interface as _;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
 use crate::session::host;
 use crate::session::options::Global;
@@ -53,11 +53,11 @@ impl Tested {
     }
 }
 
-pub(super) fn run(global: &Global, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, false)?;
     let registry = project.registry(global)?;
-    let program = std::env::current_exe().map_err(|error| CliError::files(error.to_string()))?;
-    let prebuilt = kernels::all().map_err(CliError::files)?;
+    let program = std::env::current_exe().map_err(|error| Failure::files(error.to_string()))?;
+    let prebuilt = kernels::all().map_err(Failure::files)?;
     let all: Vec<Kernel> = prebuilt.into_iter().map(|prebuilt| prebuilt.kernel).collect();
     let progress = printer.progress("loading kernels");
     let (devices, end) = crate::smoke::selftest(&program, LIMIT);
@@ -78,7 +78,7 @@ pub(super) fn run(global: &Global, printer: &Printer) -> Result<u8, CliError> {
     let stopped = stopped(&end);
     if tested.is_empty() {
         let why = stopped.unwrap_or_else(|| "CUDA shows no GPU".to_owned());
-        return Err(CliError::new(Failure::NoGpu, format!("no kernel was loaded: {why}"))
+        return Err(Failure::new(FailureKind::NoGpu, format!("no kernel was loaded: {why}"))
             .hint("`envlock verify --only machine` looks for the cause"));
     }
     let differences: usize = tested.iter().map(Tested::differences).sum();

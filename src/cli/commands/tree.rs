@@ -7,13 +7,13 @@ use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::report;
 use crate::lockfile::{self, Target};
 use crate::model::text::clean;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
 use crate::session::{lock, owner};
 
-pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;

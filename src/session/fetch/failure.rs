@@ -4,7 +4,7 @@ use crate::index::IndexError;
 use crate::model::only::Only;
 use crate::model::request::Request;
 use crate::model::text::shell_word;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// The hint of a command that could not read the pytorch index: the command that works without it.
 fn without_pytorch(arguments: &[String], channels: &[String]) -> String {
@@ -29,7 +29,7 @@ fn without_pytorch(arguments: &[String], channels: &[String]) -> String {
 }
 
 /// A failure of the index as the user sees it. `request`: that of a command which could solve it with fewer indexes.
-pub(crate) fn index_error(error: &IndexError, request: Option<&Request>) -> CliError {
+pub(crate) fn index_error(error: &IndexError, request: Option<&Request>) -> Failure {
     let pytorch = error.index().is_some_and(|i| i.starts_with("pytorch"));
     let hint = match error {
         IndexError::Offline { .. } => "run once without `--offline`".to_owned(),
@@ -42,9 +42,9 @@ pub(crate) fn index_error(error: &IndexError, request: Option<&Request>) -> CliE
     };
     match error {
         // A missing URL is a configuration error, which a retry does not fix.
-        IndexError::NoAddress(_) => CliError::usage(error.to_string()),
-        IndexError::Limit(_) => CliError::input(error.to_string()),
-        _ => CliError::network(error.to_string()),
+        IndexError::NoAddress(_) => Failure::usage(error.to_string()),
+        IndexError::Limit(_) => Failure::input(error.to_string()),
+        _ => Failure::network(error.to_string()),
     }
     .hint(hint)
 }

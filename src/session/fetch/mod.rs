@@ -17,7 +17,7 @@ pub(crate) use failure::index_error;
 
 use super::Interface;
 use super::direct;
-use super::error::CliError;
+use super::error::Failure;
 use super::settings::{self, Project};
 use super::words::Words;
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
@@ -48,10 +48,10 @@ pub(crate) fn client(
     global: &Global,
     project: &Project,
     index_url: Option<&str>,
-) -> Result<&'static IndexClient, CliError> {
+) -> Result<&'static IndexClient, Failure> {
     let (addresses, pypi) = settings::indexes(project, index_url);
     if pypi.is_none() && !global.offline {
-        return Err(CliError::usage("no URL is known for the index `pypi`").hint(
+        return Err(Failure::usage("no URL is known for the index `pypi`").hint(
             "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or set it in envlock.toml",
         ));
     }
@@ -178,7 +178,7 @@ impl<'s> Session<'s> {
         request: &Request,
         preferences: &Preferences,
         learned: &dyn Fn(&Solution) -> Option<Registry>,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Answer, Failure> {
         let answer = self.solve(host, request, preferences)?;
         let more = match &answer {
             Answer::Solution(solution) => learned(solution),
@@ -203,7 +203,7 @@ impl<'s> Session<'s> {
         host: &Host,
         request: &Request,
         preferences: &Preferences,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Answer, Failure> {
         #[cfg(feature = "conda")]
         if !request.conda.is_empty() {
             return self.solve_both(&Asked { host, request, preferences });
@@ -215,7 +215,7 @@ impl<'s> Session<'s> {
     }
 
     /// Solve, fetch what is missing, solve again.
-    fn rounds(&mut self, asked: &Asked<'_>, bar: &ProgressBar) -> Result<Answer, CliError> {
+    fn rounds(&mut self, asked: &Asked<'_>, bar: &ProgressBar) -> Result<Answer, Failure> {
         let &Asked { host, request, preferences } = asked;
         let platform = host.system.platform;
         let catalogue = Catalogue::new(self.registry, platform);
@@ -286,7 +286,7 @@ impl<'s> Session<'s> {
             };
             self.keep(fetched, needs.into_iter().filter(|need| !silent.contains(need.index())));
         }
-        Err(CliError::internal(format!("no answer after {MAX_ROUNDS} rounds")))
+        Err(Failure::internal(format!("no answer after {MAX_ROUNDS} rounds")))
     }
 
     /// A solution with the sizes and hashes of its files.
@@ -295,7 +295,7 @@ impl<'s> Session<'s> {
         mut solution: Box<Solution>,
         request: &Request,
         bar: &ProgressBar,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Answer, Failure> {
         fill_sizes(self.client, &mut solution);
         fill_hashes(self.client, &mut solution, bar).map_err(|e| index_error(&e, Some(request)))?;
         solution.notes.extend(missing_builds(&self.universe));

@@ -8,7 +8,7 @@ use crate::model::level::Level;
 use crate::model::only::Only;
 use crate::model::request::{Limit, Origin, Request, STACK_PACKAGES};
 use crate::model::solution::Answer;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 impl Session<'_> {
     /// The conflict that PyPI alone shows, where it has nothing to do with builds of another index: a package that
@@ -16,7 +16,7 @@ impl Session<'_> {
     pub(super) fn conflict_on_pypi_alone(
         &mut self,
         asked: &Asked<'_>,
-    ) -> Result<Option<Box<Conflict>>, CliError> {
+    ) -> Result<Option<Box<Conflict>>, Failure> {
         let Some(conflict) = self.on_pypi(asked) else { return Ok(None) };
         let is_of_index = |party: &Party| match party {
             Party::Index | Party::Variant | Party::Cuda | Party::Cudnn => true,

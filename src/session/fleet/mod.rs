@@ -7,7 +7,7 @@ mod nodes;
 use std::path::{Path, PathBuf};
 
 use super::Interface;
-use super::error::CliError;
+use super::error::Failure;
 use super::lock::{self, AnyLock};
 use super::options::Global;
 use super::settings::Project;
@@ -48,7 +48,7 @@ pub(crate) fn fleet(
     nodes: &Nodes<'_>,
     named: &[PathBuf],
     interface: &dyn Interface,
-) -> Result<(Fleet, Registry), CliError> {
+) -> Result<(Fleet, Registry), Failure> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let locks = locks(global, named)?;
@@ -110,7 +110,7 @@ pub(crate) struct Named {
 }
 
 /// The locks to judge; without a name, the project's own, if there is one.
-fn locks(global: &Global, named: &[PathBuf]) -> Result<Vec<Named>, CliError> {
+fn locks(global: &Global, named: &[PathBuf]) -> Result<Vec<Named>, Failure> {
     let mut out = Vec::new();
     for path in named {
         for file in of_folder(path)? {
@@ -131,7 +131,7 @@ fn locks(global: &Global, named: &[PathBuf]) -> Result<Vec<Named>, CliError> {
 }
 
 /// A lock, or the locks in a folder: files with the names that tools give them, and `NAME.lock`.
-fn of_folder(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+fn of_folder(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -148,7 +148,7 @@ fn of_folder(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     }
     found.sort();
     if found.is_empty() {
-        return Err(CliError::input(format!("`{}` contains no lock", path.display()))
+        return Err(Failure::input(format!("`{}` contains no lock", path.display()))
             .hint("name the files: `--lock FILE` can be repeated"));
     }
     Ok(found)

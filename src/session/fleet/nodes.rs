@@ -9,12 +9,12 @@ use crate::fleet;
 use crate::model::text::clean;
 use crate::probe::host_file;
 use crate::session::Interface;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::host;
 use crate::slurm::{self, Answer, SlurmError};
 
 /// The nodes that the host files of a folder describe.
-pub(crate) fn of_folder(folder: &Path) -> Result<Found, CliError> {
+pub(crate) fn of_folder(folder: &Path) -> Result<Found, Failure> {
     let mut found = Found::default();
     for entry in fs_err::read_dir(folder)? {
         let path = entry?.path();
@@ -28,19 +28,19 @@ pub(crate) fn of_folder(folder: &Path) -> Result<Found, CliError> {
         }
     }
     if found.nodes.is_empty() && found.unanswered.is_empty() {
-        return Err(CliError::input(format!("`{}` contains no host files", folder.display()))
+        return Err(Failure::input(format!("`{}` contains no host files", folder.display()))
             .hint("write one on each node with `envlock probe --save NODE.toml`"));
     }
     Ok(found)
 }
 
 /// Asks the nodes of a Slurm cluster that can answer now.
-pub(crate) fn of_slurm(args: &Slurm, locks: &[Named], interface: &dyn Interface) -> Result<Found, CliError> {
-    let failed = |error: SlurmError| CliError::host(error.to_string());
+pub(crate) fn of_slurm(args: &Slurm, locks: &[Named], interface: &dyn Interface) -> Result<Found, Failure> {
+    let failed = |error: SlurmError| Failure::host(error.to_string());
     let (partition, list) = (args.partition.as_deref(), args.nodes.as_deref());
     let all = slurm::nodes(partition, list).map_err(failed)?;
     if all.is_empty() {
-        return Err(CliError::host("Slurm knows no such nodes".to_owned()).hint("`sinfo -N` lists them"));
+        return Err(Failure::host("Slurm knows no such nodes".to_owned()).hint("`sinfo -N` lists them"));
     }
     let (ready, busy): (Vec<_>, Vec<_>) = all.into_iter().partition(slurm::Node::can_answer);
     let not_asked = |node: slurm::Node| Unanswered {

@@ -9,7 +9,7 @@ use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::host;
 use crate::session::lock;
 use crate::verify::findings::{self, NotJudged, WrongPlatform};
@@ -35,7 +35,7 @@ pub(crate) fn judge(
     machine: Option<&Host>,
     doubts: Doubts,
     registry: &Registry,
-) -> Result<Option<Area>, CliError> {
+) -> Result<Option<Area>, Failure> {
     let mut area = Area::of(AreaKind::Image);
     if let (Some(python), Some(stated)) = (doubts.python, image.config.platform())
         && python != stated
@@ -119,6 +119,6 @@ fn has(machine: &Host, registry: &Registry) -> String {
 ///
 /// # Errors
 /// When the file cannot be read, or the machine is impossible.
-pub(crate) fn machine(path: &std::path::Path, registry: &Registry) -> Result<Host, CliError> {
+pub(crate) fn machine(path: &std::path::Path, registry: &Registry) -> Result<Host, Failure> {
     host::finish(host::read_host_file(path)?, registry)
 }

@@ -10,7 +10,7 @@ use super::kept::{self, CondaPart, OF_ANACONDA, is_of_anaconda_named};
 use super::match_spec::Spec;
 use super::translated::{Names, conda};
 use crate::model::text::{channel_without_secrets, clean};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 #[derive(Deserialize)]
 struct Environment {
@@ -28,13 +28,13 @@ fn list_of(
     value: Option<serde_json::Value>,
     key: &str,
     name: &str,
-) -> Result<Vec<serde_json::Value>, CliError> {
+) -> Result<Vec<serde_json::Value>, Failure> {
     match value {
         None | Some(serde_json::Value::Null) => Ok(Vec::new()),
         Some(serde_json::Value::Array(list)) => Ok(list),
         Some(other) => {
             let shown = clean(&other.to_string(), 40);
-            Err(CliError::input(format!("{}: `{key}` is {shown}, not a list", clean(name, 80)))
+            Err(Failure::input(format!("{}: `{key}` is {shown}, not a list", clean(name, 80)))
                 .hint(format!("a list has a line for each entry: `{key}:`, then `  - ...`")))
         }
     }
@@ -53,11 +53,11 @@ pub(super) fn environment(
     name: &str,
     base: &Path,
     part: CondaPart,
-) -> Result<Imported, CliError> {
+) -> Result<Imported, Failure> {
     let document: Option<Environment> =
         serde_saphyr::from_str(text).map_err(|error| unreadable_yaml(name, &error))?;
     let Some(document) = document else {
-        return Err(CliError::input(format!("{}: the file is empty", clean(name, 80)))
+        return Err(Failure::input(format!("{}: the file is empty", clean(name, 80)))
             .hint("an environment file has `dependencies:` and a list below it"));
     };
     let channels = list_of(document.channels, "channels", name)?;
@@ -82,7 +82,7 @@ pub(super) fn environment(
     }
     if let Some(other) = channels.iter().find(|channel| !channel.is_string()) {
         let shown = clean(&other.to_string(), 40);
-        return Err(CliError::input(format!(
+        return Err(Failure::input(format!(
             "{}: `channels` has `{shown}`, which is not a text",
             clean(name, 80)
         ))
@@ -100,7 +100,7 @@ pub(super) fn environment(
                 let spec = without_comment(&spec);
                 if let Some((why, hint)) = no_spec(spec) {
                     let shown = clean(spec, 80);
-                    return Err(CliError::input(format!("{}: `{shown}` {why}", clean(name, 80))).hint(hint));
+                    return Err(Failure::input(format!("{}: `{shown}` {why}", clean(name, 80))).hint(hint));
                 }
                 specs.push(spec.to_owned());
             }
@@ -109,7 +109,7 @@ pub(super) fn environment(
                 for (installer, list) in map {
                     let Some(list) = list.as_array().map(Vec::as_slice).or(list.is_null().then_some(&[]))
                     else {
-                        return Err(CliError::input(format!(
+                        return Err(Failure::input(format!(
                             "{}: `{}` is not a list",
                             clean(name, 80),
                             clean(&installer, 40)
@@ -158,7 +158,7 @@ fn no_spec(spec: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// An error of YAML, in words about the file.
-fn unreadable_yaml(name: &str, error: &serde_saphyr::Error) -> CliError {
+fn unreadable_yaml(name: &str, error: &serde_saphyr::Error) -> Failure {
     let error = error.without_snippet();
     let line = error.location().map(|place| format!(":{}", place.line())).unwrap_or_default();
     let why = match error {
@@ -173,10 +173,10 @@ fn unreadable_yaml(name: &str, error: &serde_saphyr::Error) -> CliError {
         other => {
             let message = other.to_string();
             let first = message.lines().next().unwrap_or("").trim_start_matches("error: ");
-            return CliError::input(format!("{}: {}", clean(name, 80), clean(first, 200)));
+            return Failure::input(format!("{}: {}", clean(name, 80), clean(first, 200)));
         }
     };
-    CliError::input(format!("{}{line}: {why}", clean(name, 80)))
+    Failure::input(format!("{}{line}: {why}", clean(name, 80)))
 }
 
 /// The conda packages of a file: as PyPI's, or kept as they are.
@@ -186,7 +186,7 @@ pub(super) fn conda_part<'t>(
     channels: impl Iterator<Item = &'t str>,
     name: &str,
     part: CondaPart,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let channels: Vec<String> = channels.map(str::to_owned).collect();
     let mut names = Names::of_channels(channels.iter().map(String::as_str));
     let mut translated = Imported { folder: out.folder.clone(), ..Imported::default() };
@@ -267,7 +267,7 @@ fn limit_stack(out: &mut Imported) {
 }
 
 /// One line of the pip section: as in a requirements file.
-fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(), CliError> {
+fn pip_line(out: &mut Imported, item: &str, name: &str, base: &Path) -> Result<(), Failure> {
     // As in a requirements file, ` #` begins a comment.
     let item = item.split(" #").next().unwrap_or(item).trim();
     let included = ["--requirement", "--constraint", "-r", "-c"].iter().find_map(|o| item.strip_prefix(o));

@@ -16,7 +16,7 @@ use crate::model::source::Source;
 use crate::model::text::{clean, normalized_name};
 use crate::registry::STACK_PACKAGES;
 use crate::registry::conda_names::pypi_name;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// The tool of a lock by the file's name.
 pub(super) fn tool(name: &str) -> Option<Tool> {
@@ -33,10 +33,10 @@ pub(super) fn read(
     file: &Path,
     (name, base): (&str, &Path),
     part: CondaPart,
-) -> Result<Imported, CliError> {
+) -> Result<Imported, Failure> {
     let document = text(file)?;
     let lock = ForeignLock::parse(tool, &document).map_err(|error| {
-        CliError::input(format!("`{}` cannot be read as a lock of {}: {error}", clean(name, 80), tool.name()))
+        Failure::input(format!("`{}` cannot be read as a lock of {}: {error}", clean(name, 80), tool.name()))
     })?;
     let manifests = match tool {
         Tool::Pixi => vec![PathBuf::from("pixi.toml"), PathBuf::from("pyproject.toml")],
@@ -58,7 +58,7 @@ pub(super) fn read(
                 format!("that is in {}, which is not beside it", wanted.collect::<Vec<_>>().join(" or "))
             }
         };
-        return Err(CliError::input(format!("`{}` does not say what the project requires", clean(name, 80)))
+        return Err(Failure::input(format!("`{}` does not say what the project requires", clean(name, 80)))
             .hint(hint));
     };
     let stated_name = stated.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -7,7 +7,7 @@ use super::translated::{Names, conda, is_translated};
 use crate::model::conda::{CONDA_FORGE, is_channel_name};
 use crate::model::text::{channel_without_secrets, is_line};
 use crate::registry::conda_names::{framework_of, is_channel_of_torch, is_of_anaconda};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// Which packages a conda file becomes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) fn keep(
     names: &mut Names,
     (specs, channels): (&[String], &[String]),
     origin: &str,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let mut kept = Kept::default();
     let of_torch = |spec: &&String| {
         let package = Spec::of(spec).package.to_ascii_lowercase();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Imported, Optional, pyproject, text, unreadable};
 use crate::model::text::{clean, normalized_name};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// Names of files with such a lock.
 pub(super) const NAMES: [&str; 2] = ["uv.lock", "poetry.lock"];
@@ -73,10 +73,10 @@ pub(super) fn read(
     name: &str,
     base: &Path,
     optional: &Optional,
-) -> Result<Imported, CliError> {
+) -> Result<Imported, Failure> {
     let project = base.join("pyproject.toml");
     if !project.is_file() {
-        return Err(CliError::input(format!("`{}` does not say what the project requires", clean(name, 80)))
+        return Err(Failure::input(format!("`{}` does not say what the project requires", clean(name, 80)))
             .hint("its pyproject.toml does, and is not beside it"));
     }
     let document = text(file)?;
@@ -146,8 +146,8 @@ fn is_commit(text: &str) -> bool {
 }
 
 /// That the root of a workspace has nothing to import.
-pub(super) fn workspace_without_requirements() -> CliError {
-    CliError::input("pyproject.toml is that of a workspace and requires nothing itself").hint(
+pub(super) fn workspace_without_requirements() -> Failure {
+    Failure::input("pyproject.toml is that of a workspace and requires nothing itself").hint(
         "`envlock init` adds `[tool.envlock]` to it, for all members; `envlock init --from MEMBER/pyproject.toml` imports one",
     )
 }

@@ -20,7 +20,7 @@ mod translated;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::error::CliError;
+use super::error::Failure;
 use super::files;
 use crate::model::request::UserRequirement;
 use crate::model::secrets::shown_requirement;
@@ -110,9 +110,9 @@ impl Imported {
     }
 
     /// Adds a requirement; `origin` is the file.
-    fn push(&mut self, text: &str, origin: &str) -> Result<(), CliError> {
+    fn push(&mut self, text: &str, origin: &str) -> Result<(), Failure> {
         let parsed = UserRequirement::parse(text, origin.into())
-            .map_err(|e| CliError::input(format!("{}: {e}", clean(origin, 80))))?;
+            .map_err(|e| Failure::input(format!("{}: {e}", clean(origin, 80))))?;
         let text = text.trim();
         if !self.requirements.iter().any(|(own, _)| own == text) {
             self.requirements.push((text.to_owned(), parsed));
@@ -121,7 +121,7 @@ impl Imported {
     }
 
     /// Adds a requirement or a direct reference; paths are relative to `base`.
-    fn push_line(&mut self, line: &str, base: &Path, origin: &str) -> Result<(), CliError> {
+    fn push_line(&mut self, line: &str, base: &Path, origin: &str) -> Result<(), Failure> {
         if line.contains("${") {
             self.leave_out_because(line, "it has an environment variable");
             return Ok(());
@@ -178,7 +178,7 @@ pub(crate) fn is_of_conda(file: &Path) -> bool {
 }
 
 /// Reads a file in the format that its name implies. `folder` is that of the manifest.
-pub(crate) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Imported, CliError> {
+pub(crate) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Imported, Failure> {
     let out = Imported { folder: folder.to_owned(), ..Imported::default() };
     let base = reference::folder_of(file);
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -202,21 +202,21 @@ pub(crate) fn read(file: &Path, folder: &Path, optional: &Optional) -> Result<Im
         }
         (_, "yml" | "yaml") => conda::environment(out, &text(file)?, &name, &base, optional.conda),
         _ if !file.exists() => Err(absent(file)),
-        _ => Err(CliError::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
+        _ => Err(Failure::usage(format!("`{}` has an unsupported format", clean(&name, 80))).hint(
             "supported are requirements.txt, pyproject.toml (PEP 621, uv, poetry), uv.lock, poetry.lock, setup.py, setup.cfg, environment.yml, pixi.toml, pixi.lock, conda-lock.yml",
         )),
     }
 }
 
 /// The text of a file by its byte order mark, which PowerShell writes, else UTF-8.
-fn text(file: &Path) -> Result<String, CliError> {
+fn text(file: &Path) -> Result<String, Failure> {
     let bytes = files::read_bytes(file)?.ok_or_else(|| absent(file))?;
     let shown = || clean(&file.display().to_string(), 200);
-    decoded(&bytes).ok_or_else(|| CliError::input(format!("`{}` is not UTF-8 text", shown())))
+    decoded(&bytes).ok_or_else(|| Failure::input(format!("`{}` is not UTF-8 text", shown())))
 }
 
-fn absent(file: &Path) -> CliError {
-    CliError::input(format!("`{}` does not exist", clean(&file.display().to_string(), 200)))
+fn absent(file: &Path) -> Failure {
+    Failure::input(format!("`{}` does not exist", clean(&file.display().to_string(), 200)))
 }
 
 /// The text of UTF-8, or of UTF-16 with a byte order mark.
@@ -237,8 +237,8 @@ fn decoded(bytes: &[u8]) -> Option<String> {
 }
 
 /// A TOML document that cannot be read, with its line.
-fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> CliError {
+fn unreadable(name: &str, text: &str, error: &toml::de::Error) -> Failure {
     let start = error.span().map_or(0, |s| s.start.min(text.len()));
     let line = text[..start].matches('\n').count() + 1;
-    CliError::input(format!("{}:{line}: {}", clean(name, 80), clean(error.message(), 200)))
+    Failure::input(format!("{}:{line}: {}", clean(name, 80), clean(error.message(), 200)))
 }

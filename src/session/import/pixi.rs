@@ -11,7 +11,7 @@ use super::reference::extras_of;
 use super::{CondaPart, Imported, Optional, unreadable};
 use crate::model::cutoff::Cutoff;
 use crate::model::text::{clean, normalized_name};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::{clock, uv_sources};
 
 #[derive(Deserialize)]
@@ -75,7 +75,7 @@ pub(super) fn add_of_pyproject(
     text: &str,
     (name, base): (&str, &Path),
     part: CondaPart,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     #[derive(Deserialize)]
     struct Document {
         #[serde(default)]
@@ -111,9 +111,9 @@ pub(super) fn read(
     text: &str,
     (name, base): (&str, &Path),
     optional: &Optional,
-) -> Result<Imported, CliError> {
+) -> Result<Imported, Failure> {
     if let Some(group) = optional.groups.iter().chain(&optional.extras).next() {
-        return Err(CliError::usage(format!(
+        return Err(Failure::usage(format!(
             "{}: there is no group or extra `{}`; pixi has features, which are not imported",
             clean(name, 80),
             clean(group, 60)
@@ -135,7 +135,7 @@ fn add(
     document: &Pixi,
     (name, base): (&str, &Path),
     part: CondaPart,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let project = document.workspace.as_ref().or(document.project.as_ref());
     let cutoff = project.and_then(|table| table.get("exclude-newer")).and_then(toml::Value::as_str);
     match cutoff {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Imported, Optional, reference};
 use crate::model::poetry::specifier;
 use crate::model::text::{clean, normalized_name};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::uv_sources;
 
 #[derive(Deserialize, Default)]
@@ -54,7 +54,7 @@ impl Poetry {
         base: &Path,
         name: &str,
         optional: &Optional,
-    ) -> Result<(), CliError> {
+    ) -> Result<(), Failure> {
         let asked = |extra: &str| {
             optional.all_extras
                 || optional.extras.iter().any(|one| normalized_name(one) == normalized_name(extra))
@@ -109,7 +109,7 @@ fn dependency(
     value: &toml::Value,
     base: &Path,
     name: &str,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let text = |key: &str| value.get(key).and_then(toml::Value::as_str);
     let version = value.as_str().or_else(|| text("version"));
     if package == "python" {

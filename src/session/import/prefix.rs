@@ -9,15 +9,15 @@ use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::text::requirement_name;
 use crate::registry::STACK_PACKAGES;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::host;
 use crate::verify::requested;
 
 /// Reads an environment without running anything.
-pub(crate) fn read(folder: &Path) -> Result<Imported, CliError> {
+pub(crate) fn read(folder: &Path) -> Result<Imported, Failure> {
     let mut installed =
         inspect::read(&inspect::ThisMachine, folder, inspect::Depth::Sizes).map_err(|error| {
-            CliError::input(error.to_string()).hint("name the folder of a venv or a conda environment")
+            Failure::input(error.to_string()).hint("name the folder of a venv or a conda environment")
         })?;
     installed.visible =
         inspect::visible(&inspect::ThisMachine, &installed, &host::root(), &|name| std::env::var(name).ok());
@@ -71,7 +71,7 @@ pub(crate) fn read(folder: &Path) -> Result<Imported, CliError> {
         out.leave_out(&format!("{} (installed from a URL, a repository or a folder)", distribution.name));
     }
     if out.requirements.is_empty() {
-        return Err(CliError::usage(format!("nothing is installed in `{origin}`")));
+        return Err(Failure::usage(format!("nothing is installed in `{origin}`")));
     }
     Ok(out)
 }

@@ -11,7 +11,7 @@ use super::{Imported, Optional, unreadable};
 use crate::model::cutoff::Cutoff;
 use crate::model::part::Part;
 use crate::model::text::{clean, normalized_name, requirement_name};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::parts::{self, Entry, Lists};
 use crate::session::uv_sources;
 use crate::session::workspace::Workspace;
@@ -139,7 +139,7 @@ pub(super) fn read(
     name: &str,
     base: &Path,
     optional: &Optional,
-) -> Result<Imported, CliError> {
+) -> Result<Imported, Failure> {
     let document: Document = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
     // Without tables that state requirements, setuptools reads those of setup.py and setup.cfg.
     if !document.states_requirements() && super::setup::is_in(base) {
@@ -230,14 +230,14 @@ pub(super) fn read(
 }
 
 /// An unknown extra or group, with those that exist.
-fn unknown<'p>(part: &Part, known: impl Iterator<Item = &'p Part>, name: &str) -> CliError {
+fn unknown<'p>(part: &Part, known: impl Iterator<Item = &'p Part>, name: &str) -> Failure {
     let is_same_kind = |other: &&Part| std::mem::discriminant(*other) == std::mem::discriminant(part);
     let known: Vec<&str> = known.filter(is_same_kind).map(Part::name).collect();
     let kind = match part {
         Part::Extra(_) => "extra",
         Part::Group(_) => "dependency group",
     };
-    let error = CliError::usage(format!("{} has no {kind} `{}`", clean(name, 80), clean(part.name(), 60)));
+    let error = Failure::usage(format!("{} has no {kind} `{}`", clean(name, 80), clean(part.name(), 60)));
     match known.is_empty() {
         true => error.hint(format!("it has no {kind} at all")),
         false => error.hint(format!("it has {}", known.join(", "))),
@@ -268,7 +268,7 @@ fn sourced(
     sources: &Sources<'_>,
     base: &Path,
     name: &str,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let package = requirement_name(line);
     let row = sources.rows.iter().find(|(key, _)| normalized_name(key) == package).map(|(_, row)| row);
     let Some(row) = row.filter(|_| !line.contains(" @ ")) else { return out.push_line(line, base, name) };

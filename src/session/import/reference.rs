@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::model::direct::{Direct, shown_repository};
 use crate::model::text::without_logins;
 use crate::sdist::{self, Contents};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::files;
 
 use super::Imported;
@@ -21,7 +21,7 @@ pub(super) fn extras_of(table: &toml::Value) -> String {
 ///
 /// # Errors
 /// If it is a URL or repository that cannot be read.
-pub(super) fn push(out: &mut Imported, line: &str, base: &Path, origin: &str) -> Result<bool, CliError> {
+pub(super) fn push(out: &mut Imported, line: &str, base: &Path, origin: &str) -> Result<bool, Failure> {
     let line = line.trim();
     let bare = line.strip_prefix("-e").or_else(|| line.strip_prefix("--editable")).unwrap_or(line);
     let is_option = bare.len() != line.len();

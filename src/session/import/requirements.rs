@@ -5,26 +5,26 @@ use std::path::Path;
 use super::{Imported, text};
 use crate::formats::requirement_lines;
 use crate::model::text::clean;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// Includes that are nested deeper than this are treated as a cycle.
 const MAX_INCLUDE_DEPTH: usize = 8;
 
-pub(super) fn read(mut out: Imported, file: &Path) -> Result<Imported, CliError> {
+pub(super) fn read(mut out: Imported, file: &Path) -> Result<Imported, Failure> {
     read_into(&mut out, file, false, 0)?;
     Ok(out)
 }
 
 /// Adds the requirements or constraints of a file that another file includes.
-pub(super) fn include(out: &mut Imported, file: &Path, constraints: bool) -> Result<(), CliError> {
+pub(super) fn include(out: &mut Imported, file: &Path, constraints: bool) -> Result<(), Failure> {
     read_into(out, file, constraints, 1)
 }
 
 /// Reads a file, and those that it includes with `-r` and `-c`.
-fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -> Result<(), CliError> {
+fn read_into(out: &mut Imported, file: &Path, constraints: bool, depth: usize) -> Result<(), Failure> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if depth > MAX_INCLUDE_DEPTH {
-        return Err(CliError::input(format!("`{}` includes itself", clean(&name, 80))));
+        return Err(Failure::input(format!("`{}` includes itself", clean(&name, 80))));
     }
     for (number, line) in requirement_lines(&text(file)?) {
         let place = format!("{name}:{number}");

@@ -8,7 +8,7 @@ use super::{Imported, Optional};
 use crate::model::requirement::parse_requirement;
 use crate::model::text::clean;
 use crate::sdist::{self, Contents, Stated};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// Whether a folder has files of setuptools.
 pub(super) fn is_in(folder: &Path) -> bool {
@@ -24,9 +24,9 @@ pub(super) fn read(
     folder: &Path,
     name: &str,
     optional: &Optional,
-) -> Result<Imported, CliError> {
+) -> Result<Imported, Failure> {
     let stated = of_folder(folder).map_err(|why| {
-        CliError::input(format!(
+        Failure::input(format!(
             "the requirements in `{}` cannot be read: {}",
             clean(name, 80),
             clean(&why, 200)
@@ -52,7 +52,7 @@ pub(super) fn add(
     stated: &Stated,
     name: &str,
     optional: &Optional,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     out.python = out.python.take().or_else(|| stated.requires_python.clone());
     let extra = |text: &String| text.parse::<ExtraName>().ok();
     let known: Vec<ExtraName> = stated.extras.iter().filter_map(extra).collect();
@@ -67,7 +67,7 @@ pub(super) fn add(
         } else {
             format!("it has {}", list.join(", "))
         };
-        return Err(CliError::usage(format!("{} has no extra `{unknown}`", clean(name, 80))).hint(hint));
+        return Err(Failure::usage(format!("{} has no extra `{unknown}`", clean(name, 80))).hint(hint));
     }
     for line in &stated.requires {
         let Ok(requirement) = parse_requirement(line) else {

@@ -10,7 +10,7 @@ use crate::model::request::UserRequirement;
 use crate::model::text::{channel_without_secrets, clean, normalized_name};
 use crate::registry::conda_names::{OnPypi, framework_of, is_channel_of_torch, on_pypi};
 use crate::registry::{Cited, FrameworkBuild, Registry};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// What names of conda mean: the registry's rows, then the list of the package's channel, else of the file's channels.
 pub(super) struct Names {
@@ -141,7 +141,7 @@ impl Names {
 const OF_CUDA: [&str; 5] = ["pytorch-cuda", "cudatoolkit", "cuda-version", "cuda-toolkit", "cuda"];
 
 /// Imports one conda package. CUDA and cuDNN packages become limits of the stack, because torch's wheels need them.
-pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &str) -> Result<(), CliError> {
+pub(super) fn conda(out: &mut Imported, names: &mut Names, text: &str, name: &str) -> Result<(), Failure> {
     let spec = Spec::of(text);
     // conda's names are in lower case, and it takes them in any.
     let package = &*spec.package.to_ascii_lowercase();

@@ -8,7 +8,7 @@ use crate::model::conda::{CONDA_FORGE, CondaRequest, CondaSpec, is_channel_name,
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{channel_without_secrets, clean, is_line};
 use crate::registry::conda_names::{OfFramework, framework_of, is_of_anaconda};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// The keys of the table.
 #[derive(Debug, Default, Deserialize)]
@@ -30,7 +30,7 @@ pub(super) fn read(
     stack: Option<&Spanned<toml::Value>>,
     request: &mut Request,
     source: &Source<'_>,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let of_channels = match stack {
         None => None,
         Some(item) => {
@@ -124,11 +124,11 @@ pub(super) fn is_of_channels(source: &str) -> Result<bool, String> {
 }
 
 /// Adds the requirement that a conda package of torch's stack stands for, if the request does not have it.
-fn ask_for(package: OfFramework, request: &mut Request, source: &Source<'_>) -> Result<(), CliError> {
+fn ask_for(package: OfFramework, request: &mut Request, source: &Source<'_>) -> Result<(), Failure> {
     let name = STACK_PACKAGES.into_iter().find(|name| *name == package.name).unwrap_or("torch");
     if request.find(name).is_none() {
         let asked = UserRequirement::parse(name, source.name.into());
-        request.requirements.push(asked.map_err(|error| CliError::internal(error.to_string()))?);
+        request.requirements.push(asked.map_err(|error| Failure::internal(error.to_string()))?);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::CliError;
+use super::error::Failure;
 use super::files::{PIXI, PYPROJECT};
 use super::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
@@ -201,10 +201,10 @@ impl Source<'_> {
     }
 
     /// An error that shows its line.
-    fn error(&self, offset: usize, message: &str) -> CliError {
+    fn error(&self, offset: usize, message: &str) -> Failure {
         let line = self.line(offset);
         let shown = without_logins(&clean(self.text.lines().nth(line - 1).unwrap_or("").trim_end(), 100));
-        CliError::input(format!("{}:{line}: {message}", self.name))
+        Failure::input(format!("{}:{line}: {message}", self.name))
             .at(self.name, Some(line))
             .showing(line, &shown)
     }
@@ -212,10 +212,10 @@ impl Source<'_> {
 
 /// Reads a manifest's text.
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
-pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, CliError> {
+pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
     let source = Source { name, text };
     if let Some(line) = conflict_marker(text) {
-        return Err(CliError::input(format!("{name}:{line}: the file has conflict markers of a merge"))
+        return Err(Failure::input(format!("{name}:{line}: the file has conflict markers of a merge"))
             .hint("resolve them in an editor, then run `envlock resolve`, which also merges the sides of envlock.lock")
             .at(name, Some(line)));
     }
@@ -343,7 +343,7 @@ fn add_parts(
     lists: &Lists<usize>,
     conflicting: &BTreeSet<Part>,
     source: &Source<'_>,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let own = manifest.name.as_deref().map(normalized_name);
     for part in lists.keys() {
         let expanded = parts::expand(lists, own.as_deref(), vec![part.clone()]);
@@ -368,7 +368,7 @@ fn add_parts(
 
 /// Until when files are candidates: for all packages, for one, and the indexes that are exempt.
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
-fn exclude_newer(request: &mut Request, resolve: &RawResolve, source: &Source<'_>) -> Result<(), CliError> {
+fn exclude_newer(request: &mut Request, resolve: &RawResolve, source: &Source<'_>) -> Result<(), Failure> {
     let now = super::clock::now();
     let all = &mut request.exclude_newer;
     if let Some(text) = &resolve.exclude_newer {

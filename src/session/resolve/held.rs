@@ -10,7 +10,7 @@ use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::{clean, normalized_name, shell_word};
 use crate::session::Interface;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::files;
 use crate::session::options::SolveOptions;
 use crate::session::settings::Project;
@@ -22,7 +22,7 @@ pub(crate) fn read_lock(
     project: &Project,
     args: &SolveOptions,
     interface: &dyn Interface,
-) -> Result<Option<Lockfile>, CliError> {
+) -> Result<Option<Lockfile>, Failure> {
     let path = project.lock_path();
     let Some(bytes) = files::read_bytes(&path)? else { return Ok(None) };
     let text = match String::from_utf8(bytes) {
@@ -32,7 +32,7 @@ pub(crate) fn read_lock(
             return Ok(None);
         }
         Err(_) => {
-            return Err(CliError::input(format!("`{}` is not UTF-8 text", path.display()))
+            return Err(Failure::input(format!("`{}` is not UTF-8 text", path.display()))
                 .hint("`envlock resolve --force` replaces it"));
         }
     };
@@ -80,7 +80,7 @@ pub(crate) fn check_upgrades(
     old: Option<&Lockfile>,
     request: &Request,
     args: &SolveOptions,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     for asked in args.upgrade.iter().filter(|name| !name.is_empty()) {
         let shown = clean(asked, 60);
         let is_name = |text: &str| PackageName::from_str(text).is_ok();
@@ -94,7 +94,7 @@ pub(crate) fn check_upgrades(
                 false => format!("`envlock add {}` asks for a version", shell_word(&shown)),
             };
             return Err(
-                CliError::usage(format!("`--upgrade={shown}`: it takes the name of one package")).hint(hint)
+                Failure::usage(format!("`--upgrade={shown}`: it takes the name of one package")).hint(hint)
             );
         }
         let name = normalized_name(asked);
@@ -104,7 +104,7 @@ pub(crate) fn check_upgrades(
         let is_known =
             request.find(&name).is_some() || old.is_none_or(|lock| lock.targets.iter().any(is_locked));
         if !is_known {
-            return Err(CliError::usage(format!("`--upgrade={shown}`: the lock has no package `{shown}`"))
+            return Err(Failure::usage(format!("`--upgrade={shown}`: the lock has no package `{shown}`"))
                 .hint("`envlock tree` shows those that it has"));
         }
     }
@@ -150,14 +150,14 @@ pub(crate) fn preferences(
 }
 
 /// Refuses to replace a full lock by a stack-only lock, which has no hashes, unless `force` is set.
-pub(crate) fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), CliError> {
+pub(crate) fn guard_full_lock(old: Option<&Lockfile>, force: bool) -> Result<(), Failure> {
     match old {
-        Some(Lockfile { packages_in: Some(held), .. }) if !force => Err(CliError::files(format!(
+        Some(Lockfile { packages_in: Some(held), .. }) if !force => Err(Failure::files(format!(
             "`envlock.lock` holds the stack of `{}`, and `--stack-only` would part them",
             held.owner.file()
         ))
         .hint("pass `--dry-run` to see the answer, or `--force` to replace the lock")),
-        Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(CliError::files(
+        Some(lock) if !force && lock.targets.iter().any(|t| t.level == Level::Full) => Err(Failure::files(
             "`envlock.lock` holds every package with its hashes, and `--stack-only` would drop them",
         )
         .hint("pass `--dry-run` to see the answer, or `--force` to replace the lock")),

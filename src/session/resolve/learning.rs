@@ -22,7 +22,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenPackage, Solution};
 use crate::registry::{COMPANIONS, LearnedRow, Registry, STACK_PACKAGES};
 use crate::session::data_folder;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::kept;
 use crate::session::learning::{self, PYPI};
 use crate::solver::{JointAnswer, solve_stack};
@@ -58,7 +58,7 @@ impl<'a> Learner<'a> {
     ///
     /// # Errors
     /// A locked release has no row, and its wheel cannot be read.
-    pub fn read_stack(&mut self) -> Result<(), CliError> {
+    pub fn read_stack(&mut self) -> Result<(), Failure> {
         if !allows_pypi(self.task.request) {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl<'a> Learner<'a> {
     ///
     /// # Errors
     /// It may: which release, and why it was not read.
-    pub fn refuse_unread(&self) -> Result<(), CliError> {
+    pub fn refuse_unread(&self) -> Result<(), Failure> {
         let mut machines = self.task.machines.iter().zip(self.task.preferences);
         let is_of_stack =
             machines.any(|(machine, preferences)| self.stack_of(machine, preferences).is_none());
@@ -180,13 +180,13 @@ impl<'a> Learner<'a> {
         };
         let Some((version, cause)) = unread.last_key_value() else { return Ok(()) };
         let message = format!("not known: {name} {version} may meet the request, and was not read: {cause}");
-        Err(CliError::new(Failure::UnknownRow, message).hint(format!(
+        Err(Failure::new(FailureKind::UnknownRow, message).hint(format!(
             "run it again without `--no-learn` and `--offline`, or exclude the release: `{name}!={version}`"
         )))
     }
 
     /// The rows of the releases that the lock holds.
-    fn read_locked(&mut self, machine: &Machine, preferences: &Preferences) -> Result<(), CliError> {
+    fn read_locked(&mut self, machine: &Machine, preferences: &Preferences) -> Result<(), Failure> {
         let platform = machine.host.system.platform;
         for name in STACK_PACKAGES.into_iter().filter(|name| self.task.request.find(name).is_some()) {
             let Some(locked) = preferences.versions.get(name) else { continue };
@@ -207,7 +207,7 @@ impl<'a> Learner<'a> {
                 let message = format!(
                     "the lock has {name} {locked}, which the registry does not know, and reading its wheel is disabled"
                 );
-                return Err(CliError::new(Failure::UnknownRow, message)
+                return Err(Failure::new(FailureKind::UnknownRow, message)
                     .hint("run once without `--offline` and `--no-learn`, or replace it with `--upgrade`"));
             }
             // The solve reports an index that does not answer, and a release that it no longer has.
@@ -313,7 +313,7 @@ impl<'a> Learner<'a> {
         name: &str,
         version: &Version,
         platform: Platform,
-    ) -> Result<Option<LearnedRow>, CliError> {
+    ) -> Result<Option<LearnedRow>, Failure> {
         let index = index_of(version);
         let Some(page) = learning::page(self.client, &index, name)? else { return Ok(None) };
         let Some(found) = page.newest_first(platform, |own| own == version).next() else { return Ok(None) };
@@ -325,12 +325,12 @@ impl<'a> Learner<'a> {
         of: (&str, &ProjectPage),
         found: (&Release, &ReleaseFile),
         platform: Platform,
-    ) -> Result<LearnedRow, CliError> {
+    ) -> Result<LearnedRow, Failure> {
         self.read += 1;
         let learned = learning::release(self.client, of, found, platform, self.task.interface)?;
         if let Some(cuda) = self.unknown_cuda(&learned) {
-            return Err(CliError::new(
-                Failure::UnknownRow,
+            return Err(Failure::new(
+                FailureKind::UnknownRow,
                 format!("which driver its CUDA {cuda} needs is not in the registry"),
             ));
         }
@@ -436,7 +436,7 @@ fn companion_row(
             row.iter().for_each(|row| place.keep(Some(row)));
             row
         }
-        Err(error) if error.code == Failure::NoCode => {
+        Err(error) if error.code == FailureKind::NoCode => {
             place.keep(None);
             None
         }

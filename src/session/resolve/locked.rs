@@ -17,7 +17,7 @@ use crate::model::text::{clean, shell_word};
 use crate::registry::Registry;
 use crate::session::Interface;
 use crate::session::data_folder;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::options::{Global, Parts, SolveOptions};
 use crate::session::settings::{self, Project};
 use crate::session::{fetch, files, host, lock, owner};
@@ -61,19 +61,19 @@ pub(crate) struct Comparison {
 ///
 /// # Errors
 /// When there is no lock, an index does not answer, or only newer data can tell.
-pub(crate) fn compare(asked: &Asked<'_>) -> Result<Comparison, CliError> {
+pub(crate) fn compare(asked: &Asked<'_>) -> Result<Comparison, Failure> {
     let Asked { global, project, options, packages, request, registry, interface, .. } = asked;
     let check =
         Check { global, project, args: options, asked: packages, request, registry, interface: *interface };
     compared(&check, asked.old.as_ref())
 }
 
-fn compared(check: &Check<'_>, old: Option<&Lockfile>) -> Result<Comparison, CliError> {
+fn compared(check: &Check<'_>, old: Option<&Lockfile>) -> Result<Comparison, Failure> {
     let args = check.args;
     let ignored =
         [("`--upgrade`", !args.upgrade.is_empty()), ("the machine options", args.host.describe_a_machine())];
     if let Some((option, _)) = ignored.iter().find(|(_, is_given)| *is_given) {
-        return Err(CliError::usage(format!(
+        return Err(Failure::usage(format!(
             "`--locked` contradicts {option}: it checks the lock for its own machines"
         ))
         .hint("`envlock plan --lock envlock.lock` with the machine options judges the lock for a machine"));
@@ -124,7 +124,7 @@ fn compared(check: &Check<'_>, old: Option<&Lockfile>) -> Result<Comparison, Cli
     }
     let is_answer = reasons.is_empty() && written.is_empty();
     if is_answer && lockfile::needs_newer_data(lock, check.registry) {
-        return Err(CliError::new(Failure::UnknownRow, data_folder::behind(lock, check.registry))
+        return Err(Failure::new(FailureKind::UnknownRow, data_folder::behind(lock, check.registry))
             .hint(data_folder::newer()));
     }
     if check.args.check_hashes {
@@ -187,7 +187,7 @@ fn current(check: &Check<'_>) -> String {
 }
 
 /// The targets whose machine is not the one that the manifest describes now.
-fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, Failure> {
     let rows = check.project.manifest.iter().flat_map(|manifest| &manifest.targets);
     let mut out = Vec::new();
     for row in rows {
@@ -221,7 +221,7 @@ fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, Cli
 
 /// The environment files that envlock wrote and that do not install what the lock holds. One that is absent is a note:
 /// a project may commit the lock alone.
-fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
+fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, Failure> {
     let (project, args) = (check.project, check.args);
     // The file may have been written on a machine with a mirror, or on one without.
     let (own, _) = settings::indexes(project, args.index_url.as_deref());
@@ -253,7 +253,7 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
 }
 
 /// The exported requirements files that do not install what the lock holds. A requirements.txt that people wrote is a note.
-fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, CliError> {
+fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, Failure> {
     let (project, file) = (check.project, files::REQUIREMENTS);
     if lock.packages_in.is_none()
         && project.reads.is_empty()
@@ -286,7 +286,7 @@ pub(crate) fn stale_exports(
     project: &Project,
     index_url: Option<&str>,
     lock: &Lockfile,
-) -> Result<Vec<(String, String)>, CliError> {
+) -> Result<Vec<(String, String)>, Failure> {
     if lock.packages_in.is_some() {
         return Ok(Vec::new());
     }
@@ -330,7 +330,7 @@ pub(crate) fn stale_exports(
 }
 
 /// Asks the indexes for the hashes of all locked files.
-fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, Failure> {
     let mut lock = owner::with_packages(check.project, lock.clone(), check.registry)?;
     // An index of another tool's lock may be none that is configured here.
     let (addresses, _) = settings::indexes(check.project, check.args.index_url.as_deref());

@@ -4,7 +4,7 @@ use crate::lockfile::{self, Lockfile};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, PythonRequest};
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::host;
 use crate::session::options::SolveOptions;
 use crate::session::settings::{self, Project};
@@ -28,7 +28,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// This machine, or one described instead of it.
-    fn at_hand(seen: Host, ignored: &[String], kept: bool, registry: &Registry) -> Result<Machine, CliError> {
+    fn at_hand(seen: Host, ignored: &[String], kept: bool, registry: &Registry) -> Result<Machine, Failure> {
         let host = host::finish(host::without(seen.clone(), ignored, registry)?, registry)?;
         // A GPU that the driver does not support makes the machine invalid, unless the GPU is ignored.
         let seen = host::finish(seen, registry).unwrap_or_else(|_| host.clone());
@@ -52,13 +52,13 @@ pub(crate) fn machines(
     args: &SolveOptions,
     old: Option<&Lockfile>,
     registry: &Registry,
-) -> Result<Vec<Machine>, CliError> {
+) -> Result<Vec<Machine>, Failure> {
     let ignored = project.manifest.as_ref().map(|m| m.request.ignored_gpus.as_slice()).unwrap_or_default();
     let targets = project.manifest.as_ref().map(|m| m.targets.as_slice()).unwrap_or_default();
     if args.host.describe_a_machine() {
         if !targets.is_empty() && !args.dry_run {
             let names: Vec<String> = targets.iter().map(|t| format!("[target.{}]", t.name)).collect();
-            return Err(CliError::usage(format!(
+            return Err(Failure::usage(format!(
                 "envlock.toml already defines the targets {}",
                 names.join(", ")
             ))

@@ -17,7 +17,7 @@ use std::cell::OnceCell;
 use std::time::Instant;
 
 use super::Interface;
-use super::error::{CliError, Failure};
+use super::error::{Failure, FailureKind};
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
@@ -40,6 +40,48 @@ use task::Task;
 
 pub(crate) use writing::NewManifest;
 
+/// What a project or a request is solved as.
+#[derive(Debug)]
+pub enum Resolution {
+    /// There is an answer; it was written, unless nothing was to be written.
+    Solved {
+        /// The lock.
+        lock: Box<Lockfile>,
+        /// The names of the files that were written.
+        written: Vec<String>,
+    },
+    /// There is none: why, and what would help.
+    Impossible(Box<Conflict>),
+    /// Series of frameworks that the registry alone knows, for each machine: there is nothing to lock.
+    Series(Vec<Vec<Series>>),
+}
+
+/// Solves a project, or packages where there is no manifest, and writes the lock and its environment files.
+///
+/// # Errors
+/// When the request or the old lock cannot be read, an index does not answer, what is needed is not known, or a file cannot be
+/// written; where pixi locks the packages, which only the command does.
+pub fn resolve(
+    global: &Global,
+    packages: &[String],
+    options: &SolveOptions,
+    interface: &dyn Interface,
+) -> Result<Resolution, Failure> {
+    let project = project(global, packages, &[], interface)?;
+    let asked = Asked::new(global, (&project, packages), options, false, interface)?;
+    if asked.is_of_pixi() {
+        return Err(Failure::usage("pixi locks the packages of this project").hint("run `envlock resolve`"));
+    }
+    let (_, answer) = asked.prepare(None)?.solve()?;
+    Ok(match answer {
+        Answer::Resolved(resolved) => {
+            Resolution::Solved { lock: Box::new(resolved.lock), written: resolved.written }
+        }
+        Answer::Refused(conflict, _) => Resolution::Impossible(conflict),
+        Answer::Series(series) => Resolution::Series(series),
+    })
+}
+
 /// The project to resolve: that of a folder, or what requirements files say.
 ///
 /// # Errors
@@ -49,7 +91,7 @@ pub(crate) fn project(
     packages: &[String],
     files: &[std::path::PathBuf],
     interface: &dyn Interface,
-) -> Result<Project, CliError> {
+) -> Result<Project, Failure> {
     if !files.is_empty() {
         let project = Project::find(global, false)?;
         return requirements::project(project, (files, packages), Some(interface));
@@ -91,7 +133,7 @@ impl<'p> Asked<'p> {
         options: &'p SolveOptions,
         writes_manifest: bool,
         interface: &'p dyn Interface,
-    ) -> Result<Asked<'p>, CliError> {
+    ) -> Result<Asked<'p>, Failure> {
         let start = Instant::now();
         let registry = project.registry(global)?;
         let old = held::read_lock(project, options, interface)?;
@@ -106,7 +148,7 @@ impl<'p> Asked<'p> {
             && !options.only_checks()
             && !options.force
         {
-            return Err(CliError::usage("the lock has targets, and the manifest that described them is not here")
+            return Err(Failure::usage("the lock has targets, and the manifest that described them is not here")
                 .hint("restore the manifest from version control; `envlock resolve --force` locks for this machine alone"));
         }
         let (request, kept) = match lines {
@@ -132,7 +174,7 @@ impl<'p> Asked<'p> {
             _ => (request, Vec::new()),
         };
         if options.format.is_some() && !options.only_checks() {
-            return Err(CliError::usage("`--format` is the format of `--locked`")
+            return Err(Failure::usage("`--format` is the format of `--locked`")
                 .hint("`--json` prints what was solved"));
         }
         Ok(Asked { global, project, options, packages, interface, registry, old, request, kept, start })
@@ -147,10 +189,10 @@ impl<'p> Asked<'p> {
     ///
     /// # Errors
     /// When a machine is impossible, or a file in the way is not envlock's.
-    pub fn prepare(self, manifest: Option<NewManifest>) -> Result<Prepared<'p>, CliError> {
+    pub fn prepare(self, manifest: Option<NewManifest>) -> Result<Prepared<'p>, Failure> {
         let Asked { project, options, interface, request, registry, .. } = &self;
         if options.stack_only && request.has_stack_of_conda() {
-            return Err(CliError::usage("`--stack-only` chooses among the builds of PyPI and the pytorch index, and this stack comes from conda-forge")
+            return Err(Failure::usage("`--stack-only` chooses among the builds of PyPI and the pytorch index, and this stack comes from conda-forge")
                 .hint("remove `--stack-only`"));
         }
         if options.stack_only && !options.dry_run && stack_only::asks_for_torch(request) {
@@ -250,7 +292,7 @@ impl<'p> Prepared<'p> {
     ///
     /// # Errors
     /// When an index does not answer, what is needed is not known, or a file cannot be written.
-    pub fn solve(mut self) -> Result<(Prepared<'p>, Answer), CliError> {
+    pub fn solve(mut self) -> Result<(Prepared<'p>, Answer), Failure> {
         let series = match std::mem::replace(&mut self.beside, Beside::Series(Vec::new())) {
             Beside::Series(series) => series,
             Beside::Conflict(refused) => return Ok((self, Answer::Refused(refused, None))),
@@ -284,7 +326,7 @@ impl<'p> Prepared<'p> {
                 return Ok((self, Answer::Refused(refused, hint)));
             }
             JointAnswer::TooLong => {
-                return Err(CliError::internal("resolution exceeded the step limit")
+                return Err(Failure::internal("resolution exceeded the step limit")
                     .hint("name a version of one or two packages, or a Python with `--python`"));
             }
         };
@@ -337,7 +379,7 @@ impl<'p> Prepared<'p> {
     }
 
     /// Writes the answer. Returns the files that were written, and those of them that are not as they were.
-    fn write(&mut self, lock: &Lockfile) -> Result<(Vec<String>, Vec<String>), CliError> {
+    fn write(&mut self, lock: &Lockfile) -> Result<(Vec<String>, Vec<String>), Failure> {
         let manifest = self.manifest.take();
         let Asked { global, project, options, registry, interface, .. } = &self.asked;
         match (options.dry_run, self.owner) {
@@ -353,7 +395,7 @@ impl<'p> Prepared<'p> {
 }
 
 /// Refuses to call a request impossible that only a build could meet that nobody has read.
-fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), CliError> {
+fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
     let asked = task.client.filter(|_| !task.global.offline);
     let of = |machine: &Machine| unread_build(registry, &machine.host, task.request, asked.is_some());
     let mut open = task.machines.iter().filter_map(of);
@@ -364,7 +406,7 @@ fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), CliError> {
 }
 
 /// A request that only a build could meet that nobody has read.
-fn unread(build: &UnreadBuild, has_asked_index: bool) -> CliError {
+fn unread(build: &UnreadBuild, has_asked_index: bool) -> Failure {
     let hint = match has_asked_index {
         false => {
             "without `--stack-only` releases of PyPI are read; `envlock verify` judges an installed build by its files"
@@ -373,5 +415,5 @@ fn unread(build: &UnreadBuild, has_asked_index: bool) -> CliError {
             "`envlock registry learn URL` reads the build's wheel; `envlock verify` judges an installed build by its files"
         }
     };
-    CliError::new(Failure::UnknownRow, format!("not known: {build}")).hint(hint)
+    Failure::new(FailureKind::UnknownRow, format!("not known: {build}")).hint(hint)
 }

@@ -18,7 +18,7 @@ use crate::model::solution::Solution;
 use crate::model::version::cuda_short;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::{Cited, CondaBuild, Registry};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::fetch::{self, Session};
 use crate::session::settings::Project;
 use crate::solver::{Joint, JointAnswer};
@@ -101,7 +101,7 @@ fn solve(
     project: &Project,
     machine: usize,
     registry: &Registry,
-) -> Result<Option<Solution>, CliError> {
+) -> Result<Option<Solution>, Failure> {
     let mut request = task.request.clone();
     let conda = &mut request.conda;
     conda.stack = Some(Origin::Question);

@@ -20,7 +20,7 @@ use crate::model::wheel::Python;
 use crate::probe::pythons;
 use crate::registry::Registry;
 use crate::session::Interface;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::owner::{self, Current};
 use crate::session::settings::{self, Project};
@@ -67,7 +67,7 @@ pub(crate) fn owner(
     project: &Project,
     old: Option<&Lockfile>,
     args: &SolveOptions,
-) -> Result<Option<Owner>, CliError> {
+) -> Result<Option<Owner>, Failure> {
     let now = owner::of(project);
     if let Some((owner, old)) = now.zip(old)
         && holds_packages(old)
@@ -75,7 +75,7 @@ pub(crate) fn owner(
     {
         // `uv run` makes one unasked.
         let (file, tool) = (owner.file(), owner.program());
-        return Err(CliError::files(format!("`{file}` is new here, and envlock.lock holds the packages")).hint(
+        return Err(Failure::files(format!("`{file}` is new here, and envlock.lock holds the packages")).hint(
             format!("remove `{file}` if envlock is to hold them; `envlock resolve --force` leaves them to {tool} from now on"),
         ));
     }
@@ -86,7 +86,7 @@ pub(crate) fn owner(
     match files::manifest_in(&project.folder) {
         Some(files::PYPROJECT) if held.owner == Owner::Uv => Ok(Some(Owner::Uv)),
         Some(files::MANIFEST) => Ok(None),
-        _ => Err(CliError::files(format!(
+        _ => Err(Failure::files(format!(
             "envlock.lock leaves the packages to `{}`, and no manifest has `[tool.envlock]`",
             held.owner.file()
         ))
@@ -103,13 +103,13 @@ fn holds_packages(lock: &Lockfile) -> bool {
 
 /// Refuses what would not reach uv: a time until when files are candidates that is envlock's alone, and a Python that the
 /// project does not allow.
-pub(crate) fn check(project: &Project, args: &SolveOptions, request: &Request) -> Result<(), CliError> {
+pub(crate) fn check(project: &Project, args: &SolveOptions, request: &Request) -> Result<(), Failure> {
     if owner::of(project) != Some(Owner::Uv) {
         return Ok(());
     }
     let is_of_uv = project.manifest.as_ref().is_some_and(|manifest| manifest.cutoff_is_of_uv);
     if request.exclude_newer.general.is_some() && (args.exclude_newer.is_some() || !is_of_uv) {
-        return Err(CliError::usage(
+        return Err(Failure::usage(
             "uv holds the packages, and `exclude-newer` of envlock does not reach it",
         )
         .hint("set `exclude-newer` under `[tool.uv]`: it counts for both"));
@@ -119,7 +119,7 @@ pub(crate) fn check(project: &Project, args: &SolveOptions, request: &Request) -
     let allowed = project.manifest.as_ref().and_then(|manifest| manifest.request.python.as_ref());
     match (&asked.allowed, allowed) {
         (PythonAllowed::Exact(python), Some(allowed)) if !allowed.allows(*python) => {
-            Err(CliError::usage(format!("pyproject.toml does not allow Python {python}: `{}`", allowed.text))
+            Err(Failure::usage(format!("pyproject.toml does not allow Python {python}: `{}`", allowed.text))
                 .hint("change `requires-python`, or name another one"))
         }
         _ => Ok(()),
@@ -127,7 +127,7 @@ pub(crate) fn check(project: &Project, args: &SolveOptions, request: &Request) -
 }
 
 /// Gives the packages of solutions the versions that uv locked: those outside the stack are uv's to choose.
-pub(crate) fn as_locked_by_uv(solutions: &mut [Solution], project: &Project) -> Result<(), CliError> {
+pub(crate) fn as_locked_by_uv(solutions: &mut [Solution], project: &Project) -> Result<(), Failure> {
     let Some(current) = owner::read(project, Owner::Uv)? else { return Ok(()) };
     for solution in solutions {
         let environments = current.lock.environments(solution.platform, Some(solution.python));
@@ -150,7 +150,7 @@ const SCOPES: [UvScope; 3] = [UvScope::EveryPython, UvScope::FromTheSeries, UvSc
 
 impl Owned<'_> {
     /// Writes pyproject.toml, `uv.lock` and the lock of the stack. Returns the names of the files that changed.
-    pub fn write(&self, lock: &Lockfile, manifest: Option<NewManifest>) -> Result<Vec<String>, CliError> {
+    pub fn write(&self, lock: &Lockfile, manifest: Option<NewManifest>) -> Result<Vec<String>, Failure> {
         let uv = owner::program(Owner::Uv)?;
         self.refuse_other_sources(lock)?;
         // A signal waits until the files are as they were, or all new.
@@ -162,14 +162,14 @@ impl Owned<'_> {
         uv: &Path,
         lock: &Lockfile,
         manifest: Option<NewManifest>,
-    ) -> Result<Vec<String>, CliError> {
+    ) -> Result<Vec<String>, Failure> {
         let folder = &self.project.folder;
         // A link stays one.
         let real = |name: &str| fs_err::canonicalize(folder.join(name)).unwrap_or_else(|_| folder.join(name));
         let (path, lock_path) = (real(files::PYPROJECT), real(Owner::Uv.file()));
         let before = files::read(&path)?.unwrap_or_default();
         if manifest.as_ref().is_some_and(|manifest| manifest.before != before) {
-            return Err(CliError::files(format!(
+            return Err(Failure::files(format!(
                 "`{}` was changed while the packages were resolved",
                 path.display()
             ))
@@ -209,7 +209,7 @@ impl Owned<'_> {
         uv: &Path,
         lock: &Lockfile,
         (path, asked): (&Path, &str),
-    ) -> Result<(Current, BTreeSet<String>), CliError> {
+    ) -> Result<(Current, BTreeSet<String>), Failure> {
         let mut also = self.stayed(lock);
         let mut held = match self.attempts(uv, (lock, &also), path, asked) {
             // What stayed the last time may be what is in the way now.
@@ -235,8 +235,8 @@ impl Owned<'_> {
             }
             Err(error) if error.exit == exit::INTERRUPTED => return Err(error),
             Err(_) => {
-                return Err(CliError::new(
-                    Failure::Installer,
+                return Err(Failure::new(
+                    FailureKind::Installer,
                     format!(
                         "uv locks {names} in a version that is known to fail beside the stack, and no other"
                     ),
@@ -273,7 +273,7 @@ impl Owned<'_> {
         (lock, also): (&Lockfile, &BTreeSet<String>),
         path: &Path,
         asked: &str,
-    ) -> Result<Current, CliError> {
+    ) -> Result<Current, Failure> {
         let targets: Vec<Target> = lock.targets.iter().map(|target| target.of_the_stack(also)).collect();
         let mut first = None;
         let mut tried: Vec<String> = Vec::new();
@@ -295,7 +295,7 @@ impl Owned<'_> {
             }
             tried.push(text);
         }
-        Err(first.unwrap_or_else(|| CliError::new(Failure::Installer, "uv locked nothing")))
+        Err(first.unwrap_or_else(|| Failure::new(FailureKind::Installer, "uv locked nothing")))
     }
 
     fn tell_scope(&self, scope: UvScope, lock: &Lockfile) {
@@ -311,7 +311,7 @@ impl Owned<'_> {
     }
 
     /// A text of pyproject.toml with the tables that the targets need.
-    fn tables(&self, targets: &[Target], text: &str, scope: UvScope) -> Result<String, CliError> {
+    fn tables(&self, targets: &[Target], text: &str, scope: UvScope) -> Result<String, Failure> {
         let (addresses, _) = settings::indexes(self.project, self.args.index_url.as_deref());
         written_tables(self.project, targets, text, (&addresses, scope)).map_err(error)
     }
@@ -327,7 +327,7 @@ impl Owned<'_> {
 
     /// Refuses a package of the stack that uv takes from a folder, a repository or a URL: which GPUs it has code for is not
     /// known.
-    fn refuse_other_sources(&self, lock: &Lockfile) -> Result<(), CliError> {
+    fn refuse_other_sources(&self, lock: &Lockfile) -> Result<(), Failure> {
         let all = lock.targets.iter().flat_map(|target| {
             target
                 .packages
@@ -336,7 +336,7 @@ impl Owned<'_> {
         });
         match all.into_iter().next() {
             None => Ok(()),
-            Some(package) => Err(CliError::usage(format!(
+            Some(package) => Err(Failure::usage(format!(
                 "`{}` comes from no index, so that which GPUs it has code for is not known",
                 package.name
             ))
@@ -345,16 +345,16 @@ impl Owned<'_> {
     }
 
     /// Lets uv lock, and reads what it locked.
-    fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, CliError> {
+    fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, Failure> {
         let options = self.options();
         if !owner::start(uv, &options, self.project, &self.python(lock), self.interface)? {
             let words: Vec<String> = options.iter().map(|word| shell_word(word)).collect();
             let message = format!("`uv {}` failed with this stack", words.join(" "));
-            return Err(CliError::new(Failure::Installer, message)
+            return Err(Failure::new(FailureKind::Installer, message)
                 .hint("uv says why above; pyproject.toml and uv.lock are as they were (`git checkout uv.lock` restores a damaged one)"));
         }
         let current = owner::read(self.project, Owner::Uv)?
-            .ok_or_else(|| CliError::new(Failure::Installer, "uv wrote no `uv.lock`"))?;
+            .ok_or_else(|| Failure::new(FailureKind::Installer, "uv wrote no `uv.lock`"))?;
         for target in &lock.targets {
             if let Some(other) =
                 other_builds(&current.lock, &target.of_the_stack(&BTreeSet::new()), self.registry).first()
@@ -395,7 +395,7 @@ impl Owned<'_> {
 }
 
 /// Writes the lock of the stack, unless the one that is there has the same answer. Returns whether it did.
-pub(crate) fn write_lock(project: &Project, lock: &Lockfile) -> Result<bool, CliError> {
+pub(crate) fn write_lock(project: &Project, lock: &Lockfile) -> Result<bool, Failure> {
     let there = files::read(&project.lock_path())?;
     let is_same =
         there.is_some_and(|text| lockfile::parse(&text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
@@ -423,7 +423,7 @@ pub(crate) fn new_owner(project: &Project, lock: &Lockfile) -> Option<Owner> {
 }
 
 /// Why what the tool holds is not what the stack was chosen for: its lock, or envlock's entries in `pyproject.toml`.
-pub(crate) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>, CliError> {
+pub(crate) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>, Failure> {
     let Some(held) = &lock.packages_in else {
         return Ok(new_owner(project, lock)
             .map(|owner| {
@@ -470,19 +470,19 @@ pub(crate) fn changed(project: &Project, lock: &Lockfile) -> Result<Vec<String>,
     Ok(out)
 }
 
-fn other_build(other: &OtherBuild, target: &Target) -> CliError {
+fn other_build(other: &OtherBuild, target: &Target) -> Failure {
     let OtherBuild { package, theirs, ours } = other;
     let is_absent = theirs.is_none();
     let theirs =
         theirs.as_ref().map_or_else(|| format!("no {package}"), |version| format!("{package} {version}"));
-    CliError::new(
-        Failure::Installer,
+    Failure::new(
+        FailureKind::Installer,
         format!("uv locks {theirs} for {}, and the stack is {package} {ours}", target.platform),
     )
     .hint(if is_absent { "make it a dependency: `uv add torch`; the files are as they were" } else { "an entry under `[tool.uv]` in pyproject.toml decides otherwise, for example in `sources` or `override-dependencies`: remove it; the files are as they were" })
 }
 
-fn error(error: UvError) -> CliError {
+fn error(error: UvError) -> Failure {
     let hint = match &error {
         UvError::Export(_) => None,
         UvError::Syntax(_) | UvError::Type(_) => Some("https://docs.astral.sh/uv/reference/settings describes the tables".to_owned()),
@@ -495,8 +495,8 @@ fn error(error: UvError) -> CliError {
     };
     let new = match &error {
         UvError::Export(export) => return export.clone().into(),
-        UvError::TwoBuilds { .. } => CliError { exit: exit::NO, ..CliError::usage(error.to_string()) },
-        _ => CliError::input(error.to_string()),
+        UvError::TwoBuilds { .. } => Failure { exit: exit::NO, ..Failure::usage(error.to_string()) },
+        _ => Failure::input(error.to_string()),
     };
-    CliError { hint, ..new }
+    Failure { hint, ..new }
 }

@@ -7,7 +7,7 @@ use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::Solution;
 use crate::registry::Registry;
 use crate::session::builds;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::fetch::Session;
 use crate::session::prebuilt;
 use crate::solver::{Joint, JointAnswer, Member, SolveOne, solve_stack};
@@ -17,7 +17,7 @@ const MAX_ROUNDS: usize = 3;
 
 impl Task<'_> {
     /// The answer, and the registry with what was learned from wheels.
-    pub fn solve(&self, registry: Registry) -> Result<(JointAnswer, Registry), CliError> {
+    pub fn solve(&self, registry: Registry) -> Result<(JointAnswer, Registry), Failure> {
         let Some(client) = self.client else {
             let answer = self.joint(&registry, &mut |host, request, held| {
                 Ok(solve_stack(&registry, host, request, held))
@@ -48,7 +48,7 @@ impl Task<'_> {
         &self,
         client: &IndexClient,
         registry: &Registry,
-    ) -> Result<(JointAnswer, Option<Registry>), CliError> {
+    ) -> Result<(JointAnswer, Option<Registry>), Failure> {
         let mut session = Session::new(client, registry, self.interface, &self.request.metadata);
         let answer = self.joint(registry, &mut |host, request, held| session.solve(host, request, held))?;
         let JointAnswer::Solved(solutions) = &answer else { return Ok((answer, None)) };
@@ -63,7 +63,7 @@ impl Task<'_> {
         Ok((answer, Some(more)))
     }
 
-    fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, CliError>) -> Result<JointAnswer, CliError> {
+    fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, Failure>) -> Result<JointAnswer, Failure> {
         let members = self.machines.iter().zip(self.preferences);
         let members: Vec<Member<'_>> = members.map(|(machine, held)| machine.member(held)).collect();
         Joint { members: &members, request: self.request, registry }.solve(solve_one)
@@ -71,7 +71,7 @@ impl Task<'_> {
 
     /// The answer with what the builds of source distributions require. Sources whose builds cannot work beside the packages
     /// of the answer are left out, where there is an answer without them.
-    pub fn solve_buildable(&self, registry: Registry) -> Result<(JointAnswer, Registry), CliError> {
+    pub fn solve_buildable(&self, registry: Registry) -> Result<(JointAnswer, Registry), Failure> {
         let (answer, mut registry) = self.solve(registry)?;
         let JointAnswer::Solved(mut solutions) = answer else { return Ok((answer, registry)) };
         let unbuildable = self.lock_builds(&mut solutions, &registry)?;
@@ -101,7 +101,7 @@ impl Task<'_> {
 
     /// Adds what the builds of source distributions require, solved for the machine that builds them. Returns the packages
     /// for whose builds nothing fits the others.
-    fn lock_builds(&self, solutions: &mut [Solution], registry: &Registry) -> Result<Vec<String>, CliError> {
+    fn lock_builds(&self, solutions: &mut [Solution], registry: &Registry) -> Result<Vec<String>, Failure> {
         let Some(client) = self.client else { return Ok(Vec::new()) };
         let mut without = Vec::new();
         // What the user states of a package does not change its builds.

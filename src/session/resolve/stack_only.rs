@@ -7,7 +7,7 @@ use crate::model::conflict::Conflict;
 use crate::model::request::Request;
 use crate::model::solution::Series;
 use crate::registry::{Registry, STACK_PACKAGES};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::solver::{NoSeries, newest_series};
 
 /// Whether a package of the torch stack is requested. Only then is there a stack to lock.
@@ -26,7 +26,7 @@ pub(super) fn series_of_other_frameworks(
     machines: &[Machine],
     request: &Request,
     registry: &Registry,
-) -> Result<Beside, CliError> {
+) -> Result<Beside, Failure> {
     let mut all = Vec::new();
     for machine in machines {
         match newest_series(registry, &machine.host, request) {
@@ -37,7 +37,7 @@ pub(super) fn series_of_other_frameworks(
             }
             Err(NoSeries::Unknown { requirement, known }) => {
                 let platform = machine.host.system.platform;
-                let error = CliError::usage(format!("the registry has no `{requirement}` for {platform}"));
+                let error = Failure::usage(format!("the registry has no `{requirement}` for {platform}"));
                 let known = match known.is_empty() {
                     true => "it has no series for this platform".to_owned(),
                     false => format!("it has {}", known.join(", ")),
@@ -50,7 +50,7 @@ pub(super) fn series_of_other_frameworks(
         let beside: BTreeSet<&str> = registry.frameworks().iter().map(|row| row.framework.as_str()).collect();
         let known: Vec<&str> = STACK_PACKAGES.into_iter().chain(beside).collect();
         let known = known.join("`, `");
-        return Err(CliError::usage(format!(
+        return Err(Failure::usage(format!(
             "`--stack-only` supports only `{known}`, and none of them is requested"
         ))
         .hint("remove `--stack-only`, or add torch"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::export;
 use crate::lockfile::{self, Lockfile};
 use crate::session::Interface;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::options::SolveOptions;
 use crate::session::settings::{self, Project};
 use crate::session::{files, lock, requirements, write};
@@ -29,7 +29,7 @@ pub(crate) fn write(
     environments: &[String],
     manifest: Option<NewManifest>,
     args: &SolveOptions,
-) -> Result<(Vec<String>, Vec<String>), CliError> {
+) -> Result<(Vec<String>, Vec<String>), Failure> {
     let there = files::read(&project.folder.join(files::LOCK)).ok().flatten();
     let kept = there.filter(|text| lockfile::parse(text).is_ok_and(|old| lockfile::same_answer(&old, lock)));
     let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
@@ -53,7 +53,7 @@ pub(crate) fn write(
         && files::read(&manifest.path)?.as_deref() != Some(manifest.before.as_str())
     {
         let name = manifest.path.display();
-        return Err(CliError::files(format!("`{name}` was changed while the packages were resolved"))
+        return Err(Failure::files(format!("`{name}` was changed while the packages were resolved"))
             .hint("nothing was changed; run the command again"));
     }
     // An unchanged file is not rewritten, because build tools compare modification times.

@@ -17,7 +17,7 @@ use crate::probe::conda::{self, CondaProgram};
 use crate::probe::pythons;
 use crate::registry::conda_names::pypi_name;
 use crate::session::Interface;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::owner::{self, with_places};
 use crate::session::settings::{self, Project};
 use crate::session::write;
@@ -54,9 +54,9 @@ pub(super) fn half(
     project: &Project,
     target: &Target,
     talk: Talk,
-) -> Result<Half, CliError> {
+) -> Result<Half, Failure> {
     if options.python.is_some() {
-        return Err(CliError::usage("`--python` is for a venv, and conda installs the Python of this lock")
+        return Err(Failure::usage("`--python` is for a venv, and conda installs the Python of this lock")
             .hint("remove `--python`; `envlock resolve --python 3.12` locks another one"));
     }
     let environment = place::chosen(options, project, true)?;
@@ -67,8 +67,8 @@ pub(super) fn half(
     // An earlier run was interrupted while the client made it.
     let is_unfinished = place::making(prefix).is_file();
     if is_new && !is_empty && !is_unfinished && fs_err::symlink_metadata(prefix).is_ok() {
-        return Err(CliError::new(
-            Failure::Installer,
+        return Err(Failure::new(
+            FailureKind::Installer,
             format!(
                 "`{}` is not a conda environment, and the lock has {} conda packages",
                 prefix.display(),
@@ -139,10 +139,10 @@ fn name_on_pypi(package: &CondaPackage) -> Option<String> {
     is_python_package(package).then(|| pypi_name(&package.channel, &package.name))?
 }
 
-fn no_client(target: &Target) -> CliError {
+fn no_client(target: &Target) -> Failure {
     let count = target.conda.len();
-    CliError::new(
-        Failure::Installer,
+    Failure::new(
+        FailureKind::Installer,
         format!("the lock has {count} conda packages, and neither conda, mamba nor micromamba was found"),
     )
     .hint("put one of them on PATH; `envlock export conda-explicit` writes the list that it installs elsewhere: `conda create -p DIR --file LIST`, then `envlock sync --prefix DIR`")
@@ -184,7 +184,7 @@ impl Half {
         project: &Project,
         start: Instant,
         interface: &dyn Interface,
-    ) -> Result<(), CliError> {
+    ) -> Result<(), Failure> {
         let Some(program) = &self.program else { return Ok(()) };
         let (list, text) = &self.list;
         let folder = list.parent().unwrap_or(&project.folder);
@@ -218,8 +218,8 @@ impl Half {
         let removes = !self.changes.remove.is_empty();
         let left = conda_changes(&self.locked, &records(prefix), &here.packages, removes);
         if let Some(name) = left.install.iter().chain(&left.replace).chain(&left.remove).next() {
-            return Err(CliError::new(
-                Failure::Installer,
+            return Err(Failure::new(
+                FailureKind::Installer,
                 format!(
                     "{} ended without an error, and `{name}` is not in `{}` as it is locked",
                     program.name,
@@ -240,7 +240,7 @@ impl Half {
     }
 
     /// What is to be done: the changes of this half, and of PyPI's after it.
-    pub fn plan(&self, work: Option<&Work<'_>>) -> Result<Plan, CliError> {
+    pub fn plan(&self, work: Option<&Work<'_>>) -> Result<Plan, Failure> {
         let mut changes = self.changes.clone();
         let mut commands: Vec<Vec<String>> = self.steps.iter().map(|step| step.command.clone()).collect();
         if let Some(work) = work {

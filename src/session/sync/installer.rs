@@ -3,12 +3,12 @@
 use super::place::Found;
 use crate::model::installed::Distribution;
 use crate::probe::pythons;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::owner::with_places;
 use crate::sync::Installer;
 
 /// The installer for an environment.
-pub(super) fn choose(found: &Found) -> Result<Installer, CliError> {
+pub(super) fn choose(found: &Found) -> Result<Installer, Failure> {
     if let Some(uv) = with_places(pythons::uv) {
         return Ok(Installer::Uv(uv));
     }
@@ -31,7 +31,7 @@ pub(super) fn choose(found: &Found) -> Result<Installer, CliError> {
             command.extend(["--python".to_owned(), found.place.python.to_string_lossy().into_owned()]);
             Ok(Installer::Pip(command, Some(version)))
         }
-        None => Err(CliError::new(Failure::Installer, "neither uv nor pip was found")
+        None => Err(Failure::new(FailureKind::Installer, "neither uv nor pip was found")
             .hint("install uv: `pip install uv`, or https://docs.astral.sh/uv")),
     }
 }

@@ -8,7 +8,7 @@ use crate::export;
 use crate::lockfile::Target;
 use crate::model::direct::is_plain_path;
 use crate::model::solution::ChosenPackage;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::sync::{Lists, Step, steps};
 
 /// A list and its text.
@@ -16,7 +16,7 @@ type Texts = Vec<(PathBuf, String)>;
 
 impl Work<'_> {
     /// The lists with their texts, and the commands.
-    pub fn prepared(&self) -> Result<(Texts, Vec<Step>), CliError> {
+    pub fn prepared(&self) -> Result<(Texts, Vec<Step>), Failure> {
         let folder = self.found.place.prefix.join(OWN_FOLDER);
         let packages = self.target.packages.iter().filter(|package| self.changes.puts(&package.name));
         let part = Target { packages: packages.cloned().collect(), ..self.target.clone() };

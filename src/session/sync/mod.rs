@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Interface;
-use super::error::{CliError, Failure};
+use super::error::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
 use super::{files, lock, owner};
@@ -41,11 +41,7 @@ pub use types::{MadeWith, Outcome, Plan, SyncOptions, Synced};
 /// # Errors
 /// When there is no lock, no target for this machine, no installer or Python; when it would run code that nobody allowed, or change
 /// what is another's; when the installer fails.
-pub(crate) fn sync(
-    global: &Global,
-    options: &SyncOptions,
-    interface: &dyn Interface,
-) -> Result<Outcome, CliError> {
+pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -> Result<Outcome, Failure> {
     let start = Instant::now();
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
@@ -100,7 +96,7 @@ impl Run<'_> {
         global: &Global,
         target: &Target,
         (held, current): (&PackageLock, owner::Current),
-    ) -> Result<Outcome, CliError> {
+    ) -> Result<Outcome, Failure> {
         let others = || self.other_locks(target);
         let is_stale =
             self.project.manifest.as_ref().is_some_and(|manifest| {
@@ -122,7 +118,7 @@ impl Run<'_> {
     }
 
     /// conda's packages first, where there are any, then PyPI's.
-    fn in_two_parts(&self, target: &Target) -> Result<Outcome, CliError> {
+    fn in_two_parts(&self, target: &Target) -> Result<Outcome, Failure> {
         let half = match target.conda.is_empty() {
             true => None,
             false => Some(conda::half(self.options, self.project, target, self.talk)?),
@@ -165,7 +161,7 @@ impl Run<'_> {
         target: &Target,
         whole: &Target,
         half: Option<&conda::Half>,
-    ) -> Result<Compared, CliError> {
+    ) -> Result<Compared, Failure> {
         let others = || self.other_locks(target);
         let environment = match half {
             Some(half) => half.environment.clone(),
@@ -195,7 +191,7 @@ impl Run<'_> {
         Ok(Compared { found, own, changes })
     }
 
-    fn work<'w>(&'w self, target: &'w Target, compared: &'w Compared) -> Result<Work<'w>, CliError> {
+    fn work<'w>(&'w self, target: &'w Target, compared: &'w Compared) -> Result<Work<'w>, Failure> {
         let Compared { found, own, changes } = compared;
         let missing = own.as_ref().filter(|own| !own.is_installed);
         Ok(Work {
@@ -217,7 +213,7 @@ impl Run<'_> {
         compared: &Compared,
         half: Option<&conda::Half>,
         is_to_do: bool,
-    ) -> Result<Plan, CliError> {
+    ) -> Result<Plan, Failure> {
         let half = half.filter(|half| !half.steps.is_empty());
         match (half, is_to_do) {
             (Some(half), true) => half.plan(Some(&self.work(target, compared)?)),
@@ -233,13 +229,13 @@ impl Run<'_> {
         target: &Target,
         whole: &Target,
         compared: &Compared,
-    ) -> Result<Option<Installed>, CliError> {
+    ) -> Result<Option<Installed>, Failure> {
         if compared.found.place.make.is_none() {
             place::check_python(&compared.found.place)?;
         }
         let work = self.work(target, compared)?;
         if self.talk.offline && matches!(work.installer, sync::Installer::Pip(..)) {
-            return Err(CliError::new(Failure::Installer, "pip cannot install with `--offline`")
+            return Err(Failure::new(FailureKind::Installer, "pip cannot install with `--offline`")
                 .hint("uv installs from its cache: `pip install uv`"));
         }
         work.execute(self.start, self.interface)?;
@@ -256,7 +252,7 @@ impl Run<'_> {
     /// Removes what the new packages share libraries with, and installs again what lost files to a package that went: those that both
     /// had with the same content (`nvidia/__init__.py`) are no fault before. Returns what is installed, where it was looked at and
     /// nothing was missing.
-    fn restore(&self, work: &Work<'_>) -> Result<Option<Installed>, CliError> {
+    fn restore(&self, work: &Work<'_>) -> Result<Option<Installed>, Failure> {
         if work.found.installed.is_none() || work.changes.is_empty() {
             return Ok(None);
         }
@@ -294,10 +290,10 @@ impl Run<'_> {
     }
 
     /// Refuses changes that would break something, or that run code nobody allowed.
-    fn check(&self, changes: &Changes, target: &Target) -> Result<(), CliError> {
+    fn check(&self, changes: &Changes, target: &Target) -> Result<(), Failure> {
         if let Some(name) = changes.conda_owns.first() {
-            return Err(CliError::new(
-                Failure::Installer,
+            return Err(Failure::new(
+                FailureKind::Installer,
                 format!(
                     "conda installed `{name}`, and another build of it is locked: pip would write over its files"
                 ),
@@ -355,11 +351,11 @@ fn is_elsewhere(project: &Project, package: &ChosenPackage, direct: &DirectOrigi
 }
 
 /// The error of packages that would be built.
-fn not_allowed(refused: &[&str], project: &Project) -> CliError {
+fn not_allowed(refused: &[&str], project: &Project) -> Failure {
     let names = refused.join("`, `");
     let (exist, their) = if refused.len() == 1 { ("exists", "its") } else { ("exist", "their") };
-    CliError::new(
-        Failure::Installer,
+    Failure::new(
+        FailureKind::Installer,
         format!("`{names}` {exist} only as source, and building runs {their} code, which was not allowed"),
     )
     .hint(how_to_allow(refused, project))

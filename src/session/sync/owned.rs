@@ -17,7 +17,7 @@ use crate::model::text::normalized_name;
 use crate::model::text::shell_line;
 use crate::registry::Registry;
 use crate::session::Interface;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::options::Global;
 use crate::session::owner::{self, Current};
 use crate::session::settings::Project;
@@ -54,13 +54,13 @@ struct Steps<'s> {
 
 impl Owned<'_> {
     /// Installs. Returns the environment, and whether this run made it; for a dry run, what is to be done.
-    pub fn run(&self) -> Result<Outcome, CliError> {
+    pub fn run(&self) -> Result<Outcome, Failure> {
         let start = Instant::now();
         let program = owner::program(self.owner)?;
         let prefix = place::from_here(self.prefix());
         if prefix.join("condabin").is_dir() {
-            return Err(CliError::new(
-                Failure::Installer,
+            return Err(Failure::new(
+                FailureKind::Installer,
                 format!("`{}` is conda's base environment, which contains conda itself", prefix.display()),
             ));
         }
@@ -140,12 +140,12 @@ impl Owned<'_> {
     }
 
     /// Refuses to install another stack than the one that was chosen.
-    fn refuse_other_stack(&self) -> Result<(), CliError> {
+    fn refuse_other_stack(&self) -> Result<(), Failure> {
         let others = other_builds(&self.current.lock, self.target, self.registry);
         let Some(OtherBuild { package, theirs, ours }) = others.into_iter().next() else { return Ok(()) };
         let theirs = theirs.map_or_else(|| format!("no {package}"), |version| format!("{package} {version}"));
         let file = self.owner.file();
-        Err(CliError::lock(format!("`{file}` has {theirs}, and envlock.lock has {ours}"))
+        Err(Failure::lock(format!("`{file}` has {theirs}, and envlock.lock has {ours}"))
             .hint("`envlock resolve` chooses the stack again and lets the tool lock it"))
     }
 
@@ -155,7 +155,7 @@ impl Owned<'_> {
         prefix: &Path,
         installed: Option<&Installed>,
         is_ours: bool,
-    ) -> Result<(), CliError> {
+    ) -> Result<(), Failure> {
         let Some(own) = installed.and_then(|installed| installed.python).filter(|_| !is_ours) else {
             return Ok(());
         };
@@ -168,7 +168,7 @@ impl Owned<'_> {
 
     /// The Python to make the environment with: the named one, or one of the locked series that is here. `None` where the
     /// environment has it, or pixi brings its own.
-    fn python(&self, installed: Option<&Installed>) -> Result<Option<PathBuf>, CliError> {
+    fn python(&self, installed: Option<&Installed>) -> Result<Option<PathBuf>, Failure> {
         let wanted = self.target.wanted_python();
         let has = installed
             .and_then(|installed| installed.python)
@@ -238,7 +238,7 @@ impl Owned<'_> {
     ///
     /// # Errors
     /// When others would be built, as far as it can be seen: which runs code that nobody allowed.
-    fn builds(&self, environments: &[Environment], changes: &Changes) -> Result<Vec<String>, CliError> {
+    fn builds(&self, environments: &[Environment], changes: &Changes) -> Result<Vec<String>, Failure> {
         let allowed = self.project.allowed_builds();
         let is_allowed = |name: &str| allowed.iter().any(|own| own == name);
         let (python, platform) = (self.target.python, self.target.platform);
@@ -284,8 +284,8 @@ impl Owned<'_> {
             let mut others = owner::built_by_settings(self.project)?;
             others.retain(|name| !is_allowed(name) && !lifted.contains(name));
             if let Some(name) = others.first() {
-                return Err(CliError::new(
-                    Failure::Installer,
+                return Err(Failure::new(
+                    FailureKind::Installer,
                     format!("uv's setting `no-binary-package` builds `{name}` from source, which runs its code and was not allowed"),
                 )
                 .hint(format!("remove it there, or {}", super::how_to_allow(&[name.as_str()], self.project))));
@@ -295,7 +295,7 @@ impl Owned<'_> {
     }
 
     /// Looks again: removes what the new packages share libraries with, and installs again what lost files to a package that went.
-    fn restore(&self, work: &Steps<'_>, environments: &[Environment]) -> Result<(), CliError> {
+    fn restore(&self, work: &Steps<'_>, environments: &[Environment]) -> Result<(), Failure> {
         let left = inspect::read(&inspect::ThisMachine, work.prefix, inspect::Depth::Sizes).ok();
         let more = self.changes(environments, left.as_ref(), work.is_exact);
         // What uv did not install, by a marker that it reads in another way, it does not install the second time.
@@ -305,7 +305,7 @@ impl Owned<'_> {
         }
     }
 
-    fn execute(&self, work: &Steps<'_>, changes: &Changes) -> Result<(), CliError> {
+    fn execute(&self, work: &Steps<'_>, changes: &Changes) -> Result<(), Failure> {
         if self.owner == Owner::Uv && !work.is_exact {
             in_the_way(changes, self.interface);
         }
@@ -374,7 +374,7 @@ impl Owned<'_> {
         command
     }
 
-    fn start(&self, work: &Steps<'_>, command: &[String]) -> Result<(), CliError> {
+    fn start(&self, work: &Steps<'_>, command: &[String]) -> Result<(), Failure> {
         let shown = shell_line(command);
         if self.interface.is_verbose() {
             self.interface.note(&shown);
@@ -393,11 +393,11 @@ impl Owned<'_> {
             variables.push((owner::UV_ENVIRONMENT, std::path::absolute(work.prefix)?.into()));
         }
         let started = owner::start(work.program, &command[1..], self.project, &variables, self.interface);
-        let failed = |error: CliError| CliError { hint: error.hint.or(Some(hint.clone())), ..error };
+        let failed = |error: Failure| Failure { hint: error.hint.or(Some(hint.clone())), ..error };
         match started.map_err(failed)? {
             true => Ok(()),
-            false => Err(CliError::new(
-                Failure::Installer,
+            false => Err(Failure::new(
+                FailureKind::Installer,
                 format!("{} could not install the packages", self.owner.program()),
             )
             .hint(hint)),

@@ -14,7 +14,7 @@ use crate::model::wheel::Python;
 use crate::probe::conda;
 use crate::probe::pythons::{self, FoundPython, Places};
 use crate::session::Interface;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::files;
 use crate::session::owner::{self, with_places};
 use crate::session::settings::Project;
@@ -52,7 +52,7 @@ pub(super) fn find(
     target: &Target,
     environment: Environment,
     others: Others<'_>,
-) -> Result<Found, CliError> {
+) -> Result<Found, Failure> {
     let Environment { prefix, chosen } = environment;
     let prefix = from_here(prefix);
     own_folder(&prefix)?;
@@ -65,8 +65,8 @@ pub(super) fn find(
         return to_make(options, target, others, prefix, chosen, false);
     }
     if !prefix.join("pyvenv.cfg").is_file() && !prefix.join("conda-meta").is_dir() {
-        return Err(CliError::new(
-            Failure::Installer,
+        return Err(Failure::new(
+            FailureKind::Installer,
             format!("`{}` is neither a venv nor a conda environment", prefix.display()),
         )
         .hint(format!("sync changes no other Python; {}", another(&prefix))));
@@ -111,11 +111,11 @@ pub(super) fn is_ours(prefix: &Path, project: &Project) -> bool {
 ///
 /// # Errors
 /// When something else is there, such as a link to another folder.
-pub(super) fn own_folder(place: &Path) -> Result<PathBuf, CliError> {
+pub(super) fn own_folder(place: &Path) -> Result<PathBuf, Failure> {
     let folder = place.join(OWN_FOLDER);
     match fs_err::symlink_metadata(&folder) {
         Ok(metadata) if !metadata.is_dir() => {
-            Err(CliError::new(Failure::Installer, format!("`{}` is not a folder", folder.display()))
+            Err(Failure::new(FailureKind::Installer, format!("`{}` is not a folder", folder.display()))
                 .hint("remove it: sync keeps its lists of packages there"))
         }
         _ => Ok(folder),
@@ -123,23 +123,23 @@ pub(super) fn own_folder(place: &Path) -> Result<PathBuf, CliError> {
 }
 
 /// The error of conda's base environment.
-pub(super) fn of_base(prefix: &Path) -> CliError {
-    CliError::new(
-        Failure::Installer,
+pub(super) fn of_base(prefix: &Path) -> Failure {
+    Failure::new(
+        FailureKind::Installer,
         format!("`{}` is conda's base environment, which contains conda itself", prefix.display()),
     )
     .hint(another(prefix))
 }
 
 /// The error of an environment of somebody else that cannot be used.
-fn not_usable(prefix: &Path, fault: &str) -> CliError {
-    CliError::new(Failure::Installer, format!("`{}` cannot be used: {fault}", prefix.display())).hint(
+fn not_usable(prefix: &Path, fault: &str) -> Failure {
+    Failure::new(FailureKind::Installer, format!("`{}` cannot be used: {fault}", prefix.display())).hint(
         format!("sync did not make it for this project, so it does not replace it; {}", another(prefix)),
     )
 }
 
 /// The error of an environment of somebody else with another Python.
-pub(super) fn of_another_python(prefix: &Path, own: Python, wanted: WantedPython) -> CliError {
+pub(super) fn of_another_python(prefix: &Path, own: Python, wanted: WantedPython) -> Failure {
     not_usable(prefix, &format!("it has Python {own}, and {wanted} is locked"))
 }
 
@@ -197,7 +197,7 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 ///
 /// # Errors
 /// When another one is at work for very long.
-pub(super) fn alone(folder: &Path, interface: &dyn Interface) -> Result<Option<File>, CliError> {
+pub(super) fn alone(folder: &Path, interface: &dyn Interface) -> Result<Option<File>, Failure> {
     let Ok(file) = File::open(folder) else { return Ok(None) };
     let begun = Instant::now();
     loop {
@@ -206,7 +206,7 @@ pub(super) fn alone(folder: &Path, interface: &dyn Interface) -> Result<Option<F
             Err(TryLockError::Error(_)) => return Ok(None),
             Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
                 let text = format!("another `envlock sync` is at work in `{}`", folder.display());
-                return Err(CliError::new(Failure::Installer, text)
+                return Err(Failure::new(FailureKind::Installer, text)
                     .hint("end it, or wait until it ends: it may be downloading"));
             }
             Err(TryLockError::WouldBlock) if begun.elapsed() < TICK => {
@@ -229,7 +229,7 @@ pub(super) fn making(prefix: &Path) -> PathBuf {
 }
 
 /// Refuses an environment whose `bin/python` is the Python of another place: packages would land there.
-pub(super) fn check_python(place: &Place) -> Result<(), CliError> {
+pub(super) fn check_python(place: &Place) -> Result<(), Failure> {
     let real = |path: &Path| fs_err::canonicalize(path).ok();
     let said = pythons::prefix_of(&place.python);
     if said.as_deref().and_then(real).is_some_and(|said| Some(said) == real(&place.prefix)) {
@@ -240,7 +240,7 @@ pub(super) fn check_python(place: &Place) -> Result<(), CliError> {
         Some(said) => format!("its Python installs into `{}`", said.display()),
         None => "its Python does not run".to_owned(),
     };
-    Err(CliError::new(Failure::Installer, format!("`{prefix}` cannot be used: {why}"))
+    Err(Failure::new(FailureKind::Installer, format!("`{prefix}` cannot be used: {why}"))
         .hint(another(&place.prefix)))
 }
 
@@ -266,7 +266,7 @@ pub(super) fn chosen(
     options: &SyncOptions,
     project: &Project,
     of_conda: bool,
-) -> Result<Environment, CliError> {
+) -> Result<Environment, Failure> {
     let variable = owner::variable_of(of_conda);
     let own = if of_conda { owner::CONDA_ENVIRONMENT } else { ".venv" };
     match Environment::choose(options.prefix.as_deref(), (&project.folder, Path::new(own)), &variable) {
@@ -290,7 +290,7 @@ fn to_make(
     prefix: PathBuf,
     chosen: Chosen,
     replaces: bool,
-) -> Result<Found, CliError> {
+) -> Result<Found, Failure> {
     let made_with = match &options.python {
         Some(named) => named_python(named, target.wanted_python(), others)?,
         None => any_python(target.wanted_python(), others)?,
@@ -310,7 +310,7 @@ fn to_make(
 ///
 /// # Errors
 /// When there is none, with the command that installs it and a lock that needs none.
-pub(super) fn any_python(wanted: WantedPython, others: Others<'_>) -> Result<FoundPython, CliError> {
+pub(super) fn any_python(wanted: WantedPython, others: Others<'_>) -> Result<FoundPython, Failure> {
     with_places(|places| pythons::python(places, wanted)).ok_or_else(|| no_python(wanted, others))
 }
 
@@ -322,15 +322,15 @@ pub(super) fn named_python(
     named: &Path,
     wanted: WantedPython,
     others: Others<'_>,
-) -> Result<FoundPython, CliError> {
+) -> Result<FoundPython, Failure> {
     let shown = named.display();
     let found = pythons::who(named).ok_or_else(|| {
-        CliError::new(Failure::Installer, format!("`{shown}` is not a Python that runs here"))
+        Failure::new(FailureKind::Installer, format!("`{shown}` is not a Python that runs here"))
     })?;
     match wanted.allows(found.version) {
         true => Ok(found),
-        false => Err(CliError::new(
-            Failure::Installer,
+        false => Err(Failure::new(
+            FailureKind::Installer,
             format!("`{shown}` is Python {}, and {wanted} is locked", found.version),
         )
         .hint(format!("name a Python {wanted}{}", {
@@ -358,7 +358,7 @@ pub(super) struct OtherLocks {
 /// Finds out what could be locked instead.
 pub(super) type Others<'o> = &'o dyn Fn() -> OtherLocks;
 
-fn no_python(wanted: WantedPython, others: Others<'_>) -> CliError {
+fn no_python(wanted: WantedPython, others: Others<'_>) -> Failure {
     let series = wanted.python;
     let how = match (with_places(pythons::uv), with_places(conda::program)) {
         (None, Some(client)) => format!(
@@ -370,7 +370,7 @@ fn no_python(wanted: WantedPython, others: Others<'_>) -> CliError {
             format!("install it, for example with `pip install uv` and `uv python install {series}`")
         }
     };
-    CliError::new(Failure::Installer, format!("the lock is for Python {wanted}, which was not found here"))
+    Failure::new(FailureKind::Installer, format!("the lock is for Python {wanted}, which was not found here"))
         .hint(format!("{how}, or lock for {}", another_python(&others())))
 }
 

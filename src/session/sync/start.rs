@@ -8,7 +8,7 @@ use super::types::{Plan, counted};
 use super::work::Work;
 use crate::model::text::shell_line;
 use crate::session::Interface;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
 use crate::session::owner;
 use crate::session::settings;
@@ -18,11 +18,11 @@ use crate::sync::{Purpose, Step};
 
 impl Work<'_> {
     /// Runs the commands.
-    pub fn execute(&self, start: Instant, interface: &dyn Interface) -> Result<(), CliError> {
+    pub fn execute(&self, start: Instant, interface: &dyn Interface) -> Result<(), Failure> {
         let (texts, steps) = self.prepared()?;
         let prefix = &self.found.place.prefix;
         let making = making(prefix);
-        let lists = |marked: bool| -> Result<(), CliError> {
+        let lists = |marked: bool| -> Result<(), Failure> {
             let folder = self.found.place.prefix.join(OWN_FOLDER);
             fs_err::create_dir_all(&folder)?;
             if marked {
@@ -75,7 +75,7 @@ impl Work<'_> {
     }
 
     /// What is to be done.
-    pub fn plan(&self) -> Result<Plan, CliError> {
+    pub fn plan(&self) -> Result<Plan, Failure> {
         let (_, steps) = self.prepared()?;
         let folder = self.found.place.prefix.join(OWN_FOLDER);
         Ok(Plan {
@@ -87,7 +87,7 @@ impl Work<'_> {
         })
     }
 
-    fn start(&self, step: &Step, interface: &dyn Interface) -> Result<(), CliError> {
+    fn start(&self, step: &Step, interface: &dyn Interface) -> Result<(), Failure> {
         let mut command = command(&step.command);
         let builds = !matches!(step.purpose, Purpose::MakeEnvironment | Purpose::Remove);
         let passing = Passing { purpose: passed::Purpose::Install, builds, more: self.passed };
@@ -129,20 +129,20 @@ pub(super) fn run(
     step: &Step,
     name: &str,
     interface: &dyn Interface,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let shown = shell_line(&step.command);
     if interface.is_verbose() {
         interface.note(&shown);
     }
     let failed =
-        |why: String| CliError::new(Failure::Installer, why).hint(format!("the command was `{shown}`"));
+        |why: String| Failure::new(FailureKind::Installer, why).hint(format!("the command was `{shown}`"));
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().map_err(|e| failed(format!("cannot start `{program}`: {e}")))?;
     if status.success() {
         return Ok(());
     }
     if exit::was_interrupted(status) {
-        return Err(CliError { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) });
+        return Err(Failure { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) });
     }
     Err(failed(match step.purpose {
         Purpose::MakeEnvironment => "the environment could not be made".to_owned(),

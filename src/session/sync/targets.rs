@@ -6,7 +6,7 @@ use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::settings::Project;
 use crate::session::{host, lock};
 use crate::verify;
@@ -55,15 +55,12 @@ pub(super) fn choose<'l>(
     options: &SyncOptions,
     project: &Project,
     registry: &Registry,
-) -> Result<Choice<'l>, CliError> {
+) -> Result<Choice<'l>, Failure> {
     let machine = host::seen();
     let here = machine.system.platform;
     let refused = |target: &Target| {
-        CliError::usage(format!(
-            "the target `{}` is for {}, and this is {here}",
-            target.name, target.platform
-        ))
-        .hint("lock for this machine too: add a `[target.NAME]` to envlock.toml, then `envlock resolve`")
+        Failure::usage(format!("the target `{}` is for {}, and this is {here}", target.name, target.platform))
+            .hint("lock for this machine too: add a `[target.NAME]` to envlock.toml, then `envlock resolve`")
     };
     let of_platform = |target: &&Target| target.platform == here;
     let chosen = match options.target.as_deref() {

@@ -8,7 +8,7 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::{Gpu, Host};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::lock;
 use crate::verify::findings::{self, DriverTooNew, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
@@ -29,7 +29,7 @@ impl<'l> Candidates<'l> {
         lock: &'l Lockfile,
         target: Option<&str>,
         require_gpu: bool,
-    ) -> Result<Candidates<'l>, CliError> {
+    ) -> Result<Candidates<'l>, Failure> {
         Ok(Candidates::Targets(match target {
             Some(name) => vec![lock::target(lock, Some(name))?],
             None => verify::candidates(lock, require_gpu),
@@ -43,7 +43,7 @@ pub(crate) fn has_other_libc(host: &Host) -> bool {
 }
 
 /// A machine that cannot be: its C library is of another system, or its driver is too new for a GPU.
-pub(crate) fn impossible(has_other_libc: bool, error: CliError) -> Finding {
+pub(crate) fn impossible(has_other_libc: bool, error: Failure) -> Finding {
     match has_other_libc {
         true => findings::wrong_platform(WrongPlatform::NoFile(error.message)),
         false => findings::driver_too_new(&DriverTooNew::Described(error.message)),

@@ -12,7 +12,7 @@ use crate::model::solution::ChosenPackage;
 use crate::model::text::{clean, normalized_name, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::options::Parts;
 use crate::session::owner::DefaultGroups;
 
@@ -27,7 +27,7 @@ pub(crate) fn of(
     installed: &mut Installed,
     machine: &Host,
     registry: &Registry,
-) -> Result<Judged, CliError> {
+) -> Result<Judged, Failure> {
     let platform = machine.system.platform;
     let python = installed.python.unwrap_or(Python::new(12));
     let has = |name: &str, version: &Version| {
@@ -43,10 +43,10 @@ pub(crate) fn of(
         let names: Vec<String> = all().iter().map(|e| format!("`{}`", clean(&e.name, 60))).collect();
         match name {
             Some(name) if !names.is_empty() => {
-                CliError::usage(format!("the lock has no environment `{}`", clean(name, 40)))
+                Failure::usage(format!("the lock has no environment `{}`", clean(name, 40)))
                     .hint(format!("it has {}", names.join(", ")))
             }
-            _ => CliError::input(format!("the lock has no environment for {platform}")),
+            _ => Failure::input(format!("the lock has no environment for {platform}")),
         }
     })?;
     installed.lock_command = Some(command(lock, path, &environment, &installed.prefix));
@@ -64,7 +64,7 @@ pub(crate) fn add_parts(
     (parts, usual): (&Parts, &DefaultGroups),
     installed: &Installed,
     registry: &Registry,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let (platform, python) = (judged.target.platform, judged.target.python);
     let all = lock.environments(platform, Some(python));
     let named = |kind: &str, names: &[String]| -> Vec<String> {
@@ -80,7 +80,7 @@ pub(crate) fn add_parts(
             true => "it has no extras and groups".to_owned(),
             false => format!("it has {}", clean(&known.join(", "), 200)),
         };
-        return Err(CliError::usage(format!("the lock has no {}", clean(absent, 80))).hint(hint));
+        return Err(Failure::usage(format!("the lock has no {}", clean(absent, 80))).hint(hint));
     }
     for environment in &all {
         let is_asked = asked.contains(&environment.name)

@@ -18,7 +18,7 @@ use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
 use crate::probe::conda::{self, CondaClient};
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::options::Parts;
 use crate::session::settings::{self, Project};
 use crate::session::{host, lock, owner};
@@ -107,7 +107,7 @@ pub(crate) fn judge(
     project: &Project,
     lock: Against<'_>,
     registry: &Registry,
-) -> Result<Judged, CliError> {
+) -> Result<Judged, Failure> {
     let ignored = ignored(project);
     let seen = match question.host {
         Some(path) => host::read_host_file(path)?,
@@ -134,10 +134,10 @@ pub(crate) fn judge(
         inspect::PrefixError::NoFolder(_) if place.is_here() && !question.prefix.exists() => {
             let prefix = shell_word(&question.prefix.display().to_string());
             let options = question.options();
-            CliError::input(error.to_string())
+            Failure::input(error.to_string())
                 .hint(format!("`envlock sync --prefix {prefix}{options}` makes it"))
         }
-        _ => CliError::input(error.to_string()),
+        _ => Failure::input(error.to_string()),
     })?;
     let variable = |name: &str| place.variable(name);
     installed.pytorch_index = settings::pytorch_index();

@@ -8,7 +8,7 @@ pub(crate) mod smoke;
 
 use std::path::Path;
 
-use super::error::{CliError, Failure};
+use super::error::{Failure, FailureKind};
 use super::options::Global;
 use super::{files, owner};
 use crate::inspect::{Environment, NoEnvironment, Rooted};
@@ -22,16 +22,16 @@ pub(crate) use place::Place;
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) fn rooted(root: &Path) -> Result<Rooted, CliError> {
+pub(crate) fn rooted(root: &Path) -> Result<Rooted, Failure> {
     Rooted::new(root)
-        .map_err(|why| CliError::input(format!("`{}`: {why}", clean(&root.display().to_string(), 200))))
+        .map_err(|why| Failure::input(format!("`{}`: {why}", clean(&root.display().to_string(), 200))))
 }
 
 /// The environment that a command is about ([`Environment::choose`]).
 ///
 /// # Errors
 /// When none is named, active or beside the lock.
-pub(crate) fn environment(named: Option<&Path>, global: &Global) -> Result<Environment, CliError> {
+pub(crate) fn environment(named: Option<&Path>, global: &Global) -> Result<Environment, Failure> {
     let folder = files::project_folder(global.project.as_deref(), true)?;
     let own = owner::environment(&folder);
     let variable = owner::variable_of(own == Path::new(owner::CONDA_ENVIRONMENT));
@@ -44,7 +44,7 @@ pub(crate) fn environment(named: Option<&Path>, global: &Global) -> Result<Envir
                 format!("activate another one, or name it: `--prefix {}`", shell_word(base))
             }
         };
-        CliError::new(Failure::Environment, none.to_string()).hint(hint)
+        Failure::new(FailureKind::Environment, none.to_string()).hint(hint)
     })?;
     if !chosen.is_explicit() {
         // Its Python may be run: nobody else may have put it there.

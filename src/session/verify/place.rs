@@ -7,7 +7,7 @@ use crate::inspect::loader::Surroundings;
 use crate::inspect::{self, Chosen, Environment, FileTree, ThisMachine};
 use crate::model::host::System;
 use crate::model::text::{clean, shell_word};
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::host;
 
 /// Maximum number of environments that an error names.
@@ -97,7 +97,7 @@ impl<'p> Place<'p> {
     ///
     /// # Errors
     /// When there is none, or a choice.
-    pub fn environment(&self, named: Option<&Path>, shown: &str) -> Result<Environment, CliError> {
+    pub fn environment(&self, named: Option<&Path>, shown: &str) -> Result<Environment, Failure> {
         if let Some(named) = named {
             return Ok(Environment { prefix: Path::new("/").join(named), chosen: Chosen::Named });
         }
@@ -105,8 +105,8 @@ impl<'p> Place<'p> {
         let mut prefixes = found.keys();
         match (prefixes.next(), found.len()) {
             (Some(only), 1) => Ok(Environment { prefix: only.clone(), chosen: Chosen::Found }),
-            (None, _) => Err(CliError::new(
-                Failure::Environment,
+            (None, _) => Err(Failure::new(
+                FailureKind::Environment,
                 match (is_complete, unreadable) {
                     (true, _) => format!("`{shown}` contains no Python environment with packages"),
                     (_, Some(folder)) => format!(
@@ -131,8 +131,8 @@ impl<'p> Place<'p> {
                         )
                     })
                     .collect();
-                Err(CliError::new(
-                    Failure::Environment,
+                Err(Failure::new(
+                    FailureKind::Environment,
                     format!("`{shown}` contains {} Python environments: {}", found.len(), all.join(", ")),
                 )
                 .hint(format!(

@@ -4,13 +4,13 @@ mod report;
 
 use crate::cli::args::{FleetArgs, FleetCommand};
 use crate::cli::printer::Printer;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::fleet::{Fleet, Nodes, Slurm, fleet};
 use crate::session::options::Global;
 use crate::verify::Verdict;
 
-pub(super) fn run(global: &Global, args: &FleetArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &FleetArgs, printer: &Printer) -> Result<u8, Failure> {
     let locks = args.command.locks();
     let (answer, registry) = match &args.command {
         FleetCommand::Hosts(args) => fleet(global, &Nodes::Folder(&args.folder), locks, printer)?,

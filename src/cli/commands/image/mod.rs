@@ -16,7 +16,7 @@ use crate::model::finding::Severity;
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::image::{program, whole};
 use crate::session::lock::{self, AnyLock};
@@ -40,7 +40,7 @@ const TOLD: [&str; 9] = [
 /// Maximum number of environments that are judged.
 const MAX_JUDGED: usize = 20;
 
-pub(super) fn run(global: &Global, args: &ImageArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ImageArgs, printer: &Printer) -> Result<u8, Failure> {
     let registry = settings::registry_here(global)?;
     let lock = args.lock.as_deref().map(lock::read_any).transpose()?;
     let image = read(args, printer)?;
@@ -243,12 +243,12 @@ fn prefixes_of(place: &Place<'_>, python: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads the image, with a progress bar.
-fn read(args: &ImageArgs, printer: &Printer) -> Result<Image, CliError> {
+fn read(args: &ImageArgs, printer: &Printer) -> Result<Image, Failure> {
     let text = args.path.to_string_lossy();
     if !args.path.exists() {
         let shown = clean(&text, 200);
         let word = crate::model::text::shell_word(&shown);
-        return Err(CliError::input(format!("`{shown}` does not exist")).hint(format!(
+        return Err(Failure::input(format!("`{shown}` does not exist")).hint(format!(
             "an image in a registry or a daemon is saved to a file first: `docker save {word} -o image.tar`, `skopeo copy docker://{word} oci-archive:image.tar`"
         )));
     }
@@ -264,7 +264,7 @@ fn read(args: &ImageArgs, printer: &Printer) -> Result<Image, CliError> {
             }
             _ => None,
         };
-        let error = CliError::input(clean(&error.to_string(), 1_000));
+        let error = Failure::input(clean(&error.to_string(), 1_000));
         match hint {
             Some(hint) => error.hint(hint),
             None => error,

@@ -12,7 +12,7 @@ use crate::cli::printer::Printer;
 use crate::inspect::{self, Detail, FileTree, Kind, Records, ThisMachine};
 use crate::model::library::Library;
 use crate::model::text::clean;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::fetch;
 use crate::session::options::Global;
@@ -24,7 +24,7 @@ use view::{Inspected, show};
 /// Maximum number of libraries that are read from a folder.
 const MAX_FILES: usize = 100_000;
 
-pub(super) fn run(global: &Global, args: &InspectArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &InspectArgs, printer: &Printer) -> Result<u8, Failure> {
     let mut libraries = Vec::new();
     let mut failure = None;
     let rooted = args.root.as_deref().map(verify::rooted).transpose()?;
@@ -72,9 +72,9 @@ pub(super) fn run(global: &Global, args: &InspectArgs, printer: &Printer) -> Res
     Ok(exit::YES)
 }
 
-fn local(tree: &dyn FileTree, path: &Path, printer: &Printer) -> Result<Vec<Library>, CliError> {
+fn local(tree: &dyn FileTree, path: &Path, printer: &Printer) -> Result<Vec<Library>, Failure> {
     let unreadable = |path: &Path, why: String| {
-        CliError::input(format!("cannot read `{}`: {why}", clean(&path.display().to_string(), 300)))
+        Failure::input(format!("cannot read `{}`: {why}", clean(&path.display().to_string(), 300)))
     };
     if tree.is_folder(path) {
         // Files in a folder that are not libraries are not errors.
@@ -115,9 +115,9 @@ fn wheel(file: std::fs::File, printer: &Printer) -> Result<Vec<Library>, String>
 }
 
 /// Downloads a wheel into a temporary file and reads it.
-fn remote(global: &Global, url: &str, printer: &Printer) -> Result<Vec<Library>, CliError> {
+fn remote(global: &Global, url: &str, printer: &Printer) -> Result<Vec<Library>, Failure> {
     if !url.split(['?', '#']).next().is_some_and(|path| path.ends_with(".whl")) {
-        return Err(CliError::usage(format!("`{}` is not the URL of a wheel", clean(url, 200)))
+        return Err(Failure::usage(format!("`{}` is not the URL of a wheel", clean(url, 200)))
             .hint("the URL of a wheel ends in `.whl`"));
     }
     let client = fetch::client_of_addresses(global);
@@ -125,8 +125,8 @@ fn remote(global: &Global, url: &str, printer: &Printer) -> Result<Vec<Library>,
     bar.enable_steady_tick(std::time::Duration::from_millis(100));
     let file = client.download(url);
     bar.finish_and_clear();
-    let file = file.map_err(|e| CliError::network(e.to_string()))?;
-    wheel(file, printer).map_err(|why| CliError::input(format!("cannot read `{}`: {why}", clean(url, 200))))
+    let file = file.map_err(|e| Failure::network(e.to_string()))?;
+    wheel(file, printer).map_err(|why| Failure::input(format!("cannot read `{}`: {why}", clean(url, 200))))
 }
 
 fn walk(tree: &dyn FileTree, folder: &Path, found: &mut Vec<PathBuf>, depth: usize) {

@@ -17,7 +17,7 @@ use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::lock::{self, AnyLock};
 use crate::verify::findings::{self, WrongPlatform};
@@ -68,7 +68,7 @@ pub(super) fn run(
     host: &Host,
     registry: &Registry,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<u8, Failure> {
     let file = clean(&path.display().to_string(), 200);
     let (tool, mut answers) = match lock::read_any(path)? {
         AnyLock::Own(own) => ("envlock", of_own(&own, args, host, registry)?),
@@ -112,12 +112,7 @@ pub(super) fn run(
     Ok(code)
 }
 
-fn of_own(
-    own: &Lockfile,
-    args: &PlanArgs,
-    host: &Host,
-    registry: &Registry,
-) -> Result<Vec<Answer>, CliError> {
+fn of_own(own: &Lockfile, args: &PlanArgs, host: &Host, registry: &Registry) -> Result<Vec<Answer>, Failure> {
     let targets = lock::targets(own, args.target.as_deref())?;
     let answer = |target: &Target| {
         let mut answer = answer(target, verify::check_host(target, host, registry, false), host, &[]);
@@ -135,10 +130,10 @@ fn of_foreign(
     args: &PlanArgs,
     host: &Host,
     registry: &Registry,
-) -> Result<Vec<Answer>, CliError> {
+) -> Result<Vec<Answer>, Failure> {
     let platform = host.system.platform;
     let series =
-        |text: &str| text.parse::<Python>().map_err(|error| CliError::usage(format!("--python: {error}")));
+        |text: &str| text.parse::<Python>().map_err(|error| Failure::usage(format!("--python: {error}")));
     let python = args.python.as_deref().map(series).transpose()?;
     let mut environments = foreign.environments(platform, python);
     if environments.is_empty() {
@@ -162,7 +157,7 @@ fn of_foreign(
         let names: Vec<String> = environments.iter().map(|environment| environment.name.clone()).collect();
         environments.retain(|environment| environment.name == *name);
         if environments.is_empty() {
-            return Err(CliError::usage(format!("the lock has no environment `{}`", clean(name, 40)))
+            return Err(Failure::usage(format!("the lock has no environment `{}`", clean(name, 40)))
                 .hint(format!("it has {}", quoted(&names))));
         }
     }
@@ -171,7 +166,7 @@ fn of_foreign(
     if let Some(python) = python.filter(|python| environments.iter().all(|one| is_other(one, *python))) {
         let locked: BTreeSet<String> = environments.iter().map(|one| one.python.to_string()).collect();
         let locked = locked.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(CliError::usage(format!(
+        return Err(Failure::usage(format!(
             "`--python {python}`: the environments of the lock are for Python {locked}"
         )));
     }

@@ -22,7 +22,7 @@ use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::session::Interface as _;
 use crate::session::data_folder;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
 use crate::session::options::{Global, MachineOptions};
 use crate::session::settings::Project;
@@ -32,7 +32,7 @@ use crate::solver::{Catalogue, Inputs, Memory, Plan, PlanOut, PlanRow, Universe,
 /// Rows that are shown without `-v`.
 const SHOWN: usize = 16;
 
-pub(super) fn run(global: &Global, args: &PlanArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &PlanArgs, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, false)?;
     let registry = project.registry(global)?;
     if let Some(path) = &args.html {
@@ -79,10 +79,10 @@ pub(super) fn run(global: &Global, args: &PlanArgs, printer: &Printer) -> Result
 }
 
 /// Writes the compatibility explorer.
-fn page(path: &Path, args: &PlanArgs, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+fn page(path: &Path, args: &PlanArgs, registry: &Registry, printer: &Printer) -> Result<u8, Failure> {
     let MachineOptions { host, gpu, driver, glibc, platform } = &args.host;
     if host.is_some() || !gpu.is_empty() || driver.is_some() || glibc.is_some() {
-        return Err(CliError::usage("the page of `--html` answers for every machine of a platform")
+        return Err(Failure::usage("the page of `--html` answers for every machine of a platform")
             .hint("leave out the machine: GPU and driver are chosen on the page"));
     }
     let platform = match platform {
@@ -111,13 +111,13 @@ struct ImageView<'r> {
 }
 
 /// Prints what an image contains and whether the machine can run it.
-fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Result<u8, CliError> {
+fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Result<u8, Failure> {
     let image = match containers::find(registry, name) {
         Ok(image) => image,
-        Err(error @ NameError::NotAName(_)) => return Err(CliError::usage(error.to_string())),
+        Err(error @ NameError::NotAName(_)) => return Err(Failure::usage(error.to_string())),
         // The registry cannot answer for this image, so this is an error.
         Err(error @ NameError::UnknownRepository { .. }) => {
-            return Err(CliError::new(Failure::UnknownRow, error.to_string()));
+            return Err(Failure::new(FailureKind::UnknownRow, error.to_string()));
         }
         Err(error) => {
             let (near, code) = match &error {
@@ -181,8 +181,8 @@ fn image(name: &str, host: &Host, registry: &Registry, printer: &Printer) -> Res
     Ok(code)
 }
 
-fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, CliError> {
-    let usage = |message: String| CliError::usage(message);
+fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, Failure> {
+    let usage = |message: String| Failure::usage(message);
     let mut request = Request::default();
     let torch = settings::requirement(args.torch.as_deref().unwrap_or("torch"))?;
     if torch.requirement.name.as_ref() as &str != "torch" {

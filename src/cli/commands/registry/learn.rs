@@ -14,14 +14,14 @@ use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::fetch;
 use crate::session::learning::{self, Telling};
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
 
-pub(super) fn run(global: &Global, args: &LearnArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &LearnArgs, printer: &Printer) -> Result<u8, Failure> {
     let platform = args.platform.unwrap_or(Platform::LINUX_X86_64);
     let what = args.wheel.as_str();
     let learned = if what.contains("://") {
@@ -52,9 +52,9 @@ pub(super) fn run(global: &Global, args: &LearnArgs, printer: &Printer) -> Resul
     Ok(exit::YES)
 }
 
-fn from_file(path: &Path, platform: Platform, printer: &Printer) -> Result<Learned, CliError> {
+fn from_file(path: &Path, platform: Platform, printer: &Printer) -> Result<Learned, Failure> {
     let shown = path.display().to_string();
-    let file = File::open(path).map_err(|e| CliError::input(format!("cannot read `{shown}`: {e}")))?;
+    let file = File::open(path).map_err(|e| Failure::input(format!("cannot read `{shown}`: {e}")))?;
     let bytes = file.metadata().map(|m| m.len()).ok();
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut telling = Telling::new(printer, bytes);
@@ -69,9 +69,9 @@ fn from_address(
     url: &str,
     platform: Platform,
     printer: &Printer,
-) -> Result<Learned, CliError> {
+) -> Result<Learned, Failure> {
     if let Err(error) = ::url::Url::parse(url) {
-        return Err(CliError::usage(format!("`{}` is not a valid URL: {error}", clean(url, 200))));
+        return Err(Failure::usage(format!("`{}` is not a valid URL: {error}", clean(url, 200))));
     }
     let client = fetch::client_of_addresses(global);
     let name =
@@ -85,10 +85,10 @@ fn from_index(
     args: &LearnArgs,
     platform: Platform,
     printer: &Printer,
-) -> Result<Learned, CliError> {
+) -> Result<Learned, Failure> {
     let shown = clean(&args.wheel, 80);
     let wrong = |why: &str| {
-        CliError::usage(format!("`{shown}` {why}"))
+        Failure::usage(format!("`{shown}` {why}"))
             .hint("pass a requirement such as `torch==2.15.0`, or the path or URL of a wheel")
     };
     let requirement =
@@ -105,14 +105,14 @@ fn from_index(
     let local = specifiers.and_then(|all| all.iter().find(|one| one.version().is_local()));
     let index = local.map_or(learning::PYPI.to_owned(), |one| index_of(one.version()));
     let page = learning::page(client, &index, &name)?;
-    let page = page.ok_or_else(|| CliError {
+    let page = page.ok_or_else(|| Failure {
         exit: exit::NO,
-        ..CliError::network(format!("the index {index} has no `{name}`"))
+        ..Failure::network(format!("the index {index} has no `{name}`"))
     })?;
     let Some(found) = page.newest_for(platform, specifiers) else {
-        return Err(CliError {
+        return Err(Failure {
             exit: exit::NO,
-            ..CliError::registry(format!(
+            ..Failure::registry(format!(
                 "no release of {name} that `{shown}` allows has a wheel for {platform}"
             ))
         });

@@ -7,12 +7,12 @@ mod update;
 use crate::cli::args::RegistryCommand;
 use crate::cli::printer::Printer;
 use crate::registry::{Registry, show};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings;
 
-pub(super) fn run(global: &Global, command: &RegistryCommand, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, command: &RegistryCommand, printer: &Printer) -> Result<u8, Failure> {
     match command {
         RegistryCommand::Lint => lint(global, printer),
         RegistryCommand::Learn(args) => learn::run(global, args, printer),
@@ -25,17 +25,17 @@ pub(super) fn run(global: &Global, command: &RegistryCommand, printer: &Printer)
                 "torch" => show::torch(&registry, which.as_deref()),
                 "gpu" => {
                     let Some(name) = which else {
-                        return Err(CliError::usage("no GPU is named")
+                        return Err(Failure::usage("no GPU is named")
                             .hint("run `envlock registry show gpu \"RTX 4090\"`"));
                     };
                     let found = registry
                         .find_gpu(name)
-                        .map_err(|e| CliError { exit: exit::NO, ..CliError::registry(e.to_string()) })?;
+                        .map_err(|e| Failure { exit: exit::NO, ..Failure::registry(e.to_string()) })?;
                     show::gpu(&registry, &found)
                 }
                 "driver" => show::drivers(&registry, which.as_deref()),
                 other => {
-                    return Err(CliError::usage(format!(
+                    return Err(Failure::usage(format!(
                         "unknown subject `{}`",
                         crate::model::text::clean(other, 40)
                     ))
@@ -44,9 +44,9 @@ pub(super) fn run(global: &Global, command: &RegistryCommand, printer: &Printer)
             };
             if text.is_empty() {
                 let which = which.as_deref().unwrap_or("");
-                return Err(CliError {
+                return Err(Failure {
                     exit: exit::NO,
-                    ..CliError::registry(format!(
+                    ..Failure::registry(format!(
                         "the registry has no {subject} `{}`",
                         crate::model::text::clean(which, 40)
                     ))
@@ -65,7 +65,7 @@ pub(super) fn run(global: &Global, command: &RegistryCommand, printer: &Printer)
 }
 
 /// Which data are used.
-fn in_use(global: &Global, printer: &Printer) -> Result<u8, CliError> {
+fn in_use(global: &Global, printer: &Printer) -> Result<u8, Failure> {
     let registry = settings::registry(global)?;
     let meta = registry.meta();
     let (builds, gpus, sources) = (registry.builds().len(), registry.gpus().len(), registry.sources().len());
@@ -88,7 +88,7 @@ fn in_use(global: &Global, printer: &Printer) -> Result<u8, CliError> {
     Ok(exit::YES)
 }
 
-fn lint(global: &Global, printer: &Printer) -> Result<u8, CliError> {
+fn lint(global: &Global, printer: &Printer) -> Result<u8, Failure> {
     let folder = global.registry.as_ref().filter(|folder| folder.as_os_str() != settings::EMBEDDED);
     let is_own = folder.is_none();
     let checked = match folder {

@@ -8,14 +8,14 @@ use crate::cli::args::PackArgs;
 use crate::cli::printer::Printer;
 use crate::registry::Registry;
 use crate::registry::signed::{self, DataWheel};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::files;
 use crate::session::options::Global;
 use crate::session::settings;
 use crate::session::write;
 
-pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result<u8, Failure> {
     // Not what `update` stored: who packs data packs those of a folder, or of a build.
     let registry = match &global.registry {
         Some(_) => settings::registry(global)?,
@@ -25,7 +25,7 @@ pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result
     let out = &args.output;
     let Some(signature) = &args.signature else {
         if out.extension().is_some_and(|extension| extension == "whl") || out.is_dir() {
-            return Err(CliError::usage("a data wheel has a signature").hint(
+            return Err(Failure::usage("a data wheel has a signature").hint(
                 "write the data first: `envlock registry pack -o registry.json`, sign them, and pass `--signature FILE`",
             ));
         }
@@ -44,10 +44,10 @@ pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result
         return Ok(exit::YES);
     };
     let signature = files::read(signature)?
-        .ok_or_else(|| CliError::input(format!("there is no file `{}`", signature.display())))?;
+        .ok_or_else(|| Failure::input(format!("there is no file `{}`", signature.display())))?;
     let wheel = DataWheel { payload, signature };
     let refused = |why: String| {
-        CliError::input(format!("the signature is not one of these data: {why}")).hint(
+        Failure::input(format!("the signature is not one of these data: {why}")).hint(
             "sign what `envlock registry pack -o registry.json` writes, with the statement that it prints",
         )
     };
@@ -56,7 +56,7 @@ pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result
         None => signed::release_keys(),
     };
     if keys.is_empty() {
-        return Err(CliError::usage(
+        return Err(Failure::usage(
             "this build of envlock has no keys of releases to check the signature with",
         )
         .hint("name the public key: `--key FILE`"));
@@ -65,7 +65,7 @@ pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result
     let stated = wheel.verified(&keys).map_err(|why| refused(why.to_string()))?;
     wheel.registry(&stated).map_err(|why| refused(why.to_string()))?;
     let bytes = signed::write(&wheel, &statement)
-        .map_err(|e| CliError::internal(format!("cannot make the wheel: {e}")))?;
+        .map_err(|e| Failure::internal(format!("cannot make the wheel: {e}")))?;
     let out = if out.is_dir() { out.join(signed::file_name(&statement)) } else { out.clone() };
     refuse_existing(&out, args.force)?;
     write::write_bytes(&out, &bytes)?;
@@ -77,17 +77,17 @@ pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result
 }
 
 /// Refuses to replace a file: it may be the signature, or what was signed.
-fn refuse_existing(out: &Path, force: bool) -> Result<(), CliError> {
+fn refuse_existing(out: &Path, force: bool) -> Result<(), Failure> {
     match !force && out.symlink_metadata().is_ok() {
         false => Ok(()),
-        true => Err(CliError::files(format!("`{}` is there", out.display()))
+        true => Err(Failure::files(format!("`{}` is there", out.display()))
             .hint("name another file, or replace it with `--force`")),
     }
 }
 
 /// A public key in a file.
-pub(super) fn key(path: &Path) -> Result<minisign_verify::PublicKey, CliError> {
-    let text = files::read(path)?
-        .ok_or_else(|| CliError::input(format!("there is no file `{}`", path.display())))?;
-    signed::key(&text).map_err(|why| CliError::input(format!("`{}`: {why}", path.display())))
+pub(super) fn key(path: &Path) -> Result<minisign_verify::PublicKey, Failure> {
+    let text =
+        files::read(path)?.ok_or_else(|| Failure::input(format!("there is no file `{}`", path.display())))?;
+    signed::key(&text).map_err(|why| Failure::input(format!("`{}`: {why}", path.display())))
 }

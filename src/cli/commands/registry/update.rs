@@ -14,7 +14,7 @@ use crate::model::project::{ProjectPage, ReleaseFile};
 use crate::model::text::clean;
 use crate::registry::signed::{self, MAX_PAYLOAD, PROJECT, Statement};
 use crate::session::data_folder::{self, Outcome};
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
 use crate::session::fetch;
 use crate::session::files;
@@ -22,9 +22,9 @@ use crate::session::learning;
 use crate::session::options::Global;
 use crate::session::settings::Project;
 
-pub(super) fn run(global: &Global, args: &UpdateArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &UpdateArgs, printer: &Printer) -> Result<u8, Failure> {
     if global.registry.is_some() {
-        return Err(CliError::usage("`registry update` changes the data that are used without `--registry`")
+        return Err(Failure::usage("`registry update` changes the data that are used without `--registry`")
             .hint("leave out `--registry`"));
     }
     let keys = keys(args.key.as_deref())?;
@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, args: &UpdateArgs, printer: &Printer) -> Resu
         return told(&Outcome::Same, None, printer);
     };
     let refused = |why: String| {
-        CliError::registry(format!("`{name}` is refused: {why}"))
+        Failure::registry(format!("`{name}` is refused: {why}"))
             .hint("the data in use did not change; `envlock registry show` names them")
     };
     let wheel = signed::read(std::io::Cursor::new(&bytes)).map_err(|e| refused(e.to_string()))?;
@@ -64,7 +64,7 @@ struct Offered {
     version: Option<String>,
 }
 
-fn told(outcome: &Outcome, statement: Option<&Statement>, printer: &Printer) -> Result<u8, CliError> {
+fn told(outcome: &Outcome, statement: Option<&Statement>, printer: &Printer) -> Result<u8, Failure> {
     let registry = data_folder::registry()?;
     let is_stored = matches!(outcome, Outcome::Stored);
     if printer.json {
@@ -87,12 +87,12 @@ fn told(outcome: &Outcome, statement: Option<&Statement>, printer: &Printer) -> 
 }
 
 /// The keys that may have signed the data.
-fn keys(file: Option<&Path>) -> Result<Vec<PublicKey>, CliError> {
+fn keys(file: Option<&Path>) -> Result<Vec<PublicKey>, Failure> {
     let Some(path) = file else {
         let keys = signed::release_keys();
         return match keys.is_empty() {
             false => Ok(keys),
-            true => Err(CliError::usage(
+            true => Err(Failure::usage(
                 "this build of envlock has no keys of releases: it cannot tell whose data it takes",
             )
             .hint(
@@ -103,9 +103,9 @@ fn keys(file: Option<&Path>) -> Result<Vec<PublicKey>, CliError> {
     Ok(vec![super::pack::key(path)?])
 }
 
-fn of_file(path: &Path) -> Result<Offered, CliError> {
+fn of_file(path: &Path) -> Result<Offered, Failure> {
     let shown = path.display().to_string();
-    let failed = |why: String| CliError::input(format!("cannot read `{shown}`: {why}"));
+    let failed = |why: String| Failure::input(format!("cannot read `{shown}`: {why}"));
     if files::is_device(path) {
         return Err(failed("it is not a regular file".to_owned()));
     }
@@ -115,19 +115,19 @@ fn of_file(path: &Path) -> Result<Offered, CliError> {
 }
 
 /// The newest data wheel of the index, if it is newer than the data in use.
-fn of_index(global: &Global, args: &UpdateArgs) -> Result<Option<Offered>, CliError> {
+fn of_index(global: &Global, args: &UpdateArgs) -> Result<Option<Offered>, Failure> {
     if global.offline {
-        return Err(CliError::network("the index pypi is not asked: `--offline` is set")
+        return Err(Failure::network("the index pypi is not asked: `--offline` is set")
             .hint("data from a file: `envlock registry update --from FILE`"));
     }
     let project = Project::find(global, false)?;
     let client = fetch::client(global, &project, args.index_url.as_deref())?;
     let page = learning::page(client, learning::PYPI, PROJECT)?.ok_or_else(|| {
-        CliError::new(Failure::Network, format!("the index pypi has no `{PROJECT}`"))
+        Failure::new(FailureKind::Network, format!("the index pypi has no `{PROJECT}`"))
             .hint("data from elsewhere: `envlock registry update --from FILE`")
     })?;
     let Some((version, file)) = newest(&page) else {
-        return Err(CliError::network(format!("the index pypi has no wheel of `{PROJECT}`")));
+        return Err(Failure::network(format!("the index pypi has no wheel of `{PROJECT}`")));
     };
     // What is stored and cannot be used is no reason to keep it.
     let in_use = data_folder::registry().ok().map(|registry| Statement::of(&registry).version());
@@ -138,12 +138,12 @@ fn of_index(global: &Global, args: &UpdateArgs) -> Result<Option<Offered>, CliEr
     let downloaded =
         client.download_up_to(&file.url, MAX_PAYLOAD).map_err(|error| fetch::index_error(&error, None))?;
     let failed =
-        |why: String| CliError::network(format!("cannot read `{}`: {why}", clean(&file.filename, 120)));
+        |why: String| Failure::network(format!("cannot read `{}`: {why}", clean(&file.filename, 120)));
     let bytes = read_all(downloaded).map_err(failed)?;
     if let Some(stated) = &file.sha256
         && hex::encode(Sha256::digest(&bytes)) != *stated
     {
-        return Err(CliError::registry(format!(
+        return Err(Failure::registry(format!(
             "`{}` is refused: it does not have the hash that the index states",
             clean(&file.filename, 120)
         ))

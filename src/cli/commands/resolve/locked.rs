@@ -4,13 +4,13 @@ use crate::cli::commands::verify;
 use crate::cli::printer::Printer;
 use crate::cli::view::LockState;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::ReportFormat;
 use crate::session::resolve::Asked;
 use crate::session::resolve::locked::{Comparison, compare};
 
-pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, Failure> {
     let format = asked.options.format.unwrap_or(ReportFormat::Text);
     let is_report = !matches!(format, ReportFormat::Text | ReportFormat::Json);
     if printer.json && is_report {

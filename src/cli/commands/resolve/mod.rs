@@ -9,14 +9,14 @@ use crate::cli::args::ResolveArgs;
 use crate::cli::conflict;
 use crate::cli::printer::Printer;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::options::{Global, SolveOptions};
 use crate::session::resolve::locked::stale_exports;
 use crate::session::resolve::{self, Answer, Asked, NewManifest, Prepared};
 use crate::session::settings::Project;
 use crate::session::{exit, files};
 
-pub(super) fn run(global: &Global, args: &ResolveArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &ResolveArgs, printer: &Printer) -> Result<u8, Failure> {
     let packages: &[String] = if args.requirements.is_empty() { &args.packages } else { &[] };
     let result = resolve::project(global, &args.packages, &args.requirements, printer)
         .and_then(|project| run_in(global, &project, packages, &args.solve, None, printer));
@@ -39,7 +39,7 @@ pub(super) fn run_in(
     options: &SolveOptions,
     manifest: Option<NewManifest>,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<u8, Failure> {
     let asked = Asked::new(global, (project, packages), options, manifest.is_some(), printer)?;
     if options.only_checks() {
         return locked::run(&asked, printer);
@@ -77,7 +77,7 @@ fn tell_stale_exports(
     written: &[String],
     lock: &crate::lockfile::Lockfile,
     printer: &Printer,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let options = prepared.asked.options;
     if written.is_empty() || options.stack_only {
         return Ok(());

@@ -14,7 +14,7 @@ use crate::model::owner::Owner;
 use crate::model::request::Request;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::options::SolveOptions;
 use crate::session::owner::{self, Current};
 use crate::session::resolve::machines::{Machine, machines};
@@ -32,7 +32,7 @@ struct OfPixi<'p> {
     printer: &'p Printer,
 }
 
-pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, Failure> {
     let Asked { project, options, request, registry, .. } = asked;
     OfPixi { project, args: options, request, registry, printer }.run(asked.old.as_ref())
 }
@@ -49,7 +49,7 @@ fn refuses(answers: &[Answer]) -> bool {
 }
 
 impl OfPixi<'_> {
-    fn run(&self, old: Option<&Lockfile>) -> Result<u8, CliError> {
+    fn run(&self, old: Option<&Lockfile>) -> Result<u8, Failure> {
         let start = Instant::now();
         let machines = machines(self.project, self.args, old, self.registry)?;
         let pixi = owner::program(Owner::Pixi)?;
@@ -64,7 +64,7 @@ impl OfPixi<'_> {
                 PixiError::Syntax(_) => "`pixi info` says what it does not read",
                 PixiError::NoPlatforms => "name the platforms: `platforms = [\"linux-64\"]`",
             };
-            CliError::input(format!("{name}: {error}")).hint(hint)
+            Failure::input(format!("{name}: {error}")).hint(hint)
         })?;
         if self.args.dry_run {
             for row in rows.iter().filter(|row| row.cuda.is_some()) {
@@ -111,13 +111,13 @@ impl OfPixi<'_> {
         pixi: &Path,
         machines: &[Machine],
         manifest: Option<(&PathBuf, &String)>,
-    ) -> Result<Vec<Answer>, CliError> {
+    ) -> Result<Vec<Answer>, Failure> {
         if let Some((path, text)) = manifest {
             write::replace(path, text)?;
         }
         self.start(pixi)?;
         let current = owner::read(self.project, Owner::Pixi)?
-            .ok_or_else(|| CliError::new(Failure::Installer, "pixi wrote no `pixi.lock`"))?;
+            .ok_or_else(|| Failure::new(FailureKind::Installer, "pixi wrote no `pixi.lock`"))?;
         let answers = machines.iter().map(|machine| self.answer(&current, machine));
         let answers: Vec<Answer> = answers.collect::<Result<_, _>>()?;
         if refuses(&answers) {
@@ -147,7 +147,7 @@ impl OfPixi<'_> {
     }
 
     /// The machines as pixi describes them: a driver runs every CUDA up to its own.
-    fn rows(&self, machines: &[Machine]) -> Result<Vec<PixiMachine>, CliError> {
+    fn rows(&self, machines: &[Machine]) -> Result<Vec<PixiMachine>, Failure> {
         let row = |machine: &Machine| {
             let host = &machine.host;
             let several =
@@ -159,7 +159,7 @@ impl OfPixi<'_> {
                     self.registry.cuda_of_driver(newest).map(|known| cuda_short(known.cuda))
                 }
                 None => {
-                    return Err(CliError::usage(format!(
+                    return Err(Failure::usage(format!(
                         "the driver of `{}` is not known, and pixi chooses CUDA by it",
                         machine.name
                     ))
@@ -175,7 +175,7 @@ impl OfPixi<'_> {
         machines.iter().map(row).collect()
     }
 
-    fn start(&self, pixi: &Path) -> Result<(), CliError> {
+    fn start(&self, pixi: &Path) -> Result<(), Failure> {
         let given = [
             (true, "lock"),
             (self.printer.no_progress, "--no-progress"),
@@ -184,8 +184,8 @@ impl OfPixi<'_> {
         let options = given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned());
         match owner::start(pixi, &options.collect::<Vec<_>>(), self.project, &[], self.printer)? {
             true => Ok(()),
-            false => Err(CliError::new(
-                Failure::Installer,
+            false => Err(Failure::new(
+                FailureKind::Installer,
                 "`pixi lock` does not lock the project for these machines",
             )
             .hint("what pixi says above names the packages; the files are as they were")),
@@ -193,14 +193,14 @@ impl OfPixi<'_> {
     }
 
     /// What pixi locked for a machine, judged for it.
-    fn answer(&self, current: &Current, machine: &Machine) -> Result<Answer, CliError> {
+    fn answer(&self, current: &Current, machine: &Machine) -> Result<Answer, Failure> {
         let platform = machine.host.system.platform;
         let environments = current.lock.environments(platform, None);
         let own = format!("default ({})", machine.name);
         let named = |name: &str| environments.iter().find(|environment| environment.name == name);
         let environment: &Environment =
             named(&own).or(named("default")).or(environments.first()).ok_or_else(|| {
-                CliError::input(format!("`pixi.lock` has no environment for {platform}"))
+                Failure::input(format!("`pixi.lock` has no environment for {platform}"))
                     .hint("name the platform in `platforms` under `[workspace]`")
             })?;
         let judged = judge(environment, platform, self.registry);

@@ -15,7 +15,7 @@ use crate::cli::printer::Printer;
 use crate::inspect::Chosen;
 use crate::model::finding::Severity;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::lock;
 use crate::session::options::Global;
@@ -24,11 +24,11 @@ use crate::session::settings::Project;
 use crate::session::verify::{self, Place, Question};
 
 /// If the command is not started, the exit code is [`exit::NOT_STARTED`]. Any other exit code is the command's own.
-pub(super) fn run(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
-    start(global, args, printer).map_err(|error| CliError { exit: exit::NOT_STARTED, ..error })
+pub(super) fn run(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, Failure> {
+    start(global, args, printer).map_err(|error| Failure { exit: exit::NOT_STARTED, ..error })
 }
 
-fn start(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliError> {
+fn start(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, Failure> {
     let environment = verify::environment(args.prefix.as_deref(), global)?;
     let prefix = &environment.prefix;
     if !environment.is_explicit() {
@@ -44,7 +44,7 @@ fn start(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliEr
         }
     }
     let [program, rest @ ..] = args.command.as_slice() else {
-        return Err(CliError::usage("no command given").hint("for example, `envlock run -- python train.py`"));
+        return Err(Failure::usage("no command given").hint("for example, `envlock run -- python train.py`"));
     };
     let mut command = Command::new(program);
     command.args(rest);
@@ -54,7 +54,7 @@ fn start(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, CliEr
         environment.chosen != Chosen::ActiveVenv && environment.chosen != Chosen::ActiveConda,
     );
     let failed = |error: std::io::Error| {
-        CliError::usage(format!("cannot start `{}`: {error}", program.to_string_lossy()))
+        Failure::usage(format!("cannot start `{}`: {error}", program.to_string_lossy()))
     };
     if args.monitor || args.monitor_out.is_some() {
         return monitor::run(command, args.monitor_out.as_deref(), printer).map_err(failed);
@@ -69,7 +69,7 @@ fn verified(
     prefix: &Path,
     args: &RunArgs,
     printer: &Printer,
-) -> Result<bool, CliError> {
+) -> Result<bool, Failure> {
     let registry = project.registry(global)?;
     let lock = match lock::read(project)? {
         Some(lock) => {

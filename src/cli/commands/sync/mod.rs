@@ -5,12 +5,12 @@ mod tell;
 use super::verify;
 use crate::cli::args::{SmokeChoice, SyncArgs, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::options::{Global, ReportFormat};
 use crate::session::sync::{Outcome, Synced, sync};
 use crate::session::{exit, files};
 
-pub(super) fn run(global: &Global, args: &SyncArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &SyncArgs, printer: &Printer) -> Result<u8, Failure> {
     let result = sync(global, &args.sync, printer).and_then(|outcome| match outcome {
         Outcome::Planned(plan) => {
             tell::plan(&plan, printer);

@@ -17,7 +17,7 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::registry::Registry;
 use crate::session::clock;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::files;
 use crate::session::host;
@@ -27,7 +27,7 @@ use crate::session::verify::{Candidates, best_on, has_other_libc, impossible};
 use crate::verify::{self, Area, AreaKind, Verdict};
 
 /// `--only machine`: whether this machine is sound.
-pub(super) fn soundness(args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn soundness(args: &VerifyArgs, printer: &Printer) -> Result<u8, Failure> {
     let (state, machine) = host::soundness_facts();
     let area = verify::sound(&state, &machine, args.require_gpu);
     let verdict = Verdict::of(&area.findings, false);
@@ -41,7 +41,7 @@ pub(super) fn judge(
     registry: &Registry,
     args: &VerifyArgs,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<u8, Failure> {
     let machine = host::without(host::seen(), ignored, registry)?;
     let candidates = match lock {
         AnyLock::Own(lock) => Candidates::of_own(lock, args.target.as_deref(), args.require_gpu)?,
@@ -87,7 +87,7 @@ fn tell(
     about: &str,
     args: &VerifyArgs,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<u8, Failure> {
     let format = output::format(args, printer)?;
     let answer = Answer { node: None, verdict, areas };
     match format {

@@ -11,7 +11,7 @@ use crate::model::finding::Finding;
 use crate::model::host::Host;
 use crate::registry::Registry;
 use crate::session::clock;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::files;
 use crate::session::host;
@@ -28,7 +28,7 @@ pub(super) fn judge(
     registry: &Registry,
     args: &VerifyArgs,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<u8, Failure> {
     let mut paths = Vec::new();
     if path.is_dir() {
         for entry in fs_err::read_dir(path)? {
@@ -42,7 +42,7 @@ pub(super) fn judge(
         paths.push(path.to_path_buf());
     }
     if paths.is_empty() {
-        return Err(CliError::input(format!("`{}` contains no host files", path.display()))
+        return Err(Failure::input(format!("`{}` contains no host files", path.display()))
             .hint("write one on each node with `envlock probe --save NODE.toml`"));
     }
     let format = output::format(args, printer)?;

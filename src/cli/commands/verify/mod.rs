@@ -18,7 +18,7 @@ use crate::model::installed::Installed;
 use crate::model::text::{clean, shell_word};
 use crate::session::Interface as _;
 use crate::session::clock;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::lock::AnyLock;
 use crate::session::options::{Global, ReportFormat};
@@ -35,7 +35,7 @@ pub(super) use output::two_formats;
 pub(super) use report::{findings, fixes_of_project, verdict_word};
 pub(super) use stale::{report_of_error, report_of_lock};
 
-pub(super) fn run(global: &Global, args: &VerifyArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &VerifyArgs, printer: &Printer) -> Result<u8, Failure> {
     of_read(global, args, None, printer)
 }
 
@@ -45,7 +45,7 @@ pub(super) fn of_read(
     args: &VerifyArgs,
     read: Option<&Installed>,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<u8, Failure> {
     let result = check(global, args, read, printer);
     // With `--json` the caller prints it.
     if let Err(error) = &result
@@ -71,7 +71,7 @@ pub(super) fn of_read(
 }
 
 /// Refuses options that contradict each other.
-fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
+fn refuse_contradictions(args: &VerifyArgs) -> Result<(), Failure> {
     if args.root.is_some() {
         let other = match args.smoke {
             _ if args.only == Some(Only::Machine) => "--only machine",
@@ -79,12 +79,12 @@ fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
             SmokeChoice::Cpu | SmokeChoice::Cuda => "--smoke",
             _ => return Ok(()),
         };
-        return Err(CliError::usage(format!("`--root` contradicts `{other}`"))
+        return Err(Failure::usage(format!("`--root` contradicts `{other}`"))
             .hint("`--root DIR` reads the environment in DIR, runs nothing, and judges it for this machine or `--host FILE`"));
     }
     let (only, option) = match args.only {
         Some(Only::Machine) if args.described().is_some() => {
-            return Err(CliError::usage(
+            return Err(Failure::usage(
                 "`--only machine` looks at this machine: the state of a described one is unknown",
             )
             .hint("without `--only machine`, `--host FILE` judges the lock for the described machine"));
@@ -100,7 +100,7 @@ fn refuse_contradictions(args: &VerifyArgs) -> Result<(), CliError> {
         Some(Only::Environment) if args.smoke == SmokeChoice::Cuda => ("environment", "--smoke cuda"),
         _ => return Ok(()),
     };
-    Err(CliError::usage(format!("`--only {only}` contradicts `{option}`")).hint("remove one of them"))
+    Err(Failure::usage(format!("`--only {only}` contradicts `{option}`")).hint("remove one of them"))
 }
 
 fn check(
@@ -108,7 +108,7 @@ fn check(
     args: &VerifyArgs,
     read: Option<&Installed>,
     printer: &Printer,
-) -> Result<u8, CliError> {
+) -> Result<u8, Failure> {
     refuse_contradictions(args)?;
     let format = output::format(args, printer)?;
     let start = Instant::now();
@@ -144,7 +144,7 @@ fn check(
         Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::as_installed(lock, &args.parts)?)),
         None if !args.parts.is_empty() => return Err(lock::missing()),
         _ if !args.parts.is_empty() => {
-            return Err(CliError::usage("`--extra` and `--group` select parts of an envlock.lock")
+            return Err(Failure::usage("`--extra` and `--group` select parts of an envlock.lock")
                 .hint("of another tool's lock, `--target \"extra NAME\"` names an environment"));
         }
         other => other,

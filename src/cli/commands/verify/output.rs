@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::report_formats;
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::Printer;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::options::ReportFormat;
 use crate::session::{files, write};
 
@@ -14,14 +14,14 @@ use crate::session::{files, write};
 ///
 /// # Errors
 /// When the report for people is to be written to a file.
-pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<ReportFormat, CliError> {
+pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<ReportFormat, Failure> {
     if printer.json && !matches!(args.format, ReportFormat::Text | ReportFormat::Json) {
         return Err(two_formats());
     }
     let format = if printer.json { ReportFormat::Json } else { args.format };
     match (&args.output, format) {
         (Some(path), ReportFormat::Text) => {
-            Err(CliError::usage("`--output` writes a format for programs, and the format is `text`")
+            Err(Failure::usage("`--output` writes a format for programs, and the format is `text`")
                 .hint(format!("add `--format junit`, or redirect the report: `> {}`", path.display())))
         }
         _ => Ok(format),
@@ -29,15 +29,15 @@ pub(super) fn format(args: &VerifyArgs, printer: &Printer) -> Result<ReportForma
 }
 
 /// `--json` beside another format.
-pub(in crate::cli::commands) fn two_formats() -> CliError {
-    CliError::usage("`--json` contradicts `--format`: it is `--format json`").hint("remove one of them")
+pub(in crate::cli::commands) fn two_formats() -> Failure {
+    Failure::usage("`--json` contradicts `--format`: it is `--format json`").hint("remove one of them")
 }
 
 /// Prints a document, or writes it to the file of `-o`.
 ///
 /// # Errors
 /// When the file cannot be written, or envlock did not write what is there.
-pub(super) fn put(text: &str, args: &VerifyArgs, printer: &Printer) -> Result<(), CliError> {
+pub(super) fn put(text: &str, args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
     let Some(path) = &args.output else {
         printer.raw(text);
         return Ok(());
@@ -50,7 +50,7 @@ pub(super) fn put(text: &str, args: &VerifyArgs, printer: &Printer) -> Result<()
 }
 
 /// [`put`], for JSON.
-pub(super) fn put_json(value: &Value, args: &VerifyArgs, printer: &Printer) -> Result<(), CliError> {
+pub(super) fn put_json(value: &Value, args: &VerifyArgs, printer: &Printer) -> Result<(), Failure> {
     let text = format!("{value:#}\n");
     put(&text, args, printer)
 }

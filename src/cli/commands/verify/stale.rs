@@ -6,7 +6,7 @@ use super::report_formats;
 use crate::cli::printer::Printer;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::files;
 use crate::session::options::ReportFormat;
 use crate::session::resolve::locked::Stale;
@@ -44,7 +44,7 @@ pub(in crate::cli::commands) fn report_of_lock(
 /// A check of a lock that could not be answered, in such a format.
 pub(in crate::cli::commands) fn report_of_error(
     format: ReportFormat,
-    error: &CliError,
+    error: &Failure,
     (folder, printer): (&Path, &Printer),
 ) -> Option<String> {
     report_formats::of_error(format, error, folder, (report_formats::LOCKED, printer))

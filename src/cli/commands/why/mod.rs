@@ -24,7 +24,7 @@ use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::fetch::Session;
 use crate::session::options::Global;
@@ -63,7 +63,7 @@ enum Why {
     Not(Box<not::NotAnswer>),
 }
 
-pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<u8, CliError> {
+pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
@@ -83,7 +83,7 @@ pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<
         if targets.is_empty() {
             // That it is not answered is neither yes nor no.
             let exit = if args.not.is_some() { exit::CANNOT_ANSWER } else { answer.exit };
-            return Err(CliError { exit, ..answer });
+            return Err(Failure { exit, ..answer });
         }
         printer.note(&format!("target `{}`: {}", target.name, answer.message));
     }
@@ -118,7 +118,7 @@ pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<
             }
             (Some(package), None) => subject.why(package)?,
             (None, None) => {
-                return Err(CliError::usage("name a package, or a requirement with `--not`"));
+                return Err(Failure::usage("name a package, or a requirement with `--not`"));
             }
         };
         if !printer.json {
@@ -148,23 +148,23 @@ fn asked_of_conda<'t>(spec: &str, target: &'t Target) -> Option<&'t CondaPackage
 }
 
 /// That conda installs a package: nothing of PyPI's decides about it.
-fn of_channel(name: &str, package: &CondaPackage) -> CliError {
+fn of_channel(name: &str, package: &CondaPackage) -> Failure {
     let CondaPackage { version, build, channel, .. } = package;
     let text = format!("conda installs `{}`: {version} ({build}), from {channel}", clean(name, 60));
-    CliError { exit: exit::NO, ..CliError::usage(text).hint("`why` is about the packages of PyPI") }
+    Failure { exit: exit::NO, ..Failure::usage(text).hint("`why` is about the packages of PyPI") }
 }
 
-fn not_locked(name: &str, level: Level) -> CliError {
-    let error = CliError::usage(format!("the lock has no package `{}`", clean(name, 60)));
+fn not_locked(name: &str, level: Level) -> Failure {
+    let error = Failure::usage(format!("the lock has no package `{}`", clean(name, 60)));
     let error = match level {
         Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks all packages"),
         Level::Full => error.hint("`envlock tree` lists the locked packages"),
     };
-    CliError { exit: exit::NO, ..error }
+    Failure { exit: exit::NO, ..error }
 }
 
 impl Subject<'_> {
-    fn why(&self, name: &str) -> Result<Why, CliError> {
+    fn why(&self, name: &str) -> Result<Why, Failure> {
         match self.target.package(name) {
             Some(package) => Ok(Why::Package(Box::new(self.why_package(package)?))),
             None if MACHINE_PARTS.contains(&name) => {
@@ -179,7 +179,7 @@ impl Subject<'_> {
     }
 
     /// Solves from the registry if that suffices, else from the index too.
-    fn solve(&self, request: &Request, about: &Party, preferences: &Preferences) -> Result<Answer, CliError> {
+    fn solve(&self, request: &Request, about: &Party, preferences: &Preferences) -> Result<Answer, Failure> {
         let of_stack = match about {
             Party::Package(name) => STACK_PACKAGES.contains(&name.as_str()),
             _ => true,
@@ -194,7 +194,7 @@ impl Subject<'_> {
         self.solve_with_indexes(request, preferences)
     }
 
-    fn solve_with_indexes(&self, request: &Request, preferences: &Preferences) -> Result<Answer, CliError> {
+    fn solve_with_indexes(&self, request: &Request, preferences: &Preferences) -> Result<Answer, Failure> {
         let client = fetch::client(self.global, self.project, self.index_url)?;
         let mut session = Session::new(client, self.registry, self.printer, &request.metadata);
         let learned = |solution: &Solution| kept::with_rows_of_answer(self.global, self.registry, solution);
@@ -206,8 +206,8 @@ fn is_the_question(reason: &Reason) -> bool {
     matches!(&reason.kind, ReasonKind::Asked { origin: Origin::Question, .. })
 }
 
-fn question(spec: &str) -> Result<UserRequirement, CliError> {
-    UserRequirement::parse(spec, Origin::Question).map_err(|e| CliError::usage(e.to_string()))
+fn question(spec: &str) -> Result<UserRequirement, Failure> {
+    UserRequirement::parse(spec, Origin::Question).map_err(|e| Failure::usage(e.to_string()))
 }
 
 /// Prints what a lock requires of a part of the machine.

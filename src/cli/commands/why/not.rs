@@ -14,7 +14,7 @@ use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::session::Interface as _;
-use crate::session::error::{CliError, Failure};
+use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
 use crate::session::manifest::{self, narrowed};
 
@@ -95,7 +95,7 @@ impl NotAnswer {
 }
 
 impl Subject<'_> {
-    pub(super) fn why_not(&self, spec: &str) -> Result<NotAnswer, CliError> {
+    pub(super) fn why_not(&self, spec: &str) -> Result<NotAnswer, Failure> {
         let (mut request, party) = self.with_the_question(spec)?;
         let text = clean(spec, 60);
         let mut limit = None;
@@ -118,7 +118,7 @@ impl Subject<'_> {
         if let (Answer::Conflict(_), Some(build)) =
             (&answer, unread_build(self.registry, &self.host, &request, false))
         {
-            return Err(CliError::new(Failure::UnknownRow, format!("not known: {build}"))
+            return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
                 .hint("`envlock registry learn torch==VERSION` reads a release of PyPI"));
         }
         // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
@@ -237,7 +237,7 @@ impl Subject<'_> {
     }
 
     /// The request with the requirement in question, and what it is about.
-    fn with_the_question(&self, spec: &str) -> Result<(Request, Party), CliError> {
+    fn with_the_question(&self, spec: &str) -> Result<(Request, Party), Failure> {
         let mut request = self.request.clone();
         let limited = ["cuda", "cudnn", "nccl"].iter().find(|name| {
             spec.trim()
@@ -245,18 +245,18 @@ impl Subject<'_> {
                 .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
         });
         if let Some(limited) = limited.filter(|_| self.target.stack.is_none()) {
-            return Err(CliError::usage(format!(
+            return Err(Failure::usage(format!(
                 "`{limited}` limits the builds of torch, and the lock has no torch"
             ))
             .hint("registry/frameworks lists what each release is built with; request another release"));
         }
         let party = match manifest::stack_limit(&mut request, spec, &Origin::Question) {
-            Some(limited) => limited.map_err(CliError::usage)?,
+            Some(limited) => limited.map_err(Failure::usage)?,
             None => {
                 let asked = question(spec)?;
                 let name = asked.requirement.name.to_string();
                 if ["driver", "gpu", "glibc"].contains(&name.as_str()) {
-                    return Err(CliError::usage(format!(
+                    return Err(Failure::usage(format!(
                         "`{name}` belongs to the machine, not to the request"
                     ))
                     .hint("`envlock plan --gpu NAME --driver V` lists what another machine can run"));
@@ -269,8 +269,8 @@ impl Subject<'_> {
     }
 }
 
-fn too_long() -> CliError {
-    CliError::internal("resolution exceeded the step limit")
+fn too_long() -> Failure {
+    Failure::internal("resolution exceeded the step limit")
 }
 
 /// A Python outside the project's limit: that limit, and what else stands against it. `answer` is that without the limit,
@@ -280,7 +280,7 @@ fn beside_the_limit(
     limit: &PythonRequest,
     series: Option<Python>,
     level: Level,
-) -> Result<Conflict, CliError> {
+) -> Result<Conflict, Failure> {
     let kind = ReasonKind::Asked { origin: limit.origin.clone(), bounds_above: limit.bounds_above() };
     let text = format!("you require Python {}", limit.text);
     let own = Reason { kind, text, parties: vec![Party::Python], source: limit.origin.to_string() };

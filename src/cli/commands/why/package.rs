@@ -19,7 +19,7 @@ use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::registry::STACK_PACKAGES;
 use crate::session::Interface as _;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// At most this many of the other packages that would change are listed.
 const MAX_LISTED_CHANGES: usize = 4;
@@ -102,7 +102,7 @@ fn as_text<S: Serializer>(value: &Choice, serializer: S) -> Result<S::Ok, S::Err
 }
 
 impl Subject<'_> {
-    pub(super) fn why_package(&self, package: &ChosenPackage) -> Result<PackageAnswer, CliError> {
+    pub(super) fn why_package(&self, package: &ChosenPackage) -> Result<PackageAnswer, Failure> {
         let name = package.name.as_str();
         let asked = self.request.find(name);
         let roots: BTreeSet<String> =
@@ -168,7 +168,7 @@ impl Subject<'_> {
     }
 
     /// Solves for a newer release of a package than the locked one.
-    fn newer(&self, package: &ChosenPackage) -> Result<Newer, CliError> {
+    fn newer(&self, package: &ChosenPackage) -> Result<Newer, Failure> {
         let mut overrides = self.request.overrides.iter();
         if let Some(user) = overrides.find(|user| user.requirement.name.as_ref() as &str == package.name) {
             return Ok(Newer::No(vec![Reason {

@@ -18,7 +18,7 @@ use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::conda_names::{OfFramework, framework_packages, pypi_name};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// What conda installs of PyPI's packages: by name on PyPI, the version and the package.
 pub(super) type Provided<'p> = BTreeMap<String, (Version, &'p CondaPackage)>;
@@ -141,12 +141,12 @@ pub(super) fn series(version: &str) -> Option<u32> {
 pub(super) fn refuse_what_conda_lacks(
     requirements: &[&UserRequirement],
     provided: &BTreeMap<String, (Version, &CondaPackage)>,
-) -> Result<(), CliError> {
+) -> Result<(), Failure> {
     let of = |user: &UserRequirement| provided.get(user.requirement.name.as_ref() as &str);
     for user in requirements {
         let Some((version, package)) = of(user) else { continue };
         if user.direct().is_some() {
-            return Err(CliError::usage(format!(
+            return Err(Failure::usage(format!(
                 "`{}` is asked for, and conda installs {} {version} of {}",
                 clean(&user.line(), 120),
                 package.name,
@@ -155,7 +155,7 @@ pub(super) fn refuse_what_conda_lacks(
             .hint("remove one of the two: the requirement, or the entry under `[conda]` that installs the package"));
         }
         if !user.requirement.extras.is_empty() {
-            return Err(CliError::usage(format!(
+            return Err(Failure::usage(format!(
                 "`{}` asks for extras, and conda installs `{}`, whose packages have none",
                 user.line(),
                 user.requirement.name
@@ -192,13 +192,13 @@ pub(super) fn installed_twice(packages: &[CondaPackage], solution: &Solution) ->
     all.map(|package| (package.file.clone(), why(package))).collect()
 }
 
-pub(super) fn unsolved(error: CondaError) -> CliError {
+pub(super) fn unsolved(error: CondaError) -> Failure {
     match error {
         CondaError::TooLong | CondaError::Solvable | CondaError::Unsupported(_) => {
-            CliError::internal(error.to_string())
+            Failure::internal(error.to_string())
         }
         CondaError::Spec(_) | CondaError::Repodata(_) | CondaError::Duplicate(_) => {
-            CliError::input(error.to_string())
+            Failure::input(error.to_string())
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::model::source::CondaPackage;
 use crate::model::text::{channel_without_secrets, clean};
 use crate::registry::COMPANIONS;
 use crate::registry::conda_builds::PYTORCH;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::session::settings;
 
 /// What records were read from, and for which names.
@@ -34,7 +34,7 @@ impl Reach {
 
 impl Session<'_> {
     /// The records that the request can reach, read once for the requests of all targets and of their ways out.
-    pub(super) fn records(&mut self, request: &Request, platform: Platform) -> Result<Rc<Records>, CliError> {
+    pub(super) fn records(&mut self, request: &Request, platform: Platform) -> Result<Rc<Records>, Failure> {
         let names = request.conda.specs.iter().map(|spec| spec.name().to_owned());
         let names = names.chain(["python".to_owned(), "pip".to_owned()]);
         let of_stack = [PYTORCH].into_iter().chain(COMPANIONS).map(str::to_owned);
@@ -54,7 +54,7 @@ impl Session<'_> {
                 bar.set_message(format!("reading {channel}/{folder}"));
                 let text = self.client.repodata(&alias, channel, folder);
                 let text = text.map_err(|error| {
-                    CliError::network(error.to_string()).hint(format!(
+                    Failure::network(error.to_string()).hint(format!(
                         "channels are below `{}`; `ENVLOCK_CONDA_CHANNEL_ALIAS` names a mirror",
                         clean(&channel_without_secrets(&alias), 100)
                     ))
@@ -70,7 +70,7 @@ impl Session<'_> {
                 is_of_platform |= folder != "noarch";
                 let parsed = Repodata::parse(channel, folder, text);
                 channels.push(parsed.map_err(|why| {
-                    CliError::input(format!(
+                    Failure::input(format!(
                         "the records of the channel `{channel}` ({folder}) cannot be read: {why}"
                     ))
                 })?);
@@ -80,22 +80,22 @@ impl Session<'_> {
                 bar.finish_and_clear();
                 if is_refused {
                     let text = format!("the server of the channel `{channel}` refuses access (403)");
-                    return Err(CliError::network(text).hint(
+                    return Err(Failure::network(text).hint(
                         "is the channel's name right, and is there a login for its host in `~/.netrc`?",
                     ));
                 }
-                return Err(CliError::input(format!("there is no channel `{channel}` for {platform}"))
+                return Err(Failure::input(format!("there is no channel `{channel}` for {platform}"))
                     .hint("`channels` under `[conda]` names channels as conda does: `conda-forge`"));
             }
         }
         bar.finish_and_clear();
         if !has_platform {
             let names = request.conda.channels.join(", ");
-            return Err(CliError::input(format!("{names} has no packages for {platform}, only `noarch` ones"))
+            return Err(Failure::input(format!("{names} has no packages for {platform}, only `noarch` ones"))
                 .hint("`channels` under `[conda]` must name a channel with that platform, Python among its packages"));
         }
         let records = Records::reachable(&channels, reach.names.iter().cloned());
-        let records = Rc::new(records.map_err(|why| CliError::input(why.to_string()))?);
+        let records = Rc::new(records.map_err(|why| Failure::input(why.to_string()))?);
         self.records.push((reach, Rc::clone(&records)));
         Ok(records)
     }

@@ -15,7 +15,7 @@ use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::solver::allowed_pythons;
 
 impl Session<'_> {
@@ -26,7 +26,7 @@ impl Session<'_> {
         asked: &Asked<'_>,
         unfit: BTreeMap<String, String>,
         (half, others): (Option<&Half>, &BTreeMap<String, String>),
-    ) -> Result<Conflict, CliError> {
+    ) -> Result<Conflict, Failure> {
         let mut others = others.clone();
         others.extend(unfit);
         let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);

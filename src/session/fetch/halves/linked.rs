@@ -18,7 +18,7 @@ use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Answer, ChosenFile, ChosenPackage, Note, Solution};
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::PYTORCH;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// How many sets of releases are left out because of their wheels, one after the other.
 const MAX_SETS: usize = 24;
@@ -74,7 +74,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// Those of [`Session::solve_both`].
-    pub(super) fn solve_with_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+    pub(super) fn solve_with_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, Failure> {
         let mut open: VecDeque<Vec<LeftOut>> = VecDeque::from([Vec::new()]);
         // Of a conflict, the wheel without which there is no answer at all says more than one that has another release.
         let mut last: Option<Box<Conflict>> = None;
@@ -117,12 +117,12 @@ impl Session<'_> {
         match last {
             Some(conflict) if is_cut => Ok(Answer::Conflict(Box::new(cut_off(*conflict)))),
             Some(conflict) => Ok(Answer::Conflict(conflict)),
-            None => Err(CliError::internal("no answer of both halves and no conflict")),
+            None => Err(Failure::internal("no answer of both halves and no conflict")),
         }
     }
 
     /// Solves both halves without some releases: with the best build of torch, then with those for another CUDA.
-    fn without_releases(&mut self, asked: &Asked<'_>, left_out: &[LeftOut]) -> Result<Tried, CliError> {
+    fn without_releases(&mut self, asked: &Asked<'_>, left_out: &[LeftOut]) -> Result<Tried, Failure> {
         let mut request = asked.request.clone();
         request.constraints.extend(left_out.iter().filter_map(LeftOut::requirement));
         let mut excluded: BTreeMap<u64, String> = BTreeMap::new();

@@ -38,7 +38,7 @@ use crate::model::request::{STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::wheel::Python;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 use crate::solver::allowed_pythons;
 
 /// How often a conda package that PyPI's half excludes is left out and conda's half is solved again.
@@ -71,7 +71,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// When a channel does not answer or is not there, and those of PyPI's half.
-    pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+    pub(super) fn solve_both(&mut self, asked: &Asked<'_>) -> Result<Answer, Failure> {
         let conflict = match self.both(asked)? {
             Answer::Conflict(conflict) => conflict,
             answer => return Ok(answer),
@@ -85,7 +85,7 @@ impl Session<'_> {
     }
 
     /// Solves both halves.
-    fn both(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+    fn both(&mut self, asked: &Asked<'_>) -> Result<Answer, Failure> {
         if self.explains_until.is_some_and(|until| Instant::now() >= until) {
             return Ok(Answer::TooLong);
         }
@@ -96,7 +96,7 @@ impl Session<'_> {
     }
 
     /// Solves both halves where the stack, if there is one, is PyPI's.
-    fn solve_beside_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+    fn solve_beside_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, Failure> {
         let platform = asked.host.system.platform;
         let records = self.records(asked.request, platform)?;
         let others = other_interpreters(&records);
@@ -133,7 +133,7 @@ impl Session<'_> {
     }
 
     /// The Pythons to try: that of PyPI's half alone, then the others, the newest first.
-    fn pythons(&mut self, asked: &Asked<'_>, records: &Records) -> Result<Vec<Python>, CliError> {
+    fn pythons(&mut self, asked: &Asked<'_>, records: &Records) -> Result<Vec<Python>, Failure> {
         let mut out = allowed_pythons(self.registry, asked.request);
         let of_channels: BTreeSet<u32> =
             records.of("python").iter().filter_map(|python| series(&python.version)).collect();
@@ -169,7 +169,7 @@ impl Session<'_> {
         python: Python,
         (rounds, left_out): (&mut usize, &mut BTreeMap<String, String>),
         (half, others): (Option<&Half>, &BTreeMap<String, String>),
-    ) -> Result<OfPython, CliError> {
+    ) -> Result<OfPython, Failure> {
         // What the request says of conda's packages bounds them from the start.
         let platform = asked.host.system.platform;
         let channels = &asked.request.conda.channels;
@@ -356,7 +356,7 @@ impl Session<'_> {
         (asked, python): (&Asked<'_>, Python),
         (records, excluded, half): (&Records, &BTreeMap<String, String>, Option<&Half>),
         admitted: &mut Admitted,
-    ) -> Result<bool, CliError> {
+    ) -> Result<bool, Failure> {
         let mut provided = provided(last);
         if half.is_some() {
             provided.retain(|name, _| !STACK_PACKAGES.contains(&name.as_str()));

@@ -26,7 +26,7 @@ use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::{CondaBuildOf, OF_CHANNEL, PYTORCH};
 use crate::registry::conda_names::pypi_name;
 use crate::registry::{Build, COMPANIONS, Registry};
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// conda's package of torch's libraries.
 const LIBTORCH: &str = "libtorch";
@@ -81,7 +81,7 @@ impl Session<'_> {
         &mut self,
         asked: &Asked<'_>,
         excluded_cuda_majors: &BTreeSet<u64>,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Answer, Failure> {
         let platform = asked.host.system.platform;
         let records = self.records(asked.request, platform)?;
         let specs: Vec<&str> = asked.request.conda.specs.iter().map(|spec| spec.text.as_str()).collect();
@@ -156,7 +156,7 @@ impl Session<'_> {
             left_out.extend(half.map(|half| half.stack.choice));
         }
         let Some(mut conflict) = first else {
-            return Err(CliError::internal("no answer of the channels and no conflict"));
+            return Err(Failure::internal("no answer of the channels and no conflict"));
         };
         if is_cut || rounds >= MAX_ROUNDS {
             return Ok(Answer::Conflict(Box::new(cut_off(*conflict))));
@@ -166,7 +166,7 @@ impl Session<'_> {
     }
 
     /// Adds the limits on cuDNN and NCCL without which there is an answer, as reasons and as ways out.
-    fn without_limits(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) -> Result<(), CliError> {
+    fn without_limits(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) -> Result<(), Failure> {
         // A way out needs none of its own.
         if self.purpose == Purpose::Way {
             return Ok(());
@@ -219,7 +219,7 @@ impl Session<'_> {
     }
 
     /// Both halves of a request that nothing requires torch for. If a conda package does, torch is asked for.
-    fn without_torch(&mut self, asked: &Asked<'_>) -> Result<Answer, CliError> {
+    fn without_torch(&mut self, asked: &Asked<'_>) -> Result<Answer, Failure> {
         let answer = self.solve_beside_stack(asked)?;
         let needs_torch = match &answer {
             Answer::Solution(solution) => solution.conda.iter().any(|package| package.name == PYTORCH),
@@ -230,7 +230,7 @@ impl Session<'_> {
         }
         let mut request = asked.request.clone();
         let torch = UserRequirement::parse("torch", Origin::Question);
-        request.requirements.extend(torch.map_err(|error| CliError::internal(error.to_string())));
+        request.requirements.extend(torch.map_err(|error| Failure::internal(error.to_string())));
         self.solve_with_stack(&Asked { request: &request, ..*asked })
     }
 
@@ -242,7 +242,7 @@ impl Session<'_> {
         records: &Records,
         asked: &Asked<'_>,
         specs: &[&str],
-    ) -> Result<(), CliError> {
+    ) -> Result<(), Failure> {
         let is_of_stack = |name: &str| name == PYTORCH || COMPANIONS.contains(&name);
         for spec in asked.request.conda.specs.iter().filter(|spec| is_of_stack(spec.name())) {
             if spec.text == spec.name() {
@@ -274,7 +274,7 @@ impl Session<'_> {
         asked: &Asked<'_>,
         stack: &Stack,
         records: &Records,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Answer, Failure> {
         let answer = self.stack_alone(asked, asked.request, stack)?;
         if !matches!(answer, Answer::Conflict(_) | Answer::ConflictSoFar(..)) {
             return Ok(answer);
@@ -297,7 +297,7 @@ impl Session<'_> {
         asked: &Asked<'_>,
         request: &Request,
         stack: &Stack,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Answer, Failure> {
         let registry = self.registry.with_stack(stack.builds.clone(), stack.companions.clone());
         let request = of_pypi(request);
         let mut session = Session::new(self.client, &registry, self.interface, self.words.stated);
@@ -306,12 +306,12 @@ impl Session<'_> {
     }
 
     /// Adds the pages of the stack, as if PyPI had them. conda's packages require nothing of PyPI.
-    pub(super) fn add_stack(&self, stack: &Stack) -> Result<(), CliError> {
+    pub(super) fn add_stack(&self, stack: &Stack) -> Result<(), Failure> {
         for (name, page, files) in stack.pages() {
             for (file, version) in files {
                 let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
                 let metadata = CoreMetadata::parse(&text, String::new())
-                    .map_err(|error| CliError::input(format!("conda's `{name}`: {error}")))?;
+                    .map_err(|error| Failure::input(format!("conda's `{name}`: {error}")))?;
                 self.universe.add_metadata("pypi", &file, Ok(Arc::new(metadata)));
             }
             self.universe.add_page("pypi", name, Some(Arc::new(page)));

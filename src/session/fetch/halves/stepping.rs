@@ -18,7 +18,7 @@ use crate::model::source::{CondaPackage, Source};
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::python_of;
 use crate::registry::conda_names::pypi_name;
-use crate::session::error::CliError;
+use crate::session::error::Failure;
 
 /// The releases of conda's packages that PyPI's half admits, of those that a conflict named: a few at first, more where conda's
 /// half has no answer with them.
@@ -92,7 +92,7 @@ impl Session<'_> {
         half: Option<&'h Half>,
         provided: &Provided<'_>,
         any: &BTreeMap<String, Vec<CondaPackage>>,
-    ) -> Result<Session<'h>, CliError> {
+    ) -> Result<Session<'h>, Failure> {
         let registry = half.map_or(self.registry, |half| &half.stack.registry);
         let mut session = Session::new(self.client, registry, self.interface, self.words.stated);
         if let Some(half) = half {
@@ -106,13 +106,13 @@ impl Session<'_> {
     }
 
     /// Adds a package that conda installs: one of these releases.
-    fn provide(&mut self, name: &str, packages: &[CondaPackage]) -> Result<(), CliError> {
+    fn provide(&mut self, name: &str, packages: &[CondaPackage]) -> Result<(), Failure> {
         let mut files: BTreeMap<Version, (RawFile, Arc<CoreMetadata>)> = BTreeMap::new();
         for package in packages {
             let Ok(version) = package.version.parse::<Version>() else { continue };
             let text = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n");
             let metadata = CoreMetadata::parse(&text, package.sha256.clone())
-                .map_err(|error| CliError::input(format!("conda's `{}`: {error}", package.name)))?;
+                .map_err(|error| Failure::input(format!("conda's `{}`: {error}", package.name)))?;
             let raw = RawFile {
                 filename: format!("{}-{version}-py3-none-any.whl", name.replace('-', "_")),
                 sha256: Some(package.sha256.clone()),
@@ -137,7 +137,7 @@ impl Session<'_> {
         at: AtHand<'_>,
         names: &[&String],
         admitted: &mut Admitted,
-    ) -> Result<(bool, Option<Box<Conflict>>), CliError> {
+    ) -> Result<(bool, Option<Box<Conflict>>), Failure> {
         let (mut is_new, mut last) = (false, None);
         for name in names {
             let Some((_, package)) = at.provided.get(*name).filter(|_| !admitted.has(name)) else { continue };
@@ -157,7 +157,7 @@ impl Session<'_> {
         asked: &Asked<'_>,
         at: AtHand<'_>,
         admitted: &mut Admitted,
-    ) -> Result<bool, CliError> {
+    ) -> Result<bool, Failure> {
         admitted.step = (2 * admitted.step).max(1);
         let open = admitted.packages.iter().filter(|(_, one)| !one.is_whole);
         let names: Vec<String> = open.map(|(name, _)| name.clone()).collect();
@@ -182,7 +182,7 @@ impl Session<'_> {
         at: AtHand<'_>,
         name: &str,
         admitted: &mut Admitted,
-    ) -> Result<Option<Box<Conflict>>, CliError> {
+    ) -> Result<Option<Box<Conflict>>, Failure> {
         let known = admitted.packages.get(name).map(|one| one.known.clone()).unwrap_or_default();
         let candidates = |own: &String| {
             let (_, package) = at.provided.get(own)?;

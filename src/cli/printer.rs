@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::args::{ColorChoice, TalkArgs};
 use crate::model::text::shell_word;
 use crate::session::error::Failure;
+use crate::session::variables;
 use crate::session::{Interface, exit};
 
 /// Where and how to print.
@@ -64,8 +65,8 @@ impl Printer {
             ColorChoice::Never => false,
             ColorChoice::Auto => {
                 terminal
-                    && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-                    && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+                    && variables::raw("NO_COLOR").is_none_or(|v| v.is_empty())
+                    && variables::raw("TERM").is_none_or(|t| t != "dumb")
             }
         };
         Printer {

@@ -7,6 +7,7 @@ use super::Interface;
 use super::error::Failure;
 use super::files::home;
 use crate::session::options::Global;
+use crate::session::variables;
 
 /// No cache: nothing can be read from it or written to it.
 const NONE: &str = "/dev/null";
@@ -16,7 +17,7 @@ const NONE: &str = "/dev/null";
 /// # Errors
 /// A folder that the user names and that others can write to.
 pub(crate) fn choose(global: &mut Global, interface: &dyn Interface) -> Result<(), Failure> {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| variables::path(name);
     if let Some(named) = global.cache_dir.take().or_else(|| variable("ENVLOCK_CACHE_DIR")) {
         if let Err(why) = check_all(&named) {
             return Err(Failure::usage(format!("the cache folder `{}` {why}", named.display()))

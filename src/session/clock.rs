@@ -3,10 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::model::timestamp::Timestamp;
+use crate::session::variables;
 
 /// The time for what is said about the age of data: that of `SOURCE_DATE_EPOCH` where a build is to be repeatable.
 pub(crate) fn today() -> Timestamp {
-    let stated = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let stated = variables::number("SOURCE_DATE_EPOCH");
     stated.map_or_else(now, Timestamp::from_seconds)
 }
 

@@ -15,6 +15,7 @@ use crate::lockfile::Lockfile;
 use crate::model::timestamp::days_since;
 use crate::registry::signed::{self, DataWheel, MAX_PAYLOAD, Statement};
 use crate::registry::{Meta, Registry};
+use crate::session::variables;
 
 /// The file with the stored data: a signed wheel.
 const STORED: &str = "registry.whl";
@@ -31,7 +32,7 @@ const AHEAD: i64 = 30;
 
 /// The data folder, and whether the user names it; `None` if the user has no home.
 fn folder() -> Option<(PathBuf, bool)> {
-    let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| variables::path(name);
     let users = || {
         variable("XDG_DATA_HOME")
             // A relative folder is invalid, by the XDG base directory specification.

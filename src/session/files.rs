@@ -7,6 +7,7 @@ use super::error::Failure;
 use crate::model::owner::Owner;
 use crate::model::text::clean;
 use crate::session::options::Global;
+use crate::session::variables;
 
 /// The manifest's name.
 pub(crate) const MANIFEST: &str = "envlock.toml";
@@ -27,7 +28,7 @@ const MAX_INPUT: u64 = 64 << 20;
 /// The user's home folder.
 pub(crate) fn home() -> Option<PathBuf> {
     let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-    std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)
+    variables::path(name)
 }
 
 /// The project's folder: `--project`, else the nearest folder upward with a manifest (or, with
@@ -70,7 +71,7 @@ pub(crate) fn folder_of(global: &Global) -> PathBuf {
 #[cfg(unix)]
 pub(crate) fn check_owner(file: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt as _;
-    let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
+    let sudo = variables::text("SUDO_UID").and_then(|uid| uid.parse::<u32>().ok());
     let belongs =
         |owner: u32| owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == sudo;
     // A link and what it leads to.

@@ -17,6 +17,7 @@ use crate::model::text::{clean, shell_word};
 use crate::probe::{Surroundings, host_file, probe};
 use crate::registry::{GpuLookupError, Registry};
 use crate::session::options::MachineOptions;
+use crate::session::variables;
 
 /// The machine that options describe, without the ignored GPUs.
 pub(crate) fn described(
@@ -86,12 +87,12 @@ pub(crate) fn probed(registry: &Registry, ignored: &[String]) -> Result<Host, Fa
 
 /// The root of the file system that is looked at: `/`, or `ENVLOCK_SYSROOT`.
 pub(crate) fn root() -> PathBuf {
-    std::env::var_os("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+    variables::raw("ENVLOCK_SYSROOT").map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
 /// This machine as probed, with all its GPUs.
 pub(crate) fn seen() -> Host {
-    probe(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
+    probe(&Surroundings { root: root(), variable: &|name| variables::text(name) })
 }
 
 /// The state and the facts of this machine, whatever variables hide from programs. NVIDIA's management library may hang with
@@ -101,10 +102,9 @@ pub(crate) fn soundness_facts() -> (MachineState, Host) {
     const HIDING: [&str; 2] = ["CUDA_VISIBLE_DEVICES", "CONDA_OVERRIDE_CUDA"];
     let unmasked = |name: &str| match HIDING.contains(&name) {
         true => None,
-        false => std::env::var(name).ok(),
+        false => variables::text(name),
     };
-    let seconds =
-        std::env::var("ENVLOCK_DRIVER_TIMEOUT").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let seconds = variables::number("ENVLOCK_DRIVER_TIMEOUT").unwrap_or(40);
     let (answer, answered) = std::sync::mpsc::channel();
     // A thread that hangs ends with the process.
     std::thread::spawn(move || {
@@ -125,17 +125,17 @@ pub(crate) fn bare() -> Host {
 
 /// How the GPUs of this machine are set.
 pub(crate) fn modes() -> std::collections::BTreeMap<u32, crate::model::saved_host::GpuMode> {
-    crate::probe::modes(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
+    crate::probe::modes(&Surroundings { root: root(), variable: &|name| variables::text(name) })
 }
 
 /// The current state of this machine.
 pub(crate) fn state() -> MachineState {
-    crate::probe::state(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
+    crate::probe::state(&Surroundings { root: root(), variable: &|name| variables::text(name) })
 }
 
 /// A sampler of this machine's GPUs; `None` without NVML.
 pub(crate) fn sampler() -> Option<crate::probe::Sampler> {
-    crate::probe::Sampler::new(&Surroundings { root: root(), variable: &|name| std::env::var(name).ok() })
+    crate::probe::Sampler::new(&Surroundings { root: root(), variable: &|name| variables::text(name) })
 }
 
 /// A machine without the GPUs that the manifest ignores ([`without_ignored`]).

@@ -53,6 +53,7 @@ pub(crate) mod settings;
 pub mod sync;
 pub(crate) mod uv_sources;
 pub(crate) mod uv_tables;
+pub(crate) mod variables;
 pub(crate) mod verify;
 pub(crate) mod words;
 pub(crate) mod workspace;

@@ -23,6 +23,7 @@ use crate::model::text::{clean, conflict_marker, normalized_name};
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
+use crate::session::variables;
 use crate::sync::passed::{self, Passing};
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
@@ -46,7 +47,7 @@ pub(crate) const CONDA_ENVIRONMENT: &str = ".envlock/env";
 /// The environment of the project in a folder, absolute or relative to that folder: that of the tool that holds the
 /// packages, that of a lock with conda packages, else `.venv`.
 pub(crate) fn environment(folder: &Path) -> PathBuf {
-    let of_uv = || std::env::var_os(UV_ENVIRONMENT).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of_uv = || variables::path(UV_ENVIRONMENT);
     match files::owner_in(folder) {
         Some(Owner::Uv) => of_uv().unwrap_or_else(|| PathBuf::from(".venv")),
         Some(Owner::Pixi) => PathBuf::from(".pixi/envs/default"),
@@ -63,7 +64,7 @@ fn has_conda_packages(folder: &Path) -> bool {
 
 /// Reads variables to choose an environment by. An active venv is none for conda packages.
 pub(crate) fn variable_of(of_conda: bool) -> impl Fn(&str) -> Option<String> {
-    move |name: &str| std::env::var(name).ok().filter(|_| !of_conda || name != "VIRTUAL_ENV")
+    move |name: &str| variables::text(name).filter(|_| !of_conda || name != "VIRTUAL_ENV")
 }
 
 /// The program of a tool.
@@ -93,7 +94,7 @@ pub(crate) fn program(owner: Owner) -> Result<PathBuf, Failure> {
 pub(crate) fn restrict(command: &mut Command, passing: Passing<'_>, interface: &dyn Interface) {
     command.env_clear();
     let mut dropped = Vec::new();
-    for (name, value) in std::env::vars_os() {
+    for (name, value) in variables::all() {
         match name.to_str().is_some_and(|name| passing.admits(name)) {
             true => _ = command.env(name, value),
             false => dropped.push(name.to_string_lossy().into_owned()),
@@ -136,9 +137,8 @@ pub(crate) fn start(
 
 /// Calls a search with this machine's places.
 pub(crate) fn with_places<T>(search: impl FnOnce(&Places<'_>) -> T) -> T {
-    let path =
-        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    search(&Places { path, home: files::home(), variable: &|name| std::env::var(name).ok() })
+    let path = variables::paths("PATH");
+    search(&Places { path, home: files::home(), variable: &|name| variables::text(name) })
 }
 
 /// A tool's lock as it is now.

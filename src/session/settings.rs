@@ -23,6 +23,7 @@ use crate::model::text::{clean, normalized_name, plain_address, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 use crate::session::options::{Global, SolveOptions};
+use crate::session::variables;
 
 /// Where the pytorch index is, unless a manifest says otherwise.
 pub(crate) const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
@@ -399,17 +400,17 @@ pub(crate) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
     let manifest = project.manifest.as_ref();
     let mut not_below = vec![std::path::absolute(&project.folder).unwrap_or_else(|_| project.folder.clone())];
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
-        not_below.extend(std::env::var_os(variable).map(PathBuf::from));
+        not_below.extend(variables::raw(variable).map(PathBuf::from));
     }
     let places = Places {
         flag,
         manifest: manifest.and_then(|m| m.pypi.as_deref()),
         home: files::home(),
-        config_home: std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from),
-        path: std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default(),
+        config_home: variables::raw("XDG_CONFIG_HOME").map(PathBuf::from),
+        path: variables::paths("PATH"),
         not_below,
     };
-    let pypi = locate::pypi(&places, &|name| std::env::var(name).ok());
+    let pypi = locate::pypi(&places, &|name| variables::text(name));
     let mut addresses: Vec<(String, String)> = manifest.map(|m| m.indexes.clone()).unwrap_or_default();
     if let Some(located) = &pypi {
         addresses.push(("pypi".to_owned(), located.url.clone()));
@@ -422,7 +423,7 @@ pub(crate) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
 
 /// Where conda channels are: what their names are appended to.
 pub(crate) fn conda_channel_alias() -> String {
-    let variable = std::env::var("ENVLOCK_CONDA_CHANNEL_ALIAS").ok().filter(|alias| !alias.trim().is_empty());
+    let variable = variables::text("ENVLOCK_CONDA_CHANNEL_ALIAS").filter(|alias| !alias.trim().is_empty());
     variable.unwrap_or_else(|| CONDA_CHANNELS.to_owned())
 }
 
@@ -438,19 +439,19 @@ pub(crate) fn usual_indexes(project: &Project) -> Vec<(String, String)> {
 
 /// URL of the pytorch index if the manifest names none.
 pub(crate) fn pytorch_index() -> String {
-    std::env::var("ENVLOCK_PYTORCH_INDEX_URL")
-        .map_or_else(|_| PYTORCH_INDEX.to_owned(), |url| plain_address(&url))
+    variables::text("ENVLOCK_PYTORCH_INDEX_URL")
+        .map_or_else(|| PYTORCH_INDEX.to_owned(), |url| plain_address(&url))
 }
 
 /// Certificate authorities from the variables that pip, requests and curl use.
 pub(crate) fn certificates() -> Vec<PathBuf> {
     ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE"]
         .iter()
-        .find_map(|name| std::env::var_os(name).filter(|v| !v.is_empty()))
+        .find_map(|name| variables::raw(name).filter(|v| !v.is_empty()))
         .map(PathBuf::from)
         .or_else(|| {
-            let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-            locate::pip_certificates(files::home(), config, &|name| std::env::var(name).ok())
+            let config = variables::raw("XDG_CONFIG_HOME").map(PathBuf::from);
+            locate::pip_certificates(files::home(), config, &|name| variables::text(name))
         })
         .into_iter()
         .collect()
@@ -458,7 +459,7 @@ pub(crate) fn certificates() -> Vec<PathBuf> {
 
 /// The netrc file: `NETRC`, else the user's.
 pub(crate) fn netrc() -> Option<PathBuf> {
-    std::env::var_os("NETRC")
+    variables::raw("NETRC")
         .map(PathBuf::from)
         .or_else(|| files::home().map(|h| h.join(".netrc")))
         .filter(|p| p.is_file())

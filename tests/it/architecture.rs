@@ -111,6 +111,17 @@ fn only_the_cli_prints() {
     }
 }
 
+/// Settings come from one place: in `session` and `cli` one file reads variables.
+#[test]
+fn variables_are_read_in_one_place() {
+    for module in ["session", "cli"] {
+        for path in rust_files(&root().join("src").join(module)) {
+            let reads = code(&path).contains("env::var");
+            assert!(!reads || path.ends_with("session/variables.rs"), "{} reads a variable", path.display());
+        }
+    }
+}
+
 #[test]
 fn no_registry_host_and_no_machine_path_in_the_repository() {
     // Spelled in parts, so that this file does not contain them either.

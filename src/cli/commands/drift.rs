@@ -16,6 +16,7 @@ use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::options::Global;
 use crate::session::settings::Project;
+use crate::session::variables;
 use crate::session::{host, lock};
 use crate::verify::{self, Area, Verdict};
 
@@ -68,7 +69,7 @@ pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, Failur
     let root = host::root();
     let machine = host.system.platform.arch_name();
     let variables = VARIABLES.iter().filter_map(|name| {
-        let value = std::env::var_os(name)?.to_string_lossy().into_owned();
+        let value = variables::raw(name)?.to_string_lossy().into_owned();
         // Empty lists of folders are none; an empty list of GPUs hides all.
         (!value.is_empty() || name.ends_with("_VISIBLE_DEVICES"))
             .then(|| ((*name).to_owned(), clean(&value, 8_192)))

@@ -18,6 +18,7 @@ use crate::session::exit;
 use crate::session::host;
 use crate::session::options::Global;
 use crate::session::settings::Project;
+use crate::session::variables;
 use crate::smoke::kernels;
 use crate::verify::selftest::{Expected, Fact, agrees, expected, facts};
 
@@ -62,7 +63,7 @@ pub(super) fn run(global: &Global, printer: &Printer) -> Result<u8, Failure> {
     let progress = printer.progress("loading kernels");
     let (devices, end) = crate::smoke::selftest(&program, LIMIT);
     progress.finish_and_clear();
-    let around = Surroundings { root: host::root(), variable: &|name| std::env::var(name).ok() };
+    let around = Surroundings { root: host::root(), variable: &|name| variables::text(name) };
     let sources = each_source(&around);
     let machine = host::probed(&registry, &[])?;
     let tested: Vec<Tested> = devices

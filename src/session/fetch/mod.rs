@@ -32,6 +32,7 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::session::options::Global;
+use crate::session::variables;
 use crate::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, allowed_pythons, solve};
 
 /// Limit of rounds, above what any real request needs.
@@ -75,7 +76,7 @@ pub(crate) fn client_of_addresses(global: &Global) -> IndexClient {
 }
 
 fn with_addresses(global: &Global, addresses: Vec<(String, String)>, until: Option<Instant>) -> IndexClient {
-    let timeout_s = std::env::var("ENVLOCK_HTTP_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(30);
+    let timeout_s = variables::number("ENVLOCK_HTTP_TIMEOUT").unwrap_or(30);
     IndexClient::new(IndexConfig {
         addresses,
         cache_dir: settings::cache_dir(global),

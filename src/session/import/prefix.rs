@@ -11,6 +11,7 @@ use crate::model::text::requirement_name;
 use crate::registry::STACK_PACKAGES;
 use crate::session::error::Failure;
 use crate::session::host;
+use crate::session::variables;
 use crate::verify::requested;
 
 /// Reads an environment without running anything.
@@ -20,7 +21,7 @@ pub(crate) fn read(folder: &Path) -> Result<Imported, Failure> {
             Failure::input(error.to_string()).hint("name the folder of a venv or a conda environment")
         })?;
     installed.visible =
-        inspect::visible(&inspect::ThisMachine, &installed, &host::root(), &|name| std::env::var(name).ok());
+        inspect::visible(&inspect::ThisMachine, &installed, &host::root(), &|name| variables::text(name));
     let origin = folder.display().to_string();
     // A release of that name on an index would be another package.
     let (direct, of_index): (Vec<Distribution>, Vec<Distribution>) =

@@ -24,6 +24,7 @@ use crate::session::error::{Failure, FailureKind};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::owner::{self, Current};
 use crate::session::settings::{self, Project};
+use crate::session::variables;
 use crate::session::{exit, files, requirements, write};
 
 /// A project whose packages uv holds.
@@ -368,7 +369,7 @@ impl Owned<'_> {
     /// The Python for uv, where uv finds none that the project allows and envlock does.
     fn python(&self, lock: &Lockfile) -> Vec<(&'static str, OsString)> {
         const VARIABLE: &str = "UV_PYTHON";
-        if std::env::var_os(VARIABLE).is_some() || owner::python_of_uv(self.project).is_some() {
+        if variables::raw(VARIABLE).is_some() || owner::python_of_uv(self.project).is_some() {
             return Vec::new();
         }
         let wanted = lock.targets.first().map(Target::wanted_python);

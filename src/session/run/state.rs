@@ -12,6 +12,7 @@ use crate::inspect::Fingerprint;
 use crate::model::installed::Installed;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
+use crate::session::variables;
 use crate::session::write;
 
 /// Variables that change what is imported or loaded.
@@ -79,7 +80,7 @@ impl State {
             }
         }
         paths.extend(folders_of_variables());
-        if let (Some(python), Some(home)) = (installed.python, std::env::var_os("HOME")) {
+        if let (Some(python), Some(home)) = (installed.python, variables::raw("HOME")) {
             paths.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
         }
         State { around: around(global, asked), files: Fingerprint::of(paths) }
@@ -127,7 +128,7 @@ fn path(global: &Global, prefix: &Path) -> PathBuf {
 
 /// The folders that variables name: a file added to one of them may be loaded.
 fn folders_of_variables() -> Vec<PathBuf> {
-    let named = ["LD_LIBRARY_PATH", "PYTHONPATH"].iter().filter_map(std::env::var_os);
+    let named = ["LD_LIBRARY_PATH", "PYTHONPATH"].iter().filter_map(|name| variables::raw(name));
     named.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>()).collect()
 }
 
@@ -149,7 +150,7 @@ fn around(global: &Global, asked: &str) -> String {
     modules.sort();
     text.push_str(&format!("here {modules:?}\n"));
     for name in VARIABLES {
-        text.push_str(&format!("{name}={:?}\n", std::env::var_os(name)));
+        text.push_str(&format!("{name}={:?}\n", variables::raw(name)));
     }
     // The GPUs: the result for one node of a cluster is not valid for another node.
     for folder in ["/proc/driver/nvidia/gpus", "/dev"] {

@@ -21,6 +21,7 @@ use crate::session::error::{Failure, FailureKind};
 use crate::session::options::Global;
 use crate::session::owner::{self, Current};
 use crate::session::settings::Project;
+use crate::session::variables;
 use crate::session::{files, write};
 use crate::sync::{self, Changes};
 
@@ -127,7 +128,8 @@ impl Owned<'_> {
 
     /// Says that the active environment is another one: `uv run` does not use it either.
     fn tell_active(&self, prefix: &Path) {
-        let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(std::env::var_os).map(PathBuf::from);
+        let active =
+            ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| variables::raw(name)).map(PathBuf::from);
         let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         if let Some(active) = active.filter(|active| real(active) != real(prefix)) {
             self.interface.note(&format!(

@@ -12,6 +12,7 @@ use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
 use crate::session::owner;
 use crate::session::settings;
+use crate::session::variables;
 use crate::session::write;
 use crate::sync::passed::{self, Passing};
 use crate::sync::{Purpose, Step};
@@ -101,7 +102,7 @@ impl Work<'_> {
             command.env("PIP_CERT", certificates).env("SSL_CERT_FILE", certificates);
         } else if openssl_probe::probe().cert_file.is_some() {
             // uv trusts those that it brings, unless it is told to trust the system's, as envlock and pip do.
-            for name in UV_TRUSTS_SYSTEM.iter().filter(|name| std::env::var_os(name).is_none()) {
+            for name in UV_TRUSTS_SYSTEM.iter().filter(|name| variables::raw(name).is_none()) {
                 command.env(name, "1");
             }
         }

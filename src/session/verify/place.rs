@@ -9,6 +9,7 @@ use crate::model::host::System;
 use crate::model::text::{clean, shell_word};
 use crate::session::error::{Failure, FailureKind};
 use crate::session::host;
+use crate::session::variables;
 
 /// Maximum number of environments that an error names.
 const NAMED: usize = 10;
@@ -71,7 +72,7 @@ impl<'p> Place<'p> {
     pub fn variable(&self, name: &str) -> Option<String> {
         match &self.variables {
             Some(variables) => variables.get(name).cloned(),
-            None => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+            None => variables::raw(name).map(|value| value.to_string_lossy().into_owned()),
         }
     }
 
@@ -146,8 +147,8 @@ impl<'p> Place<'p> {
 
 /// The library folders of conda: of the active environment and of the usual installations.
 fn conda_folders() -> Vec<PathBuf> {
-    let active = std::env::var_os("CONDA_PREFIX").filter(|v| !v.is_empty()).map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let active = variables::path("CONDA_PREFIX");
+    let home = variables::raw("HOME").map(PathBuf::from);
     let usual = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"];
     let usual = usual.iter().filter_map(|name| Some(home.as_ref()?.join(name)));
     active.into_iter().chain(usual).map(|folder| folder.join("lib")).collect()

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::judge::Judged;
 use crate::model::smoke::{End, SmokeOutcome};
 use crate::session::Interface;
+use crate::session::variables;
 use crate::smoke;
 use crate::verify::smoke::{Wanted, plan};
 
@@ -16,8 +17,7 @@ const SMOKE_LIMIT_S: u64 = 300;
 pub(crate) fn run(prefix: &Path, judged: &Judged, wanted: Wanted, interface: &dyn Interface) -> SmokeOutcome {
     let Judged { installed, native, machine, .. } = judged;
     let has_gpus = machine.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()) && !judged.given_no_gpu;
-    let seconds =
-        std::env::var("ENVLOCK_SMOKE_TIMEOUT").ok().and_then(|t| t.parse().ok()).unwrap_or(SMOKE_LIMIT_S);
+    let seconds = variables::number("ENVLOCK_SMOKE_TIMEOUT").unwrap_or(SMOKE_LIMIT_S);
     let library = |start: &str| {
         let objects = native.process.iter().flat_map(|process| &process.objects);
         let found = objects.filter(|o| o.soname.as_deref().is_some_and(|soname| soname.starts_with(start)));

@@ -24,6 +24,7 @@ use crate::session::owner::{self, CONDA_ENVIRONMENT};
 use crate::session::resolve::machines::Machine;
 use crate::session::resolve::{Asked, Prepared, Resolved, writing};
 use crate::session::settings;
+use crate::session::variables;
 
 /// Prints the machine and the notes that precede the answer.
 pub(super) fn before(prepared: &Prepared<'_>, printer: &Printer) {
@@ -307,7 +308,7 @@ impl Told<'_> {
     fn next(&self) -> Vec<Next> {
         let with_conda = |i: &usize| !self.solutions[*i].conda.is_empty();
         let of_conda: Vec<usize> = (0..self.solutions.len()).filter(with_conda).collect();
-        let client = CondaClient::in_use(&|name| std::env::var_os(name));
+        let client = CondaClient::in_use(&|name| variables::raw(name));
         let has_client = owner::with_places(conda::program).is_some();
         let mut commands = Vec::new();
         if of_conda.first() != Some(&0) || has_client {

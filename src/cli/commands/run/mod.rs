@@ -21,6 +21,7 @@ use crate::session::lock;
 use crate::session::options::Global;
 use crate::session::run::State;
 use crate::session::settings::Project;
+use crate::session::variables;
 use crate::session::verify::{self, Place, Question};
 
 /// If the command is not started, the exit code is [`exit::NOT_STARTED`]. Any other exit code is the command's own.
@@ -125,7 +126,7 @@ fn asked(args: &RunArgs) -> String {
 /// Activates the environment for a command, if it is not active already.
 fn enter(command: &mut Command, prefix: &Path, is_inactive: bool) {
     let bin = prefix.join(if cfg!(windows) { "Scripts" } else { "bin" });
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = variables::raw("PATH").unwrap_or_default();
     // The first Python on `PATH` is the one that runs.
     let first =
         std::env::split_paths(&path).find(|f| f.join("python").exists() || f.join("python3").exists());

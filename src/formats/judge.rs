@@ -43,6 +43,8 @@ pub struct Judged {
     pub conda: Vec<CondaRecord>,
     /// Packages that it has without a version: from a repository or a folder.
     pub unversioned: Vec<String>,
+    /// What it has without saying the package.
+    pub unnamed: Vec<String>,
     /// The cuDNN that is locked beside conda's torch, and the lowest compute capability that it supports.
     pub cudnn_floor: Option<(DottedVersion, ComputeCapability)>,
     /// The newest driver that a conda package asks for.
@@ -106,6 +108,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
         without_cuda: Vec::new(),
         conda: environment.conda.clone(),
         unversioned: environment.unversioned.clone(),
+        unnamed: environment.unnamed.clone(),
         cudnn_floor: None,
         asked_driver: None,
     };

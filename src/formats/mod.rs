@@ -182,6 +182,8 @@ pub struct Environment {
     pub excluded: Option<String>,
     /// Packages that are locked without a version.
     pub unversioned: Vec<String>,
+    /// What is installed of which the lock does not say the package: `-e ./x` of a requirements file.
+    pub unnamed: Vec<String>,
     /// Whether the lock leaves the Python open: it names no files and none was asked for.
     pub is_open: bool,
 }
@@ -214,6 +216,7 @@ impl Environment {
             options: Vec::new(),
             excluded: None,
             unversioned: Vec::new(),
+            unnamed: Vec::new(),
             is_open: false,
         }
     }

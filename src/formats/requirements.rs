@@ -14,11 +14,21 @@ use crate::model::wheel::Python;
 /// A pinned package and the condition under which it is installed.
 #[derive(Debug, Clone)]
 pub(super) struct Pinned {
+    /// Of a line that names none, the line.
     name: String,
-    /// `None` for a repository, a folder or a source archive: its line states no version.
-    package: Option<Package>,
+    what: What,
     condition: MarkerTree,
     is_hashed: bool,
+}
+
+/// What a line says of a package.
+#[derive(Debug, Clone)]
+enum What {
+    Package(Package),
+    /// A repository, a folder or a source archive: the line states no version.
+    Unversioned,
+    /// A folder or a repository, for editing: the line does not say which package it is.
+    Unnamed,
 }
 
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
@@ -43,6 +53,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
             continue;
         }
         if line.starts_with('-') {
+            if line.split_whitespace().any(is_editable) {
+                let name = quoted(&line);
+                out.push(Pinned { name, what: What::Unnamed, condition: MarkerTree::TRUE, is_hashed: true });
+            }
             continue;
         }
         let requirement = line.split(" --").next().unwrap_or(&line).trim();
@@ -64,7 +78,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
                 let Ok(wheel) = wheel else {
                     let name = parsed.name.to_string();
                     let (condition, is_hashed) = (parsed.marker, line.contains("--hash="));
-                    out.push(Pinned { name, package: None, condition, is_hashed });
+                    out.push(Pinned { name, what: What::Unversioned, condition, is_hashed });
                     continue;
                 };
                 (
@@ -86,13 +100,16 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
             wheels: file.into_iter().collect(),
             requires: Vec::new(),
         };
-        let (name, package) = (package.name.clone(), Some(package));
-        out.push(Pinned { name, package, condition: parsed.marker, is_hashed: line.contains("--hash=") });
+        let (name, what) = (package.name.clone(), What::Package(package));
+        out.push(Pinned { name, what, condition: parsed.marker, is_hashed: line.contains("--hash=") });
     }
     if let Some(address) = &address {
-        let packages = out.iter_mut().filter_map(|pinned| pinned.package.as_mut());
-        for package in packages.filter(|package| !package.source.is_direct()) {
-            package.source = index(address);
+        for pinned in &mut out {
+            if let What::Package(package) = &mut pinned.what
+                && !package.source.is_direct()
+            {
+                package.source = index(address);
+            }
         }
     }
     Ok(out)
@@ -101,6 +118,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
 /// Whether a word of a line is pip's option for another file: `-r`, `-rother.txt`, `--requirement=other.txt`.
 fn includes(word: &str) -> bool {
     word.strip_prefix("-r").is_some() || word.starts_with("--req")
+}
+
+/// Whether a word of a line is pip's option for a folder or repository that is installed for editing.
+fn is_editable(word: &str) -> bool {
+    word.starts_with("-e") || word.starts_with("--edit")
 }
 
 /// Where Python, and so pip, ends a line. Source: Python's library reference, `str.splitlines`.
@@ -160,9 +182,10 @@ pub(super) fn environment(pinned: &[Pinned], platform: Platform, python: Python)
     let here = pinned.iter().filter(|pinned| holds(&pinned.condition, &machine, &[]));
     let mut out = Environment::new("default", python);
     for pinned in here {
-        match &pinned.package {
-            Some(package) => out.packages.push(package.clone()),
-            None => out.unversioned.push(pinned.name.clone()),
+        match &pinned.what {
+            What::Package(package) => out.packages.push(package.clone()),
+            What::Unversioned => out.unversioned.push(pinned.name.clone()),
+            What::Unnamed => out.unnamed.push(pinned.name.clone()),
         }
     }
     out.packages.sort_by(|a, b| a.name.cmp(&b.name));

@@ -119,6 +119,10 @@ pub fn against_foreign(
         found.summary = format!("{as_locked} of {all} as locked");
     }
     found.findings.extend(absent.into_iter().map(|name| findings::missing_package(name, "", installed)));
+    let unnamed = judged.unnamed.iter().map(|line| {
+        NotJudged::Locked(format!("`{line}` names no package: whether it is installed was not checked"))
+    });
+    found.findings.extend(unnamed.map(|what| findings::not_judged(what, false)));
     let is_of_conda = |name: &str| {
         let by_conda = |installer: Option<&str>| installer.is_some_and(|installer| installer == "conda");
         installed.distributions.iter().any(|own| own.name == name && by_conda(own.installer.as_deref()))

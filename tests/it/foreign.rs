@@ -314,7 +314,7 @@ fn the_gpu_code_of_condas_pytorch_is_known() {
 fn packages_without_a_version_are_missed() {
     let context = TestContext::new();
     let prefix = environment(&context, "2.9.1").display().to_string();
-    let direct = "six==1.17.0\nown @ git+https://host.example/own.git@0123456789012345678901234567890123456789\nbuilt @ https://host.example/built-1.0.tar.gz\nlocal @ file:///opt/local\n";
+    let direct = "six==1.17.0\nown @ git+https://host.example/own.git@0123456789012345678901234567890123456789\nbuilt @ https://host.example/built-1.0.tar.gz\nlocal @ file:///opt/local\n-e ./edited\n";
     let pylock = "lock-version = \"1.0\"\n[[packages]]\nname = \"own\"\nvcs = { type = \"git\", url = \"https://host.example/own.git\", commit-id = \"01\" }\n[[packages]]\nname = \"built\"\narchive = { url = \"https://host.example/built-1.0.tar.gz\" }\n[[packages]]\nname = \"local\"\ndirectory = { path = \"libs/local\" }\n";
     for (name, text) in [("requirements.txt", direct), ("pylock.toml", pylock)] {
         context.write(name, text);
@@ -326,5 +326,7 @@ fn packages_without_a_version_are_missed() {
                 run.shown()
             );
         }
+        let is_said = run.flat().contains("`-e ./edited` names no package");
+        assert_eq!(is_said, name == "requirements.txt", "{}", run.shown());
     }
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use super::ExportError;
 use crate::lockfile::Target;
 use crate::model::part::Part;
+use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::{clean, toml_string as quote};
 
@@ -38,82 +39,99 @@ pub fn pylock(
             let _ = writeln!(out, "{key} = [{}]", names.join(", "));
         }
     }
-    for package in &target.packages {
-        out.push_str("\n[[packages]]\n");
-        let _ = writeln!(out, "name = {}", quote(&package.name));
-        let _ = writeln!(out, "version = {}", quote(&package.version.to_string()));
-        let groups: Vec<String> = package
-            .groups
-            .iter()
-            .map(|part| match part {
-                Part::Extra(name) => format!("'{name}' in extras"),
-                Part::Group(name) => format!("'{name}' in dependency_groups"),
-            })
-            .collect();
-        if !groups.is_empty() {
-            let _ = writeln!(out, "marker = {}", quote(&groups.join(" or ")));
-        }
-        let dependencies: Vec<String> = package
-            .requires
-            .iter()
-            .filter(|e| target.package(&e.to).is_some())
-            .map(|e| format!("{{ name = {} }}", quote(&e.to)))
-            .collect();
-        if !dependencies.is_empty() {
-            let mut unique = dependencies;
-            unique.dedup();
-            let _ = writeln!(out, "dependencies = [{}]", unique.join(", "));
-        }
-        match &package.source {
-            Source::Index(_) | Source::Url(_) => {}
-            Source::Git { repository, commit, subdirectory } => {
-                let folder: String =
-                    subdirectory.iter().map(|folder| format!(", subdirectory = {}", quote(folder))).collect();
-                let _ = writeln!(
-                    out,
-                    "vcs = {{ type = \"git\", url = {}, commit-id = {}{folder} }}",
-                    quote(repository),
-                    quote(commit)
-                );
-                continue;
-            }
-            Source::Path(path) => {
-                let _ = match package.files.first().and_then(|file| file.sha256.as_ref()) {
-                    Some(digest) => writeln!(
-                        out,
-                        "archive = {{ path = {}, hashes = {{ sha256 = {} }} }}",
-                        quote(path),
-                        quote(digest)
-                    ),
-                    None => writeln!(out, "directory = {{ path = {} }}", quote(path)),
-                };
-                continue;
-            }
-        }
-        if let (Source::Url(url), Some(file)) = (&package.source, package.files.first()) {
-            let sha256 = quote(file.sha256.as_deref().unwrap_or_default());
-            let _ = writeln!(out, "archive = {{ url = {}, hashes = {{ sha256 = {sha256} }} }}", quote(url));
-            continue;
-        }
-        let is_built = package.build.is_some();
-        out.push_str(if is_built { "sdist = " } else { "wheels = [\n" });
-        for file in &package.files {
-            let index = package.source.index().unwrap_or_default();
-            let address = url(index, &package.name, &file.name).ok_or_else(|| ExportError::NoAddress {
-                package: package.name.clone(),
-                index: index.to_owned(),
-            })?;
-            out.push_str(if is_built { "" } else { "    " });
-            let _ = write!(out, "{{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
-            if let Some(size) = file.size {
-                let _ = write!(out, ", size = {size}");
-            }
-            let sha256 = quote(file.sha256.as_deref().unwrap_or_default());
-            let end = if is_built { "" } else { "," };
-            let _ = writeln!(out, ", hashes = {{ sha256 = {sha256} }} }}{end}");
-        }
-        out.push_str(if is_built { "" } else { "]\n" });
+    for one in &target.packages {
+        package(&mut out, one, target, url)?;
     }
+    own_table(&mut out, target);
+    Ok(out)
+}
+
+/// The row of a package.
+fn package(
+    out: &mut String,
+    package: &ChosenPackage,
+    target: &Target,
+    url: &dyn Fn(&str, &str, &str) -> Option<String>,
+) -> Result<(), ExportError> {
+    out.push_str("\n[[packages]]\n");
+    let _ = writeln!(out, "name = {}", quote(&package.name));
+    let _ = writeln!(out, "version = {}", quote(&package.version.to_string()));
+    let groups: Vec<String> = package
+        .groups
+        .iter()
+        .map(|part| match part {
+            Part::Extra(name) => format!("'{name}' in extras"),
+            Part::Group(name) => format!("'{name}' in dependency_groups"),
+        })
+        .collect();
+    if !groups.is_empty() {
+        let _ = writeln!(out, "marker = {}", quote(&groups.join(" or ")));
+    }
+    let dependencies: Vec<String> = package
+        .requires
+        .iter()
+        .filter(|e| target.package(&e.to).is_some())
+        .map(|e| format!("{{ name = {} }}", quote(&e.to)))
+        .collect();
+    if !dependencies.is_empty() {
+        let mut unique = dependencies;
+        unique.dedup();
+        let _ = writeln!(out, "dependencies = [{}]", unique.join(", "));
+    }
+    match &package.source {
+        Source::Index(_) | Source::Url(_) => {}
+        Source::Git { repository, commit, subdirectory } => {
+            let folder: String =
+                subdirectory.iter().map(|folder| format!(", subdirectory = {}", quote(folder))).collect();
+            let _ = writeln!(
+                out,
+                "vcs = {{ type = \"git\", url = {}, commit-id = {}{folder} }}",
+                quote(repository),
+                quote(commit)
+            );
+            return Ok(());
+        }
+        Source::Path(path) => {
+            let _ = match package.files.first().and_then(|file| file.sha256.as_ref()) {
+                Some(digest) => writeln!(
+                    out,
+                    "archive = {{ path = {}, hashes = {{ sha256 = {} }} }}",
+                    quote(path),
+                    quote(digest)
+                ),
+                None => writeln!(out, "directory = {{ path = {} }}", quote(path)),
+            };
+            return Ok(());
+        }
+    }
+    if let (Source::Url(url), Some(file)) = (&package.source, package.files.first()) {
+        let sha256 = quote(file.sha256.as_deref().unwrap_or_default());
+        let _ = writeln!(out, "archive = {{ url = {}, hashes = {{ sha256 = {sha256} }} }}", quote(url));
+        return Ok(());
+    }
+    let is_built = package.build.is_some();
+    out.push_str(if is_built { "sdist = " } else { "wheels = [\n" });
+    for file in &package.files {
+        let index = package.source.index().unwrap_or_default();
+        let address = url(index, &package.name, &file.name).ok_or_else(|| ExportError::NoAddress {
+            package: package.name.clone(),
+            index: index.to_owned(),
+        })?;
+        out.push_str(if is_built { "" } else { "    " });
+        let _ = write!(out, "{{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
+        if let Some(size) = file.size {
+            let _ = write!(out, ", size = {size}");
+        }
+        let sha256 = quote(file.sha256.as_deref().unwrap_or_default());
+        let end = if is_built { "" } else { "," };
+        let _ = writeln!(out, ", hashes = {{ sha256 = {sha256} }} }}{end}");
+    }
+    out.push_str(if is_built { "" } else { "]\n" });
+    Ok(())
+}
+
+/// envlock's own table: what the target is.
+fn own_table(out: &mut String, target: &Target) {
     out.push_str("\n[tool.envlock]\n");
     let _ = writeln!(out, "target = {}", quote(&target.name));
     if let Some(stack) = &target.stack {
@@ -130,7 +148,6 @@ pub fn pylock(
     let covered: Vec<String> =
         target.envelope.coverage.iter().map(|c| format!("\"{}\"", c.compute_capability)).collect();
     let _ = writeln!(out, "compute-capabilities = [{}]", covered.join(", "));
-    Ok(out)
 }
 
 /// The target as an environment marker.

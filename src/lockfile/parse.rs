@@ -12,7 +12,7 @@ use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
 use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
 use crate::model::patches::Patches;
-use crate::model::platform::Libc;
+use crate::model::platform::{Libc, Platform};
 use crate::model::solution::{ChosenFile, ChosenPackage, Coverage, Envelope, Framework, Stack};
 use crate::model::source::Source;
 use crate::model::text::{MAX_VALUES, clean, conflict_marker, toml_values};
@@ -148,65 +148,23 @@ fn members(names: Option<Vec<String>>, targets: &[Target]) -> Result<Vec<usize>,
     Ok(positions.into_iter().collect())
 }
 
+/// What is not what its key must have.
+fn wrong(what: &str, value: &str) -> LockError {
+    LockError::Malformed(format!("`{}` is not a valid {what}", clean(value, 40)))
+}
+
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn target(raw: RawTarget) -> Result<Target, LockError> {
-    let wrong = |what: &str, value: &str| {
-        LockError::Malformed(format!("`{}` is not a valid {what}", clean(value, 40)))
-    };
     let level = match raw.level.as_str() {
         "full" => Level::Full,
         "stack" => Level::Stack,
         other => return Err(wrong("level", other)),
     };
-    let stack = match raw.stack {
-        None => None,
-        Some(s) => Some(Stack {
-            framework: "torch".to_owned(),
-            cuda: match &s.cuda {
-                None => None,
-                Some(text) => Some(text.parse().map_err(|_| wrong("CUDA version", text))?),
-            },
-            version: s.torch,
-            variant: words::variant(s.variant)?,
-            cudnn: s.cudnn,
-            nccl: s.nccl,
-            triton: s.triton.map(words::line).transpose()?,
-            companions: s.companions,
-            index: words::index(s.index)?,
-            evidence: s.evidence,
-            driver_mode: None,
-            native_driver: s.native_driver,
-            wheel_bytes: None,
-        }),
-    };
-    let frameworks = raw.framework.into_iter().map(|x| {
-        Ok(Framework {
-            cuda: x.cuda.parse().map_err(|_| wrong("CUDA version", &x.cuda))?,
-            name: words::name(x.name)?,
-            package: words::name(x.package)?,
-            version: x.version,
-            cudnn: x.cudnn,
-            cuda_from_system: x.cuda_from_system,
-            conda: x.conda.into_iter().map(words::conda_pin).collect::<Result<_, _>>()?,
-            evidence: x.evidence,
-            driver_mode: None,
-            native_driver: x.native_driver,
-        })
-    });
-    let frameworks = frameworks.collect::<Result<Vec<_>, LockError>>()?;
+    let frameworks = raw.framework.into_iter().map(framework).collect::<Result<Vec<_>, LockError>>()?;
     let names: BTreeSet<&str> = frameworks.iter().map(|framework| framework.package.as_str()).collect();
     if names.len() < frameworks.len() {
         return Err(LockError::Malformed("a target has a framework twice".to_owned()));
     }
-    let mut host = raw.host;
-    for gpu in host.gpus.iter_mut().flatten() {
-        gpu.name = gpu.name.take().map(words::line).transpose()?;
-    }
-    let libc = host
-        .glibc
-        .map(Libc::Glibc)
-        .or_else(|| host.musl.map(Libc::Musl))
-        .or_else(|| host.macos.map(Libc::Macos));
     let python: Python = raw.python.parse().map_err(|_| wrong("Python version", &raw.python))?;
     Ok(Target {
         python,
@@ -214,7 +172,7 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
         name: words::target_name(raw.name)?,
         platform: raw.platform,
         level,
-        stack,
+        stack: raw.stack.map(stack).transpose()?,
         frameworks,
         envelope: Envelope {
             driver: raw.envelope.driver,
@@ -232,37 +190,83 @@ fn target(raw: RawTarget) -> Result<Target, LockError> {
                 })
                 .collect(),
         },
-        host: Host {
-            driver: host.driver.map(|version| Driver {
-                version,
-                cuda: None,
-                compat: host.driver_compat,
-                found_by: FoundBy::of_code(&clean(host.driver_found_by.as_deref().unwrap_or("lock"), 200)),
-            }),
-            gpus: host.gpus.map(|list| {
-                list.into_iter()
-                    .enumerate()
-                    .map(|(i, g)| Gpu {
-                        index: i as u32,
-                        name: g.name,
-                        capability: g.capability,
-                        memory_mib: None,
-                        uuid: None,
-                        pci_id: None,
-                        found_by: "lock".into(),
-                    })
-                    .collect()
-            }),
-            system: System {
-                platform: raw.platform,
-                libc,
-                found_by: FoundBy::of_code(&clean(&host.found_by, 200)),
-            },
-            notes: Vec::new(),
-        },
+        host: host(raw.host, raw.platform)?,
         image: raw.image,
         packages: Vec::new(),
         conda: Vec::new(),
+    })
+}
+
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
+fn stack(s: RawStack) -> Result<Stack, LockError> {
+    Ok(Stack {
+        framework: "torch".to_owned(),
+        cuda: match &s.cuda {
+            None => None,
+            Some(text) => Some(text.parse().map_err(|_| wrong("CUDA version", text))?),
+        },
+        version: s.torch,
+        variant: words::variant(s.variant)?,
+        cudnn: s.cudnn,
+        nccl: s.nccl,
+        triton: s.triton.map(words::line).transpose()?,
+        companions: s.companions,
+        index: words::index(s.index)?,
+        evidence: s.evidence,
+        driver_mode: None,
+        native_driver: s.native_driver,
+        wheel_bytes: None,
+    })
+}
+
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
+fn framework(x: RawFramework) -> Result<Framework, LockError> {
+    Ok(Framework {
+        cuda: x.cuda.parse().map_err(|_| wrong("CUDA version", &x.cuda))?,
+        name: words::name(x.name)?,
+        package: words::name(x.package)?,
+        version: x.version,
+        cudnn: x.cudnn,
+        cuda_from_system: x.cuda_from_system,
+        conda: x.conda.into_iter().map(words::conda_pin).collect::<Result<_, _>>()?,
+        evidence: x.evidence,
+        driver_mode: None,
+        native_driver: x.native_driver,
+    })
+}
+
+fn host(mut host: RawHost, platform: Platform) -> Result<Host, LockError> {
+    for gpu in host.gpus.iter_mut().flatten() {
+        gpu.name = gpu.name.take().map(words::line).transpose()?;
+    }
+    let libc = host
+        .glibc
+        .map(Libc::Glibc)
+        .or_else(|| host.musl.map(Libc::Musl))
+        .or_else(|| host.macos.map(Libc::Macos));
+    Ok(Host {
+        driver: host.driver.map(|version| Driver {
+            version,
+            cuda: None,
+            compat: host.driver_compat,
+            found_by: FoundBy::of_code(&clean(host.driver_found_by.as_deref().unwrap_or("lock"), 200)),
+        }),
+        gpus: host.gpus.map(|list| {
+            list.into_iter()
+                .enumerate()
+                .map(|(i, g)| Gpu {
+                    index: i as u32,
+                    name: g.name,
+                    capability: g.capability,
+                    memory_mib: None,
+                    uuid: None,
+                    pci_id: None,
+                    found_by: "lock".into(),
+                })
+                .collect()
+        }),
+        system: System { platform, libc, found_by: FoundBy::of_code(&clean(&host.found_by, 200)) },
+        notes: Vec::new(),
     })
 }
 

@@ -172,7 +172,26 @@ pub(crate) fn request(
     lock_lines: Option<&[String]>,
     registry: &Registry,
 ) -> Result<Request, Failure> {
-    let mut request = match (&project.manifest, packages.is_empty()) {
+    let mut request = stated(project, packages, solve, lock_lines)?;
+    add_options(&mut request, project, solve)?;
+    check_python(request.python.as_ref(), registry)?;
+    refuse_nothing(&request, project)?;
+    let known = |name: &str| {
+        manifest::BUILT_IN.contains(&name)
+            || project.manifest.iter().flat_map(|m| &m.indexes).any(|(n, _)| n == name)
+    };
+    only::check(&request, known)?;
+    Ok(request)
+}
+
+/// What the manifest, the command line or else the lock asks for.
+fn stated(
+    project: &Project,
+    packages: &[String],
+    solve: &SolveOptions,
+    lock_lines: Option<&[String]>,
+) -> Result<Request, Failure> {
+    Ok(match (&project.manifest, packages.is_empty()) {
         (Some(_), false) => return Err(packages_beside_manifest(project, packages, solve)),
         (Some(manifest), true) => {
             let mut request = manifest.request.clone();
@@ -211,7 +230,11 @@ pub(crate) fn request(
                 );
             }
         },
-    };
+    })
+}
+
+/// Adds the options of this run.
+fn add_options(request: &mut Request, project: &Project, solve: &SolveOptions) -> Result<(), Failure> {
     if let Some(text) = &solve.python {
         let asked = self::python(text)?;
         let own = request.python.as_ref().filter(|_| project.manifest.is_some());
@@ -229,7 +252,7 @@ pub(crate) fn request(
         request.variant = Some(Limit { value: value.clone(), origin: Origin::Option("--variant") });
     }
     if let Some(text) = &solve.cuda {
-        manifest::stack_limit(&mut request, &format!("cuda {}", text.trim()), &Origin::Option("--cuda"))
+        manifest::stack_limit(request, &format!("cuda {}", text.trim()), &Origin::Option("--cuda"))
             .unwrap_or_else(|| Err(String::new()))
             .map_err(|why| Failure::usage(format!("`--cuda`: {why}")))?;
     }
@@ -248,7 +271,11 @@ pub(crate) fn request(
             .map_err(|error| Failure::usage(format!("`--exclude-newer`: {error}")))?;
         request.exclude_newer.general = Some(Limit { value, origin: Origin::Option("--exclude-newer") });
     }
-    check_python(request.python.as_ref(), registry)?;
+    Ok(())
+}
+
+/// Refuses a request for no package.
+fn refuse_nothing(request: &Request, project: &Project) -> Result<(), Failure> {
     // pixi's tables name them.
     if request.requirements.is_empty()
         && request.conda.is_empty()
@@ -263,12 +290,7 @@ pub(crate) fn request(
         };
         return Err(Failure::usage(format!("{name} names no package")).hint(hint));
     }
-    let known = |name: &str| {
-        manifest::BUILT_IN.contains(&name)
-            || project.manifest.iter().flat_map(|m| &m.indexes).any(|(n, _)| n == name)
-    };
-    only::check(&request, known)?;
-    Ok(request)
+    Ok(())
 }
 
 /// A requirement of the command line.

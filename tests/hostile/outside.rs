@@ -573,7 +573,7 @@ fn locks_of_other_tools_have_limits() {
         let start = Instant::now();
         let (shown, peak_kib) = peak_of(command);
         assert!(shown.contains(said), "{file}, {said}: {shown}");
-        assert!(start.elapsed() < Duration::from_secs(40), "{file}, {said}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(120), "{file}, {said}: {:?}", start.elapsed());
         assert!(peak_kib < 300 << 10, "{file}, {said}: {peak_kib} KiB");
     }
 }

@@ -211,7 +211,6 @@ impl Source<'_> {
 }
 
 /// Reads a manifest's text.
-#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
     let source = Source { name, text };
     if let Some(line) = conflict_marker(text) {
@@ -231,24 +230,8 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
     };
     let not_locked = std::mem::take(&mut raw.not_locked);
     let mut manifest = Manifest { not_locked, ..Manifest::default() };
-    if let Some(project) = raw.project {
-        manifest.name = project.name.map(|n| clean(&n, 100));
-        if let Some(python) = &project.python {
-            manifest.request.python = Some(
-                python_request(python.as_ref(), name).map_err(|m| source.error(python.span().start, &m))?,
-            );
-        }
-        for (list, out) in [
-            (&project.dependencies, &mut manifest.request.requirements),
-            (&project.constraints, &mut manifest.request.constraints),
-        ] {
-            for item in list {
-                out.push(requirement(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?);
-            }
-        }
-        for item in &project.constraints {
-            bound(item.as_ref(), name).map_err(|m| source.error(item.span().start, &m))?;
-        }
+    if let Some(project) = &raw.project {
+        add_project(&mut manifest, project, &source)?;
     }
     add_parts(&mut manifest, &raw.parts, &raw.conflicting, &source)?;
     if let Some(list) = raw.stack.remove("ignore-gpus") {
@@ -286,13 +269,53 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
         }
         exclude_newer(&mut manifest.request, resolve, &source)?;
     }
-    if let Some(minimum) = raw.registry.and_then(|registry| registry.minimum) {
+    add_settings(&mut manifest, &raw, &source)?;
+    for row in &raw.metadata {
+        let stated = stated_metadata(row.as_ref(), name).map_err(|m| source.error(row.span().start, &m))?;
+        manifest.request.metadata.push(stated);
+    }
+    add_targets(&mut manifest, raw.target, &source)?;
+    if manifest.request.conda.channels.is_empty() && manifest.request.has_stack_of_conda() {
+        manifest.request.conda.channels.push(CONDA_FORGE.to_owned());
+    }
+    Ok(manifest)
+}
+
+/// Adds the table `[project]`.
+fn add_project(manifest: &mut Manifest, project: &RawProject, source: &Source<'_>) -> Result<(), Failure> {
+    manifest.name = project.name.as_ref().map(|n| clean(n, 100));
+    if let Some(python) = &project.python {
+        manifest.request.python = Some(
+            python_request(python.as_ref(), source.name)
+                .map_err(|m| source.error(python.span().start, &m))?,
+        );
+    }
+    for (list, out) in [
+        (&project.dependencies, &mut manifest.request.requirements),
+        (&project.constraints, &mut manifest.request.constraints),
+    ] {
+        for item in list {
+            out.push(
+                requirement(item.as_ref(), source.name).map_err(|m| source.error(item.span().start, &m))?,
+            );
+        }
+    }
+    for item in &project.constraints {
+        bound(item.as_ref(), source.name).map_err(|m| source.error(item.span().start, &m))?;
+    }
+    Ok(())
+}
+
+/// Adds `[registry]` and `[sync]`, which are no part of the request.
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
+fn add_settings(manifest: &mut Manifest, raw: &RawManifest, source: &Source<'_>) -> Result<(), Failure> {
+    if let Some(minimum) = raw.registry.as_ref().and_then(|registry| registry.minimum.as_ref()) {
         if !is_day(minimum.as_ref()) {
             let shown = clean(minimum.as_ref(), 40);
             let text = format!("`{shown}` is not a day such as `2026-11-20`");
             return Err(source.error(minimum.span().start, &text));
         }
-        manifest.registry_minimum = Some(minimum.into_inner());
+        manifest.registry_minimum = Some(minimum.as_ref().clone());
     }
     for name in raw.sync.iter().flat_map(|sync| &sync.allow_build) {
         let normalized = normalized_name(name.as_ref());
@@ -310,16 +333,21 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
         }
         manifest.pass_env.push(own.clone());
     }
-    for row in &raw.metadata {
-        let stated = stated_metadata(row.as_ref(), name).map_err(|m| source.error(row.span().start, &m))?;
-        manifest.request.metadata.push(stated);
-    }
-    let mut targets: Vec<_> = raw.target.into_iter().collect();
+    Ok(())
+}
+
+/// Adds the `[target]` tables.
+fn add_targets(
+    manifest: &mut Manifest,
+    tables: BTreeMap<String, Spanned<TargetTable>>,
+    source: &Source<'_>,
+) -> Result<(), Failure> {
+    let mut targets: Vec<_> = tables.into_iter().collect();
     // The first target in the file is the default, and the map does not keep the order of the file.
     targets.sort_by_key(|(_, table)| table.span().start);
     for (target, table) in targets {
         let start = table.span().start;
-        let row = target_row(&manifest.request, target, table.into_inner(), name, source.place(start))
+        let row = target_row(&manifest.request, target, table.into_inner(), source.name, source.place(start))
             .map_err(|m| source.error(start, &m))?;
         manifest.request.targets.push(row.table.line(&row.name));
         let image = row.table.image.clone().map(|image| (row.name.clone(), image));
@@ -330,10 +358,7 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
         }
         manifest.targets.push(row);
     }
-    if manifest.request.conda.channels.is_empty() && manifest.request.has_stack_of_conda() {
-        manifest.request.conda.channels.push(CONDA_FORGE.to_owned());
-    }
-    Ok(manifest)
+    Ok(())
 }
 
 /// Adds the requirements of extras and groups: all are locked in one solution, so that those are left out that the project

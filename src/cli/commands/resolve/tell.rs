@@ -187,7 +187,7 @@ fn is_same(a: &Solution, b: &Solution) -> bool {
 }
 
 impl Told<'_> {
-    pub fn tell(&self, registry: &Registry) {
+    fn tell(&self, registry: &Registry) {
         let printer = self.printer;
         let seconds = self.seconds;
         if let [one] = self.solutions {
@@ -198,6 +198,15 @@ impl Told<'_> {
         if printer.quiet {
             return;
         }
+        self.solutions(registry);
+        self.files();
+        self.builds();
+        self.notes(registry);
+    }
+
+    /// What was solved for each machine.
+    fn solutions(&self, registry: &Registry) {
+        let printer = self.printer;
         let held = self.machines.iter().zip(self.preferences);
         for (i, ((machine, preferences), solution)) in held.zip(self.solutions).enumerate() {
             if self.solutions.len() > 1 {
@@ -218,6 +227,11 @@ impl Told<'_> {
         if self.solutions.len() > 1 {
             printer.out("");
         }
+    }
+
+    /// What was written, and the commands that come next.
+    fn files(&self) {
+        let printer = self.printer;
         let files = match (self.written.is_empty(), self.is_dry) {
             (true, true) => "nothing (--dry-run)".to_owned(),
             (true, false) => "nothing: the files are current".to_owned(),
@@ -246,6 +260,11 @@ impl Told<'_> {
                 printer.out(&format!("{what}{or}{}", printer.command(&next.command)));
             }
         }
+    }
+
+    /// What is built from source.
+    fn builds(&self) {
+        let printer = self.printer;
         let packages = self.solutions.iter().flat_map(|solution| &solution.packages);
         let mut built: Vec<&str> = packages
             .filter(|p| p.build.as_ref().is_some_and(|build| !build.needs.is_empty()))
@@ -267,6 +286,10 @@ impl Told<'_> {
                 if built.len() == 1 { "is" } else { "are" }
             ));
         }
+    }
+
+    fn notes(&self, registry: &Registry) {
+        let printer = self.printer;
         if self.solutions.iter().any(|solution| !solution.frameworks.is_empty()) {
             stack_only::note_limits(self.request, printer);
         }

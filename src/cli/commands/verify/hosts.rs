@@ -1,6 +1,6 @@
 //! `verify --host`: checks the lock for other machines, which host files describe.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -9,6 +9,7 @@ use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
 use crate::model::finding::Finding;
 use crate::model::host::Host;
+use crate::model::text::clean;
 use crate::registry::Registry;
 use crate::session::clock;
 use crate::session::error::Failure;
@@ -20,6 +21,19 @@ use crate::session::verify::{Candidates, best_on, has_other_libc, impossible};
 use crate::verify::findings::{self, NotJudged};
 use crate::verify::{Area, AreaKind, Verdict};
 
+/// A machine that a host file describes, and what was found.
+struct Node {
+    file: PathBuf,
+    /// The path of its file, for people.
+    name: String,
+    /// The name of its file without the extension.
+    stem: String,
+    area: Area,
+    verdict: Verdict,
+    /// Whether its file could be read.
+    is_read: bool,
+}
+
 /// `verify --host` without a prefix: whether the lock runs on the machines.
 pub(super) fn judge(
     path: &Path,
@@ -29,132 +43,165 @@ pub(super) fn judge(
     args: &VerifyArgs,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let mut paths = Vec::new();
-    if path.is_dir() {
-        for entry in fs_err::read_dir(path)? {
-            let file = entry?.path();
-            if file.extension().is_some_and(|e| e == "toml") {
-                paths.push(file);
-            }
-        }
-        paths.sort();
-    } else {
-        paths.push(path.to_path_buf());
-    }
-    if paths.is_empty() {
-        return Err(Failure::input(format!("`{}` contains no host files", path.display()))
-            .hint("write one on each node with `envlock probe --save NODE.toml`"));
-    }
+    let paths = host_files(path)?;
     let format = output::format(args, printer)?;
-    let (mut any_error, mut any_unknown, mut unreadable) = (false, false, false);
-    let mut documents = Vec::new();
-    let mut areas = Vec::new();
-    let mut nodes: Vec<(String, Verdict, Area)> = Vec::new();
-    for file in &paths {
-        let refused = |finding: Finding| Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
+    let one = |file: &PathBuf| {
         let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
-        let is_of_libc = described.as_ref().is_ok_and(has_other_libc);
-        let has_no_gpu = described.as_ref().is_ok_and(Host::has_no_gpu);
-        let mut is_read = true;
-        let area = match described.map(|host| host::finish(host, registry)) {
-            Ok(Ok(machine)) => best_on(&machine, candidates, registry, args.require_gpu),
-            Ok(Err(error)) => refused(impossible(is_of_libc, error)),
-            // One file that cannot be read must not hide the verdicts on the others.
-            Err(error) if paths.len() > 1 => {
-                (unreadable, is_read) = (true, false);
-                refused(findings::not_judged(NotJudged::HostFile(error.message), true))
-            }
-            Err(error) => return Err(error),
+        // One file that cannot be read must not hide the verdicts on the others.
+        let described = match described {
+            Err(error) if paths.len() == 1 => return Err(error),
+            other => other,
         };
-        any_error |= area.has_errors();
-        let verdict = match is_read {
-            true => Verdict::of(&area.findings, has_no_gpu),
-            false => Verdict::Unknown,
-        };
-        any_unknown |= verdict == Verdict::Unknown;
-        if matches!(format, ReportFormat::Line | ReportFormat::Prometheus) {
-            let node =
-                crate::model::text::clean(&file.file_stem().unwrap_or_default().to_string_lossy(), 100);
-            // Two names that are equal once cleaned are told apart by a number.
-            let same = nodes
-                .iter()
-                .filter(|(known, ..)| *known == node || known.starts_with(&format!("{node}~")))
-                .count();
-            let node = if same == 0 { node } else { format!("{node}~{}", same + 1) };
-            nodes.push((node, verdict, area));
-            continue;
-        }
-        if matches!(format, ReportFormat::Github | ReportFormat::Junit | ReportFormat::Sarif) {
-            let name = crate::model::text::clean(&file.display().to_string(), 200);
-            let of_node = |finding: Finding| Finding {
-                message: match finding.message.contains(&name) {
-                    true => finding.message,
-                    false => format!("{name}: {}", finding.message),
-                },
-                r#where: Some(name.clone()),
-                ..finding
-            };
-            let findings = area.findings.into_iter().map(of_node).collect();
-            areas.push(Area { kind: AreaKind::HostFile(name.clone()), findings, ..area });
-            continue;
-        }
-        if format == ReportFormat::Json {
-            documents.push(
-                json!({ "file": file.display().to_string(), "verdict": verdict, "findings": area.findings }),
-            );
-        } else {
-            let why = area
-                .findings
-                .iter()
-                .max_by_key(|f| f.severity)
-                .map_or(area.summary.clone(), |f| f.message.clone());
-            let word = match verdict {
-                Verdict::Ok => printer.paint(GOOD, "yes"),
-                Verdict::Differs => printer.paint(ERROR, "no "),
-                Verdict::Unknown => printer.paint(WARN, "unknown"),
-            };
-            let name = crate::model::text::clean(&file.display().to_string(), 200);
-            // One line for each node, not wrapped, because scripts read it.
-            printer.out(&format!("{word}  {name}  {why}"));
+        Ok(node(file, described, candidates, registry, args.require_gpu))
+    };
+    let nodes: Vec<Node> = paths.iter().map(one).collect::<Result<_, _>>()?;
+    match format {
+        ReportFormat::Text => nodes.iter().for_each(|node| tell(node, printer)),
+        ReportFormat::Json => output::put_json(&document(&nodes), args, printer)?,
+        _ => output::put(&in_format(format, &nodes), args, printer)?,
+    }
+    let is_any = |verdict: Verdict| nodes.iter().any(|node| node.verdict == verdict);
+    Ok(if nodes.iter().any(|node| !node.is_read) {
+        exit::CANNOT_ANSWER
+    } else if nodes.iter().any(|node| node.area.has_errors()) {
+        exit::NO
+    } else if is_any(Verdict::Unknown) {
+        exit::NOT_KNOWN
+    } else {
+        exit::YES
+    })
+}
+
+/// The host file, or those in a folder.
+fn host_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut paths = Vec::new();
+    for entry in fs_err::read_dir(path)? {
+        let file = entry?.path();
+        if file.extension().is_some_and(|e| e == "toml") {
+            paths.push(file);
         }
     }
-    let put = |text: &str| output::put(text, args, printer);
-    let answers: Vec<report_formats::Answer<'_>> = nodes
-        .iter()
-        .map(|(node, verdict, area)| report_formats::Answer {
-            node: Some(node),
-            verdict: *verdict,
-            areas: std::slice::from_ref(area),
-        })
-        .collect();
+    paths.sort();
+    match paths.is_empty() {
+        true => Err(Failure::input(format!("`{}` contains no host files", path.display()))
+            .hint("write one on each node with `envlock probe --save NODE.toml`")),
+        false => Ok(paths),
+    }
+}
+
+/// Judges a machine, or says why its file cannot be read.
+fn node(
+    file: &Path,
+    described: Result<Host, Failure>,
+    candidates: &Candidates<'_>,
+    registry: &Registry,
+    require_gpu: bool,
+) -> Node {
+    let refused = |finding: Finding| Area { findings: vec![finding], ..Area::of(AreaKind::Host) };
+    let is_of_libc = described.as_ref().is_ok_and(has_other_libc);
+    let has_no_gpu = described.as_ref().is_ok_and(Host::has_no_gpu);
+    let is_read = described.is_ok();
+    let area = match described.map(|host| host::finish(host, registry)) {
+        Ok(Ok(machine)) => best_on(&machine, candidates, registry, require_gpu),
+        Ok(Err(error)) => refused(impossible(is_of_libc, error)),
+        Err(error) => refused(findings::not_judged(NotJudged::HostFile(error.message), true)),
+    };
+    let verdict = match is_read {
+        true => Verdict::of(&area.findings, has_no_gpu),
+        false => Verdict::Unknown,
+    };
+    Node {
+        file: file.to_path_buf(),
+        name: clean(&file.display().to_string(), 200),
+        stem: clean(&file.file_stem().unwrap_or_default().to_string_lossy(), 100),
+        area,
+        verdict,
+        is_read,
+    }
+}
+
+/// One line for each node, not wrapped, because scripts read it.
+fn tell(node: &Node, printer: &Printer) {
+    let worst = node.area.findings.iter().max_by_key(|finding| finding.severity);
+    let why = worst.map_or(&node.area.summary, |finding| &finding.message);
+    let word = match node.verdict {
+        Verdict::Ok => printer.paint(GOOD, "yes"),
+        Verdict::Differs => printer.paint(ERROR, "no "),
+        Verdict::Unknown => printer.paint(WARN, "unknown"),
+    };
+    printer.out(&format!("{word}  {}  {why}", node.name));
+}
+
+fn document(nodes: &[Node]) -> serde_json::Value {
+    let of = |node: &Node| json!({ "file": node.file.display().to_string(), "verdict": node.verdict, "findings": node.area.findings });
+    let verdict = if nodes.iter().any(|node| node.area.has_errors()) {
+        Verdict::Differs
+    } else if nodes.iter().any(|node| node.verdict == Verdict::Unknown) {
+        Verdict::Unknown
+    } else {
+        Verdict::Ok
+    };
+    let hosts: Vec<_> = nodes.iter().map(of).collect();
+    json!({ "verdict": verdict, "findings": [], "smoke": null, "hosts": hosts })
+}
+
+/// What was found, in a format that other programs read.
+fn in_format(format: ReportFormat, nodes: &[Node]) -> String {
     match format {
-        ReportFormat::Text => {}
-        ReportFormat::Json => {
-            let document = json!({
-                "verdict": match (any_error, any_unknown) {
-                    (true, _) => Verdict::Differs,
-                    (_, true) => Verdict::Unknown,
-                    _ => Verdict::Ok,
-                },
-                "findings": [], "smoke": null, "hosts": documents,
-            });
-            output::put_json(&document, args, printer)?;
-        }
-        ReportFormat::Github => put(&report_formats::github(&areas, |_| None))?,
-        ReportFormat::Junit => put(&report_formats::junit(&areas, report_formats::VERIFY))?,
+        ReportFormat::Github => report_formats::github(&areas(nodes), |_| None),
+        ReportFormat::Junit => report_formats::junit(&areas(nodes), report_formats::VERIFY),
         ReportFormat::Sarif => {
             let lock = files::lock_in_repository(Path::new("."));
-            put(&report_formats::sarif(&areas, |_| lock.clone()))?;
+            report_formats::sarif(&areas(nodes), |_| lock.clone())
         }
-        ReportFormat::Line => put(&answers.iter().map(report_formats::line).collect::<String>())?,
-        ReportFormat::Prometheus => {
-            put(&report_formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()))?;
+        _ => {
+            let names = distinct_names(nodes);
+            let answers: Vec<report_formats::Answer<'_>> = nodes
+                .iter()
+                .zip(&names)
+                .map(|(node, name)| report_formats::Answer {
+                    node: Some(name),
+                    verdict: node.verdict,
+                    areas: std::slice::from_ref(&node.area),
+                })
+                .collect();
+            match format {
+                ReportFormat::Line => answers.iter().map(report_formats::line).collect(),
+                _ => report_formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()),
+            }
         }
     }
-    Ok(match (unreadable, any_error) {
-        (true, _) => exit::CANNOT_ANSWER,
-        (_, true) => exit::NO,
-        _ if any_unknown => exit::NOT_KNOWN,
-        _ => exit::YES,
-    })
+}
+
+/// The names of the nodes; two that are equal once cleaned are told apart by a number.
+fn distinct_names(nodes: &[Node]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for Node { stem, .. } in nodes {
+        let is_same = |known: &&String| *known == stem || known.starts_with(&format!("{stem}~"));
+        let same = names.iter().filter(is_same).count();
+        names.push(if same == 0 { stem.clone() } else { format!("{stem}~{}", same + 1) });
+    }
+    names
+}
+
+/// The findings of each node, which name it.
+fn areas(nodes: &[Node]) -> Vec<Area> {
+    let of = |node: &Node| {
+        let name = &node.name;
+        let named = |finding: Finding| Finding {
+            message: match finding.message.contains(name) {
+                true => finding.message,
+                false => format!("{name}: {}", finding.message),
+            },
+            r#where: Some(name.clone()),
+            ..finding
+        };
+        let area = node.area.clone();
+        let findings = area.findings.into_iter().map(named).collect();
+        Area { kind: AreaKind::HostFile(name.clone()), findings, ..area }
+    };
+    nodes.iter().map(of).collect()
 }

@@ -59,4 +59,7 @@ def main():
     print(f"reads of environment variables: {sum(variables.values())} in {len(variables)} files")
 
 
-main()
+try:
+    main()
+except BrokenPipeError:
+    sys.stderr.close()

@@ -205,6 +205,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_as_pip_reads_them() {
+        let lines = |text: &str| requirement_lines(text).collect::<Vec<_>>();
+        let of = |all: &[(usize, &str)]| -> Vec<(usize, String)> {
+            all.iter().map(|(number, line)| (*number, (*line).to_owned())).collect()
+        };
+        for (text, expected) in [
+            ("", of(&[])),
+            ("\u{feff}a\r\n\r\nb", of(&[(1, "a"), (3, "b")])),
+            ("a \\\n  --hash=x\nb", of(&[(1, "a   --hash=x"), (3, "b")])),
+            ("a # b\u{2028}c\td\t# e\u{c}f", of(&[(1, "a"), (2, "c\td"), (3, "f")])),
+            ("x @ https://h/x.zip#egg=x", of(&[(1, "x @ https://h/x.zip#egg=x")])),
+            ("a \\", of(&[(1, "a")])),
+        ] {
+            assert_eq!(lines(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn pinned_lines() {
         let text = "# by a tool\n--index-url https://wheels.example/whl/cu126\ntorch==2.9.1+cu126 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n    # via x\ncolorama==0.4 ; sys_platform == 'win32' --hash=sha256:cc\nown @ https://files.example/own-1.0-py3-none-any.whl --hash=sha256:dd\n-e .\n";
         let pinned = parse(text).unwrap();

@@ -196,7 +196,7 @@ impl Merged {
     fn at(&self, real: &Path) -> Option<usize> {
         let mut at = 0;
         for component in real.components() {
-            // The next one who can says so.
+            // That they are too many is the error of the next call that can fail.
             let _ = self.step(1);
             if let Component::Normal(part) = component {
                 let What::Folder(entries) = &self.nodes[at].what else { return None };

@@ -149,6 +149,11 @@ fn restore_locked_files(changes: &mut Changes, target: &Target, installed: &Inst
     let goes = |name: &str, changes: &Changes| {
         [&changes.remove, &changes.replace].iter().any(|list| list.iter().any(|own| own == name))
     };
+    // What conda installed, pip must not write over.
+    let of_conda = |name: &str| {
+        let own = installed.distributions.iter().find(|own| own.name == name);
+        own.is_some_and(|own| own.installer.as_deref() == Some("conda"))
+    };
     let shared = shared_files(installed);
     let locked: BTreeSet<&str> = target.installed_always().map(|package| package.name.as_str()).collect();
     for (own, other, path) in &shared {
@@ -159,7 +164,7 @@ fn restore_locked_files(changes: &mut Changes, target: &Target, installed: &Inst
             .flat_map(|d| &d.faults)
             .any(|fault| matches!(fault, FileFault::Size(of, ..) | FileFault::Hash(of) if of == path));
         let loses = locked.contains(own) && !locked.contains(other) && is_loaded(path) && is_altered;
-        if loses && !changes.puts(own) && !changes.conda_owns.iter().any(|name| name == own) {
+        if loses && !changes.puts(own) && !of_conda(own) {
             changes.replace.push((*own).to_owned());
             changes.again.push((*own).to_owned());
         }
@@ -170,7 +175,7 @@ fn restore_locked_files(changes: &mut Changes, target: &Target, installed: &Inst
         for (goer, stayer) in &pairs {
             let stays = target.installed_always().any(|package| package.name == *stayer)
                 && !changes.puts(stayer)
-                && !changes.conda_owns.iter().any(|own| own == stayer);
+                && !of_conda(stayer);
             if stays && goes(goer, changes) {
                 changes.replace.push((*stayer).to_owned());
                 changes.again.push((*stayer).to_owned());

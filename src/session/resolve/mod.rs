@@ -60,13 +60,18 @@ pub enum Resolution {
 ///
 /// # Errors
 /// When the request or the old lock cannot be read, an index does not answer, what is needed is not known, or a file cannot be
-/// written; where pixi locks the packages, which only the command does.
+/// written; with [`SolveOptions::locked`] or [`SolveOptions::check_hashes`], and where pixi locks the packages: only the command does
+/// that.
 pub fn resolve(
     global: &Global,
     packages: &[String],
     options: &SolveOptions,
     interface: &dyn Interface,
 ) -> Result<Resolution, Failure> {
+    if options.only_checks() {
+        return Err(Failure::usage("`locked` and `check_hashes` compare a lock, and this call writes one")
+            .hint("run `envlock resolve --locked`"));
+    }
     let project = project(global, packages, &[], interface)?;
     let asked = Asked::new(global, (&project, packages), options, false, interface)?;
     if asked.is_of_pixi() {

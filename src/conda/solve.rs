@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use rattler_conda_types::{GenericVirtualPackage, PackageNameMatcher, RepoDataRecord, Version};
 use rattler_solve::{ChannelPriority, SolveError, SolverImpl, SolverTask, resolvo};
@@ -51,8 +51,8 @@ pub struct Question {
     pub excluded: BTreeMap<String, String>,
     /// The files to keep where they fit.
     pub kept: BTreeSet<String>,
-    /// How long one solve may take.
-    pub limit: Option<Duration>,
+    /// When a solve is given up.
+    pub until: Option<Instant>,
 }
 
 /// A bound on a package, which is not installed because of it.
@@ -157,6 +157,10 @@ impl Records {
     /// # Errors
     /// See [`CondaError`].
     pub fn solve(&self, question: &Question) -> Result<Solved, CondaError> {
+        let timeout = question.until.map(|until| until.saturating_duration_since(Instant::now()));
+        if timeout.is_some_and(|left| left.is_zero()) {
+            return Err(CondaError::TooLong);
+        }
         let specs = question.specs.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
         let constraints =
             question.bounds.iter().map(|bound| parse(&bound.spec)).collect::<Result<Vec<_>, _>>()?;
@@ -192,7 +196,7 @@ impl Records {
             virtual_packages: question.machine.iter().filter_map(virtual_package).collect(),
             specs,
             constraints,
-            timeout: question.limit,
+            timeout,
             channel_priority: ChannelPriority::Strict,
             exclude_newer: None,
             strategy: rattler_solve::SolveStrategy::Highest,

@@ -24,6 +24,16 @@ pub struct Places<'p> {
 }
 
 impl Places<'_> {
+    /// The same places without the folders of `PATH` that lie below a folder, or are relative.
+    pub fn outside(&self, folder: &Path) -> Self {
+        let is_outside = |path: &PathBuf| is_outside(path, folder);
+        Self {
+            path: self.path.iter().filter(|path| is_outside(path)).cloned().collect(),
+            home: self.home.clone(),
+            variable: self.variable,
+        }
+    }
+
     /// The path in an environment variable.
     fn named_by(&self, name: &str) -> Option<PathBuf> {
         (self.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -33,6 +43,12 @@ impl Places<'_> {
     fn below_home(&self, path: &str) -> Option<PathBuf> {
         self.home.as_ref().map(|home| home.join(path))
     }
+}
+
+/// Whether a path leads to a place that is not below a folder, links followed.
+fn is_outside(path: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    path.is_absolute() && !real(path).starts_with(real(folder))
 }
 
 /// An interpreter and what it said it is.
@@ -99,14 +115,7 @@ pub fn uv(places: &Places<'_>) -> Option<PathBuf> {
 /// The Python that uv takes for a project without an environment: the first that it finds outside the project and of what
 /// the project `requires`. None is downloaded, and nothing below the project is run: neither by uv, nor uv itself.
 pub fn of_uv(places: &Places<'_>, project: &Path, requires: Option<&str>) -> Option<FoundPython> {
-    let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let project = real(project);
-    let is_outside = |path: &Path| path.is_absolute() && !real(path).starts_with(&project);
-    let outside = Places {
-        path: places.path.iter().filter(|folder| is_outside(folder)).cloned().collect(),
-        home: places.home.clone(),
-        variable: places.variable,
-    };
+    let outside = places.outside(project);
     let mut command = Command::new(uv(&outside)?);
     command.args(["python", "find", "--no-project", "--offline", "--no-python-downloads"]);
     command.args(requires);
@@ -119,7 +128,7 @@ pub fn of_uv(places: &Places<'_>, project: &Path, requires: Option<&str>) -> Opt
     }
     let (true, path) = ask(command).ok()? else { return None };
     let path = PathBuf::from(path.trim());
-    is_outside(&path).then(|| who(&path))?
+    is_outside(&path, project).then(|| who(&path))?
 }
 
 /// `pixi` on `PATH`, or where its installer puts it.

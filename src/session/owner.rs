@@ -67,14 +67,18 @@ pub(crate) fn variable_of(of_conda: bool) -> impl Fn(&str) -> Option<String> {
     move |name: &str| variables::text(name).filter(|_| !of_conda || name != "VIRTUAL_ENV")
 }
 
-/// The program of a tool.
+/// The program of a tool; for a command that runs nothing of a project, one outside of it.
 ///
 /// # Errors
 /// When it is not there, with the command that installs it.
-pub(crate) fn program(owner: Owner) -> Result<PathBuf, Failure> {
-    let search = |places: &Places<'_>| match owner {
-        Owner::Uv => pythons::uv(places),
-        Owner::Pixi => pythons::pixi(places),
+pub(crate) fn program(owner: Owner, outside: Option<&Project>) -> Result<PathBuf, Failure> {
+    let search = |places: &Places<'_>| {
+        let outside = outside.map(|project| places.outside(&whole(project)));
+        let places = outside.as_ref().unwrap_or(places);
+        match owner {
+            Owner::Uv => pythons::uv(places),
+            Owner::Pixi => pythons::pixi(places),
+        }
     };
     with_places(search).ok_or_else(|| {
         let (file, name) = (owner.file(), owner.program());
@@ -82,9 +86,10 @@ pub(crate) fn program(owner: Owner) -> Result<PathBuf, Failure> {
             Owner::Uv => "install it: `pip install uv`",
             Owner::Pixi => "install it: https://pixi.prefix.dev",
         };
+        let place = outside.map_or("", |_| " outside the project");
         Failure::new(
             FailureKind::Installer,
-            format!("{name} holds the packages (`{file}`), and it was not found"),
+            format!("{name} holds the packages (`{file}`), and it was not found{place}"),
         )
         .hint(how)
     })
@@ -133,6 +138,17 @@ pub(crate) fn start(
         true => Err(Failure { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) }),
         false => Ok(status.success()),
     }
+}
+
+/// The folder that a project is part of: the root of its workspace, else its own.
+pub(crate) fn whole(project: &Project) -> PathBuf {
+    Workspace::of(&project.folder).map_or_else(|| project.folder.clone(), |all| all.root().to_path_buf())
+}
+
+/// `PATH` without the folders below a project, for a command that runs nothing of it.
+pub(crate) fn path_outside(project: &Project) -> (&'static str, OsString) {
+    let path = with_places(|places| std::env::join_paths(places.outside(&whole(project)).path));
+    ("PATH", path.unwrap_or_default())
 }
 
 /// Calls a search with this machine's places.
@@ -266,12 +282,17 @@ pub(crate) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> 
     let environment = project.folder.join(environment(&project.folder));
     let own = inspect::python_of(&inspect::ThisMachine, &environment).filter(allows);
     let found = own.or_else(|| {
-        let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten()?;
-        let table: toml::Table = text.parse().ok()?;
-        let requires = table.get("project").and_then(|project| project.get("requires-python")?.as_str());
-        Some(with_places(|places| pythons::of_uv(places, &project.folder, requires))?.version)
+        let requires = requires_python(project);
+        Some(with_places(|places| pythons::of_uv(places, &whole(project), requires.as_deref()))?.version)
     })?;
     Some((Python::new(found.minor), "the one that uv takes here"))
+}
+
+/// `requires-python` of a project's pyproject.toml.
+pub(crate) fn requires_python(project: &Project) -> Option<String> {
+    let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten()?;
+    let table: toml::Table = text.parse().ok()?;
+    Some(table.get("project")?.get("requires-python")?.as_str()?.to_owned())
 }
 
 /// The groups that uv installs when none is named.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::common::synced::Synced;
 use super::context::{IndexServer, Run, Shape, TestContext, leftovers, skipped};
 use super::wheels::wheel;
 
@@ -481,6 +482,37 @@ fn nothing_below_the_project_is_run_by_static_commands() {
         let ran = std::fs::read_to_string(&mark).unwrap_or_default();
         assert!(ran.is_empty(), "{arguments:?}: {ran}");
     }
+}
+
+/// uv, which `resolve` starts, is shown no environment of the project and no program of one: it would run the Python of it.
+#[test]
+fn what_uv_locks_runs_nothing_of_the_project() {
+    let Some(mut env) = Synced::new(true) else { return };
+    let mark = env.context.dir.path().join("mark");
+    let script = format!("#!/bin/sh\necho $0 $@ >> {}\nexec /usr/bin/python3 \"$@\"\n", mark.display());
+    for program in [".venv/bin/python", ".venv/bin/python3", ".venv/bin/uv", ".venv/bin/git"] {
+        super::context::executable(&env.context.write(program, &script));
+    }
+    env.context.write(".venv/pyvenv.cfg", &format!("home = /usr/bin\nversion = {}.1\n", env.series));
+    let text = format!(
+        "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">={}\"\ndependencies = [\"alpha\"]\n[tool.uv]\n[tool.envlock]\n",
+        env.series
+    );
+    env.context.write("pyproject.toml", &text);
+    env.context.write(".python-version", &format!("{}\n", env.series));
+    let empty = format!("version = 1\nrevision = 3\nrequires-python = \">={}\"\n", env.series);
+    env.context.write("uv.lock", &empty);
+    let venv = env.context.project().join(".venv");
+    let bin = env.context.dir.path().join("bin");
+    let folders = [venv.join("bin"), bin, "/usr/bin".into()];
+    env.context.set("PATH", std::env::join_paths(folders).unwrap().to_str().unwrap());
+    env.context.set("VIRTUAL_ENV", venv.to_str().unwrap());
+    env.context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", env.server.address));
+    let run = env.context.run(&["resolve", "--gpu", "none"]);
+    let ran = std::fs::read_to_string(&mark).unwrap_or_default();
+    assert!(ran.is_empty(), "{ran}");
+    run.expect(0);
+    assert!(env.context.read("uv.lock").contains("name = \"alpha\""));
 }
 
 /// The name of a folder is text wherever an export puts it: neither YAML nor an expression of a workflow.

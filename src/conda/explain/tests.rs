@@ -194,3 +194,47 @@ fn what_is_told_excludes_each_other() {
         assert_eq!(told(&records, specs), expected, "{specs:?}");
     }
 }
+
+/// Thirteen packages of twelve versions, no two of which may have the same: a search that has no end in sight ends in time,
+/// and so does what would explain it.
+#[test]
+fn a_hard_search_ends_in_time() {
+    use std::time::{Duration, Instant};
+    let names: Vec<String> = (0..13).map(|i| format!("p{i}")).collect();
+    let versions: Vec<String> = (1..13).map(|v| v.to_string()).collect();
+    let others = |own: &str, version: &str| -> Vec<String> {
+        names.iter().filter(|name| *name != own).map(|name| format!("{name} !={version}")).collect()
+    };
+    let others = &others;
+    let excluded: Vec<(&String, &String, Vec<String>)> = names
+        .iter()
+        .flat_map(|name| versions.iter().map(move |version| (name, version, others(name, version))))
+        .collect();
+    let constrains: Vec<Vec<&str>> =
+        excluded.iter().map(|(_, _, others)| others.iter().map(String::as_str).collect()).collect();
+    let rows: Vec<Row<'_>> = excluded
+        .iter()
+        .zip(&constrains)
+        .map(|((name, version, _), constrains)| {
+            (name.as_str(), version.as_str(), "0", &[][..], &constrains[..])
+        })
+        .collect();
+    let records = channel(&rows);
+    let question = || Question {
+        specs: names.clone(),
+        until: Some(Instant::now() + Duration::from_secs(1)),
+        ..Question::default()
+    };
+    let start = Instant::now();
+    assert_eq!(records.solve(&question()).err(), Some(CondaError::TooLong));
+    let asked = Asked {
+        without_gpu: "",
+        written: &names.iter().map(|name| Some(written(name))).collect::<Vec<_>>(),
+        drivers: &[],
+        driver: "the driver",
+        target: "default",
+        channels: &["conda-forge".to_owned()],
+    };
+    assert_eq!(explain(&records, &question(), &asked).err(), Some(CondaError::TooLong));
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}

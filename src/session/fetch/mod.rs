@@ -107,6 +107,9 @@ pub(crate) struct Session<'s> {
     /// When the search for causes and ways out over both halves ends.
     #[cfg(feature = "conda")]
     explains_until: Option<Instant>,
+    /// How long the solves of conda's half took until now.
+    #[cfg(feature = "conda")]
+    solved_for: Duration,
 }
 
 /// What the cache holds, as a solve reads it.
@@ -157,6 +160,8 @@ impl<'s> Session<'s> {
             purpose: halves::Purpose::Answer,
             #[cfg(feature = "conda")]
             explains_until: None,
+            #[cfg(feature = "conda")]
+            solved_for: Duration::ZERO,
         }
     }
 

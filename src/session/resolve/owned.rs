@@ -152,7 +152,7 @@ const SCOPES: [UvScope; 3] = [UvScope::EveryPython, UvScope::FromTheSeries, UvSc
 impl Owned<'_> {
     /// Writes pyproject.toml, `uv.lock` and the lock of the stack. Returns the names of the files that changed.
     pub fn write(&self, lock: &Lockfile, manifest: Option<NewManifest>) -> Result<Vec<String>, Failure> {
-        let uv = owner::program(Owner::Uv)?;
+        let uv = owner::program(Owner::Uv, Some(self.project))?;
         self.refuse_other_sources(lock)?;
         // A signal waits until the files are as they were, or all new.
         write::uninterrupted(|| self.write_all(&uv, lock, manifest))
@@ -348,7 +348,15 @@ impl Owned<'_> {
     /// Lets uv lock, and reads what it locked.
     fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, Failure> {
         let options = self.options();
-        if !owner::start(uv, &options, self.project, &self.python(lock), self.interface)? {
+        // uv runs the Python of an environment that is there, whatever other one is named: it is shown none.
+        let folder = tempfile::tempdir()
+            .map_err(|error| Failure::files(format!("cannot make a temporary folder: {error}")))?;
+        let mut variables = vec![
+            owner::path_outside(self.project),
+            (owner::UV_ENVIRONMENT, folder.path().join("none").into_os_string()),
+        ];
+        variables.extend(self.python(lock));
+        if !owner::start(uv, &options, self.project, &variables, self.interface)? {
             let words: Vec<String> = options.iter().map(|word| shell_word(word)).collect();
             let message = format!("`uv {}` failed with this stack", words.join(" "));
             return Err(Failure::new(FailureKind::Installer, message)
@@ -366,15 +374,27 @@ impl Owned<'_> {
         Ok(current)
     }
 
-    /// The Python for uv, where uv finds none that the project allows and envlock does.
-    fn python(&self, lock: &Lockfile) -> Vec<(&'static str, OsString)> {
+    /// The Python for uv, outside the project: of the series that it would take itself, else of the lock's; if none is here,
+    /// the series, which uv may download. `None` where the user names one.
+    fn python(&self, lock: &Lockfile) -> Option<(&'static str, OsString)> {
         const VARIABLE: &str = "UV_PYTHON";
-        if variables::raw(VARIABLE).is_some() || owner::python_of_uv(self.project).is_some() {
-            return Vec::new();
+        if variables::raw(VARIABLE).is_some() {
+            return None;
         }
+        let folder = owner::whole(self.project);
+        let of_uv = owner::python_of_uv(self.project).map(|(python, _)| python);
         let wanted = lock.targets.first().map(Target::wanted_python);
-        let found = wanted.and_then(|wanted| owner::with_places(|places| pythons::python(places, wanted)));
-        found.map(|found| (VARIABLE, found.path.into())).into_iter().collect()
+        let found = owner::with_places(|places| match of_uv {
+            Some(python) => {
+                let requires = owner::requires_python(self.project);
+                let series = format!("{}=={python}.*", requires.map(|text| text + ",").unwrap_or_default());
+                pythons::of_uv(places, &folder, Some(&series))
+            }
+            None => pythons::python(&places.outside(&folder), wanted?),
+        });
+        let series = of_uv.or_else(|| Some(wanted?.python)).map(|python| Python::new(python.minor));
+        let value = found.map(|found| found.path.into_os_string());
+        Some((VARIABLE, value.or_else(|| Some(series?.to_string().into()))?))
     }
 
     fn options(&self) -> Vec<String> {

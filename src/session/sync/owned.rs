@@ -57,7 +57,7 @@ impl Owned<'_> {
     /// Installs. Returns the environment, and whether this run made it; for a dry run, what is to be done.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let start = Instant::now();
-        let program = owner::program(self.owner)?;
+        let program = owner::program(self.owner, None)?;
         let prefix = place::from_here(self.prefix());
         if prefix.join("condabin").is_dir() {
             return Err(Failure::new(

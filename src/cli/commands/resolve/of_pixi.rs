@@ -52,7 +52,7 @@ impl OfPixi<'_> {
     fn run(&self, old: Option<&Lockfile>) -> Result<u8, Failure> {
         let start = Instant::now();
         let machines = machines(self.project, self.args, old, self.registry)?;
-        let pixi = owner::program(Owner::Pixi)?;
+        let pixi = owner::program(Owner::Pixi, Some(self.project))?;
         let (path, is_pyproject) = self.manifest();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let lock_path = self.project.folder.join(Owner::Pixi.file());
@@ -182,7 +182,8 @@ impl OfPixi<'_> {
             (self.printer.quiet || self.printer.json, "--quiet"),
         ];
         let options = given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned());
-        match owner::start(pixi, &options.collect::<Vec<_>>(), self.project, &[], self.printer)? {
+        let path = [owner::path_outside(self.project)];
+        match owner::start(pixi, &options.collect::<Vec<_>>(), self.project, &path, self.printer)? {
             true => Ok(()),
             false => Err(Failure::new(
                 FailureKind::Installer,

@@ -118,7 +118,7 @@ pub(super) fn question(
         machine: half.map_or(machine.clone(), |half| half.stack.machine(machine)),
         excluded: excluded.clone(),
         kept: asked.preferences.conda.clone(),
-        limit: Some(session.time_left()),
+        until: Some(session.ends()),
     }
 }
 

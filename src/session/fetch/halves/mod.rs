@@ -197,8 +197,16 @@ impl Session<'_> {
             let mut left = excluded.clone();
             left.extend(admitted.others(records));
             let question = question(asked, Some(python), &left, (self, !records.of("pip").is_empty()), half);
-            let solved = match records.solve(&question) {
-                Err(CondaError::TooLong) => return Ok(impossible(first, true)),
+            let start = Instant::now();
+            let solved = records.solve(&question);
+            let is_explaining = self.explains_until.is_some();
+            if !is_explaining {
+                self.solved_for += start.elapsed();
+            }
+            let solved = match solved {
+                Err(CondaError::TooLong) if is_explaining => return Ok(impossible(first, true)),
+                // The next Python is not tried: how fast the machine is would choose it.
+                Err(CondaError::TooLong) => return Ok(OfPython::Open(Answer::TooLong)),
                 solved => solved.map_err(unsolved)?,
             };
             let packages = match solved {

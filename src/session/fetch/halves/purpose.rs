@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::Session;
 
-/// How long a solve of conda's half may take.
-const SOLVE: Duration = Duration::from_secs(60);
+/// How long all solves of conda's half may take together, explanations apart. A clock ends a search and never chooses an answer.
+const SOLVING: Duration = Duration::from_secs(if cfg!(debug_assertions) { 600 } else { 60 });
 /// How long the causes of a conflict of both halves and its ways out are looked for. A build without optimization is slower by an
 /// order of magnitude.
 pub(super) const EXPLAINING: Duration = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 30 });
@@ -35,9 +35,9 @@ impl Session<'_> {
         out
     }
 
-    /// The time that is left for one solve of conda's half.
-    pub(super) fn time_left(&self) -> Duration {
-        let left = self.explains_until.map(|until| until.saturating_duration_since(Instant::now()));
-        left.map_or(SOLVE, |left| left.clamp(Duration::from_secs(1), SOLVE))
+    /// When a solve of conda's half ends that starts now.
+    pub(super) fn ends(&self) -> Instant {
+        let left = SOLVING.saturating_sub(self.solved_for);
+        self.explains_until.unwrap_or_else(|| Instant::now() + left)
     }
 }

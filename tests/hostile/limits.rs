@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The first cell of a row of SECURITY.md, and each figure of the second with the file and the name of its constant.
-const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
+const ROWS: [(&str, &[(&str, &str, &str)]); 16] = [
     (
         "A project page",
         &[
@@ -67,6 +67,13 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 15] = [
             ("512 KiB", "sdist/slice/parse.rs", "MAX_TEXT"),
             ("50,000 calls", "sdist/slice/parse.rs", "MAX_CALLS"),
             ("100,000 steps", "sdist/evaluate/mod.rs", "MAX_STEPS"),
+        ],
+    ),
+    (
+        "Solves of conda channels",
+        &[
+            ("60 s", "session/fetch/halves/purpose.rs", "SOLVING"),
+            ("30 s", "session/fetch/halves/purpose.rs", "EXPLAINING"),
         ],
     ),
     (

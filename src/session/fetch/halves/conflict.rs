@@ -1,12 +1,11 @@
 //! Conflicts of the halves in words: why conda's half has no answer, and what conda has to do with one of PyPI's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use pep440_rs::Version;
 
 use super::asked::{Provided, applicable, excluding, question, unsolved};
-use super::purpose::EXPLAINING;
+use super::purpose::explained_until;
 use super::ways::requested_for;
 use super::{Asked, Half, Session};
 use crate::conda::{self, CondaError, Explained, Question, Records, Written};
@@ -32,7 +31,7 @@ impl Session<'_> {
         let mut others = others.clone();
         others.extend(unfit);
         let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);
-        question.until = Some(self.explains_until.unwrap_or_else(|| Instant::now() + EXPLAINING));
+        question.until = Some(self.explains_until.unwrap_or_else(explained_until));
         // The Pythons that are allowed, as one bound.
         let pythons = allowed_pythons(self.registry, asked.request);
         let constraints = applicable(&asked.request.constraints, &pythons, asked.host.system.platform);

@@ -27,7 +27,7 @@ pub(super) use self::code::CodeOfWheels;
 use self::conflict::{
     cut_off, named_by, names_all, rests_on_tried, tell_of_conda, tell_tried, without_pythons,
 };
-use self::purpose::EXPLAINING;
+use self::purpose::explained_until;
 pub(super) use self::purpose::Purpose;
 use self::stack::ChosenStack;
 use self::stepping::{Admitted, AtHand, excluded_by};
@@ -76,7 +76,7 @@ impl Session<'_> {
             Answer::Conflict(conflict) => conflict,
             answer => return Ok(answer),
         };
-        let until = Instant::now() + EXPLAINING;
+        let until = explained_until();
         self.explains_until = Some(until);
         let mut conflict = self.for_purpose(Purpose::Cause, |session| session.every_cause(conflict, asked));
         self.explains_until = None;

@@ -4,11 +4,21 @@ use std::time::{Duration, Instant};
 
 use super::Session;
 
-/// How long all solves of conda's half may take together, explanations apart. A clock ends a search and never chooses an answer.
-const SOLVING: Duration = Duration::from_secs(if cfg!(debug_assertions) { 600 } else { 60 });
-/// How long the causes of a conflict of both halves and its ways out are looked for. A build without optimization is slower by an
-/// order of magnitude.
-pub(super) const EXPLAINING: Duration = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 30 });
+/// Seconds that all solves of conda's half may take together, explanations apart. A clock ends a search and never chooses an
+/// answer.
+const SOLVING: u64 = 60;
+/// Seconds in which the causes of a conflict of both halves and its ways out are looked for.
+const EXPLAINING: u64 = 30;
+
+/// A time on this machine: a build without optimization is slower by an order of magnitude.
+const fn seconds(number: u64) -> Duration {
+    Duration::from_secs(if cfg!(debug_assertions) { number * 10 } else { number })
+}
+
+/// When an explanation ends that starts now.
+pub(super) fn explained_until() -> Instant {
+    Instant::now() + seconds(EXPLAINING)
+}
 
 /// What a solve over both halves is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +47,7 @@ impl Session<'_> {
 
     /// When a solve of conda's half ends that starts now.
     pub(super) fn ends(&self) -> Instant {
-        let left = SOLVING.saturating_sub(self.solved_for);
+        let left = seconds(SOLVING).saturating_sub(self.solved_for);
         self.explains_until.unwrap_or_else(|| Instant::now() + left)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use rattler_conda_types::{GenericVirtualPackage, PackageNameMatcher, RepoDataRecord, Version};
 use rattler_solve::{ChannelPriority, SolveError, SolverImpl, SolverTask, resolvo};
@@ -51,8 +51,6 @@ pub struct Question {
     pub excluded: BTreeMap<String, String>,
     /// The files to keep where they fit.
     pub kept: BTreeSet<String>,
-    /// When a solve is given up.
-    pub until: Option<Instant>,
 }
 
 /// A bound on a package, which is not installed because of it.
@@ -152,13 +150,12 @@ impl Records {
         Ok(self.of_name(&name).filter(matches).map(package).collect())
     }
 
-    /// Solves a question.
+    /// Solves a question, in this time.
     ///
     /// # Errors
     /// See [`CondaError`].
-    pub fn solve(&self, question: &Question) -> Result<Solved, CondaError> {
-        let timeout = question.until.map(|until| until.saturating_duration_since(Instant::now()));
-        if timeout.is_some_and(|left| left.is_zero()) {
+    pub fn solve(&self, question: &Question, limit: Duration) -> Result<Solved, CondaError> {
+        if limit.is_zero() {
             return Err(CondaError::TooLong);
         }
         let specs = question.specs.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
@@ -196,7 +193,7 @@ impl Records {
             virtual_packages: question.machine.iter().filter_map(virtual_package).collect(),
             specs,
             constraints,
-            timeout,
+            timeout: Some(limit),
             channel_priority: ChannelPriority::Strict,
             exclude_newer: None,
             strategy: rattler_solve::SolveStrategy::Highest,

@@ -4,13 +4,31 @@ use pep440_rs::Version;
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerTree, PackageName};
 use serde::Deserialize;
 
-use super::ForeignError;
+use super::error::{ForeignError, MAX_PARTS, MAX_TOML};
 use crate::model::requirement::parse_requirement;
 use crate::model::secrets::masked;
 use crate::model::solution::ChosenFile;
 use crate::model::source::Source;
+use crate::model::text::{MAX_VALUES, toml_values};
 use crate::model::text::{clean, without_logins};
-use crate::model::wheel::WheelName;
+use crate::model::wheel::{Python, WheelName};
+
+/// The newest Python series that is tried where a lock leaves it open.
+pub(super) const NEWEST: Python = Python::new(14);
+
+/// Reads a TOML document of which each requirement and file is an inline table.
+pub(super) fn of_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ForeignError> {
+    if text.bytes().filter(|byte| *byte == b'{').count() > MAX_PARTS {
+        return Err(ForeignError::TooManyParts(MAX_PARTS));
+    }
+    if toml_values(text) > MAX_VALUES {
+        return Err(ForeignError::TooManyValues(MAX_VALUES));
+    }
+    if text.len() > MAX_TOML {
+        return Err(ForeignError::TooLong(MAX_TOML >> 20));
+    }
+    toml::from_str(text).map_err(|error| ForeignError::Syntax(error.message().to_owned()))
+}
 
 pub(super) fn invalid(key: impl std::fmt::Display, value: &str) -> ForeignError {
     ForeignError::Value(quoted(&key.to_string()), quoted(value))

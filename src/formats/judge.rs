@@ -3,8 +3,9 @@
 use pep440_rs::Version;
 use semver::Version as Semver;
 
+use super::conda::CondaRecord;
 use super::document::is_pypi;
-use super::{CondaRecord, Environment, Package};
+use super::types::{Environment, Package};
 use crate::compatibility::{
     AskedDriver, CPU, Needs, Policy, UnreadSpec, asked_driver, both, envelope_of, envelope_of_framework,
     is_cuda, required_driver, unknown_cuda_user, with_code_of, with_machine_specs,

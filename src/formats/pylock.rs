@@ -4,10 +4,12 @@ use pep440_rs::VersionSpecifiers;
 use pep508_rs::{MarkerEnvironment, MarkerTree};
 use serde::Deserialize;
 
+use super::document::of_toml;
 use super::document::{
     file_name, git, holds, index, index_of_file, invalid, marker, name, url, version, wheel,
 };
-use super::{Environment, ForeignError, MAX_PACKAGES, Package, of_toml, python_for};
+use super::error::{ForeignError, MAX_PACKAGES};
+use super::types::{Environment, Package, python_for};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;

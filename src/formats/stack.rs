@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::judge::variant;
-use super::{ForeignLock, Package};
+use super::lock::ForeignLock;
+use super::types::Package;
 use crate::lockfile::Target;
 use crate::model::version::public;
 use crate::registry::Registry;

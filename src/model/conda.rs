@@ -8,6 +8,8 @@ use super::version::DottedVersion;
 
 /// The channel whose builds of torch the registry knows.
 pub const CONDA_FORGE: &str = "conda-forge";
+/// Where channels are, unless a variable says otherwise.
+pub const CONDA_CHANNELS: &str = "https://conda.anaconda.org";
 /// conda's names of cuDNN, of the library alone first.
 pub const CUDNN: [&str; 2] = ["libcudnn", "cudnn"];
 /// conda's name of NCCL.

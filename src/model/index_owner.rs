@@ -8,6 +8,9 @@ use super::text::{clean, normalized_name};
 /// The index that has builds of torch by CUDA variant, each variant in a sub-index of its own: `pytorch/cu126`.
 pub const PYTORCH: &str = "pytorch";
 
+/// Where the pytorch index is, unless a manifest says otherwise.
+pub const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
+
 /// The index of a release of torch: the sub-index of its local version, `pytorch/cu126` of `2.9.1+cu126`. PyPI takes no local
 /// versions.
 pub fn index_of(version: &Version) -> String {

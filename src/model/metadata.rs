@@ -289,6 +289,17 @@ impl CoreMetadata {
     }
 }
 
+/// What a source tree states that it requires.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceRequirements {
+    /// The requirements, as `Requires-Dist` lines: those of extras have `extra == '...'` in their marker.
+    pub requires: Vec<String>,
+    /// The Python that it requires.
+    pub requires_python: Option<String>,
+    /// Its extras.
+    pub extras: Vec<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

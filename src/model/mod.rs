@@ -34,7 +34,6 @@ pub mod owner;
 pub mod part;
 pub mod patches;
 pub mod platform;
-pub mod poetry;
 pub mod process;
 pub mod project;
 pub mod request;

@@ -24,6 +24,7 @@ use pep440_rs::Version;
 use sha2::{Digest, Sha256};
 
 use crate::model::metadata::CoreMetadata;
+use crate::model::metadata::SourceRequirements;
 use crate::model::source::{MetadataFrom, SourceFacts};
 use crate::model::text::{clean, normalized_name, requirement_name};
 
@@ -106,22 +107,11 @@ pub fn name(contents: &Contents) -> Option<String> {
     declared::of(contents, &pyproject, setup_py.as_ref()).name
 }
 
-/// What a tree requires.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stated {
-    /// The requirements, as `Requires-Dist` lines: those of extras have `extra == '...'` in their marker.
-    pub requires: Vec<String>,
-    /// The Python that it requires.
-    pub requires_python: Option<String>,
-    /// Its extras.
-    pub extras: Vec<String>,
-}
-
 /// What a tree requires by its `pyproject.toml`, `setup.cfg` and `setup.py`, whatever its version is.
 ///
 /// # Errors
 /// Why it is not known.
-pub fn stated(contents: &Contents) -> Result<Stated, String> {
+pub fn stated(contents: &Contents) -> Result<SourceRequirements, String> {
     let pyproject = match contents.text("pyproject.toml") {
         Some(text) => Pyproject::parse(text).map_err(|e| e.to_string())?,
         None => Pyproject::default(),
@@ -130,12 +120,14 @@ pub fn stated(contents: &Contents) -> Result<Stated, String> {
     let setup_py =
         contents.text("setup.py").map(|text| SetupPy::parse(text, &files, &|name| contents.has_module(name)));
     match declared::of(contents, &pyproject, setup_py.as_ref()).requirements {
-        Ok(stated) => Ok(Stated {
+        Ok(stated) => Ok(SourceRequirements {
             requires: stated.lines,
             requires_python: stated.requires_python,
             extras: stated.extras,
         }),
-        Err(_) if requires_nothing(contents, &pyproject, setup_py.as_ref()) => Ok(Stated::default()),
+        Err(_) if requires_nothing(contents, &pyproject, setup_py.as_ref()) => {
+            Ok(SourceRequirements::default())
+        }
         Err(why) => Err(why),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::published::Requirements;
 use super::pyproject::Pyproject;
-use crate::model::poetry::specifier;
+use crate::formats::specifier_of_poetry as specifier;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, normalized_name};
 

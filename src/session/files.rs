@@ -275,43 +275,8 @@ pub(crate) fn foreign(path: &Path) -> Failure {
         .hint("move it away, or pass `--force` to replace it")
 }
 
-/// A path relative to a folder, with `/` as separator: `./libs/demo`, `../demo`.
+/// The path of a place from a folder: `./libs/own`, `../own`.
 pub(crate) fn path_from(place: &Path, folder: &Path) -> String {
-    let plain = |path: &Path| -> Vec<String> {
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let mut parts = Vec::new();
-        for part in absolute.components() {
-            match part {
-                std::path::Component::ParentDir => {
-                    parts.pop();
-                }
-                std::path::Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
-                _ => {}
-            }
-        }
-        parts
-    };
-    let (place, folder) = (plain(place), plain(folder));
-    let common = place.iter().zip(&folder).take_while(|(a, b)| a == b).count();
-    let up = folder.len() - common;
-    let mut parts = vec![if up == 0 { ".".to_owned() } else { vec![".."; up].join("/") }];
-    parts.extend(place[common..].iter().cloned());
-    parts.join("/")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_relative_to_the_manifest() {
-        for (place, folder, expected) in [
-            ("/a/b/c", "/a/b", "./c"),
-            ("/a/b", "/a/b", "."),
-            ("/a/x/../d", "/a/b", "../d"),
-            ("/c", "/a/b", "../../c"),
-        ] {
-            assert_eq!(path_from(Path::new(place), Path::new(folder)), expected, "{place}");
-        }
-    }
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    crate::formats::path_from(&absolute(place), &absolute(folder))
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Interface;
+use super::disk::Disk;
 use super::error::{Failure, FailureKind};
 use super::exit;
 use super::files;
 use super::settings::Project;
-use super::workspace::Workspace;
-use crate::formats::{ForeignLock, Tool, judge, own_name};
+use crate::formats::{ForeignLock, Tool, Workspace, judge, own_name};
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
@@ -33,7 +33,7 @@ pub(crate) fn of(project: &Project) -> Option<Owner> {
 
 /// The folder above a project whose `uv.lock` has its packages: the root of its workspace.
 pub(crate) fn workspace_with_lock(folder: &Path) -> Option<PathBuf> {
-    let root = Workspace::of(folder)?.root().to_path_buf();
+    let root = Workspace::of(&Disk, folder)?.root().to_path_buf();
     let is_above = std::path::absolute(folder).is_ok_and(|own| own != root);
     (is_above && root.join(Owner::Uv.file()).is_file()).then_some(root)
 }
@@ -142,7 +142,8 @@ pub(crate) fn start(
 
 /// The folder that a project is part of: the root of its workspace, else its own.
 pub(crate) fn whole(project: &Project) -> PathBuf {
-    Workspace::of(&project.folder).map_or_else(|| project.folder.clone(), |all| all.root().to_path_buf())
+    Workspace::of(&Disk, &project.folder)
+        .map_or_else(|| project.folder.clone(), |all| all.root().to_path_buf())
 }
 
 /// `PATH` without the folders below a project, for a command that runs nothing of it.

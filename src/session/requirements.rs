@@ -6,9 +6,11 @@ use std::path::{Component, Path, PathBuf};
 use super::Interface;
 use super::error::Failure;
 use super::files;
-use super::import::{self, Imported, Optional, manifest_text};
+use super::importing::import;
 use super::manifest;
+use super::manifest_text;
 use super::settings::{self, Project};
+use crate::formats::{Imported, Optional};
 use crate::lockfile::{self, Lockfile};
 use crate::model::text::{is_line, shell_word};
 use crate::registry::Registry;
@@ -32,7 +34,7 @@ pub(crate) fn project(
     }
     let mut all = Imported { folder: project.folder.clone(), ..Imported::default() };
     for file in files {
-        let one = import::read(file, &project.folder, &Optional::default())?;
+        let one = import(file, &project.folder, &Optional::default())?;
         all.join(one);
     }
     for text in packages {

@@ -12,7 +12,9 @@ use super::only;
 use super::uv_tables;
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::conda::CONDA_CHANNELS;
 use crate::model::cutoff::Cutoff;
+use crate::model::index_owner::PYTORCH_INDEX;
 use crate::model::owner::Owner;
 use crate::model::project::specifiers_allow;
 use crate::model::request::{
@@ -24,12 +26,6 @@ use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::variables;
-
-/// Where the pytorch index is, unless a manifest says otherwise.
-pub(crate) const PYTORCH_INDEX: &str = "https://download.pytorch.org/whl";
-
-/// Where conda channels are, unless a variable says otherwise.
-const CONDA_CHANNELS: &str = "https://conda.anaconda.org";
 
 /// The project: its folder and its manifest, if it has one.
 #[derive(Debug)]

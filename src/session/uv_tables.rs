@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::clock;
+use super::disk::Disk;
 use super::error::Failure;
 use super::files;
 use super::manifest::{Manifest, OwnBounds};
-use super::uv_sources::{redirect, relative};
-use super::workspace::Workspace;
 use crate::export::UvTables;
+use crate::formats::{Workspace, redirect, relative};
 use crate::model::cutoff::Cutoff;
 use crate::model::request::{Limit, PythonRequest, UserRequirement};
 use crate::model::text::normalized_name;
@@ -20,7 +20,9 @@ use crate::model::text::normalized_name;
 /// # Errors
 /// When the manifest of a member cannot be read.
 pub(crate) fn add_members(manifest: &mut Manifest, text: &str, folder: &Path) -> Result<(), Failure> {
-    let Some(workspace) = Workspace::of(folder).filter(|it| it.is_virtual && it.is_root(folder)) else {
+    let Some(workspace) =
+        Workspace::of(&Disk, folder).filter(|it| it.is_virtual && it.is_root(&Disk, folder))
+    else {
         return Ok(());
     };
     let document: toml::Table = text.parse().unwrap_or_default();
@@ -28,7 +30,7 @@ pub(crate) fn add_members(manifest: &mut Manifest, text: &str, folder: &Path) ->
     // Which parts exclude each other is stated by member; none of them is then locked.
     let has_conflicts = document.get("tool").and_then(|tool| tool.get("uv")?.get("conflicts")).is_some();
     let mut pythons = Vec::new();
-    for path in workspace.members().into_keys() {
+    for path in workspace.members(&Disk).into_keys() {
         let below = files::path_from(&path, folder);
         let name = format!("{below}/{}", files::PYPROJECT);
         let text = files::read(&path.join(files::PYPROJECT))?.unwrap_or_default();
@@ -80,7 +82,7 @@ fn redirected(
     folder: &Path,
 ) -> Vec<UserRequirement> {
     let member = |package: &str| {
-        let found = Workspace::of(folder)?.member(package)?;
+        let found = Workspace::of(&Disk, folder)?.member(&Disk, package)?;
         Some(files::path_from(&found, folder))
     };
     let redirected = |user: UserRequirement| -> Vec<UserRequirement> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 use envlock::conda::{
     Asked, Explained, Question, Records, Repodata, Solved, VirtualPackage, Written, explain,
@@ -232,6 +233,7 @@ impl World {
             driver: "the driver",
             target: "default",
             channels: &["conda-forge".to_owned()],
+            limit: &|| Duration::from_secs(60),
         };
         explain(records, &self.question(), &asked).unwrap()
     }
@@ -498,7 +500,7 @@ fn every_sentence_of_a_conflict_is_true() {
         let world = world(&mut Random::new(seed));
         let records = world.channel();
         let is_solvable = world.solvable(&world.specs, world.machine);
-        let solved = records.solve(&world.question()).unwrap();
+        let solved = records.solve(&world.question(), Duration::from_secs(60)).unwrap();
         assert_eq!(is_solvable, solved != Solved::Impossible, "world {seed}: {world:#?}");
         if is_solvable {
             continue;

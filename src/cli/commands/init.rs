@@ -5,15 +5,17 @@ use std::path::Path;
 use crate::cli::args::InitArgs;
 use crate::cli::printer::Printer;
 use crate::export;
+use crate::formats::{self, CondaPart, Imported, Optional};
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word, toml_string};
 use crate::session::Interface as _;
 use crate::session::error::Failure;
 use crate::session::exit;
-use crate::session::import::{self, CondaPart, Imported, Optional, manifest_text};
+use crate::session::importing::import;
 use crate::session::options::{Global, SolveOptions};
 use crate::session::settings::Project;
 use crate::session::{files, manifest, owner, write};
+use crate::session::{from_prefix, manifest_text};
 
 pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result<u8, Failure> {
     let folder = match &global.project {
@@ -49,9 +51,9 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result
                 (_, true) => CondaPart::Pypi,
                 _ => CondaPart::Auto,
             };
-            import::read(file, &folder, &Optional { extras, groups, all_extras: args.all_extras, conda })?
+            import(file, &folder, &Optional { extras, groups, all_extras: args.all_extras, conda })?
         }
-        (None, Some(folder)) => import::prefix::read(folder)?,
+        (None, Some(folder)) => from_prefix::read(folder)?,
         (None, None) => Imported::default(),
     };
     manifest_text::warn(&from, printer);
@@ -61,7 +63,7 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result
     let mut text = manifest_text::of(from, &folder, &own);
     let before = if args.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
     // A file of conda's says what comes from conda.
-    let states_conda = args.pypi || args.from.as_deref().is_some_and(import::is_of_conda);
+    let states_conda = args.pypi || args.from.as_deref().is_some_and(formats::is_of_conda);
     let kept = keep_tables(&mut text, &before, has_name, states_conda);
     if states_conda {
         let lost = conda_tables(&before);

@@ -8,6 +8,7 @@ mod virtual_package;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::machine::{VirtualPackage, opened};
 use super::solve::{CondaError, Question, Records, Solved};
@@ -58,6 +59,8 @@ pub struct Asked<'a> {
     pub target: &'a str,
     /// The channels, for a sentence.
     pub channels: &'a [String],
+    /// How long the next solve may take.
+    pub limit: &'a dyn Fn() -> Duration,
 }
 
 /// Explains a question without an answer.
@@ -150,7 +153,7 @@ impl Explainer<'_> {
     fn answer(&self, question: &Question) -> Result<Solved, CondaError> {
         let left = self.left.get().checked_sub(1).ok_or(CondaError::TooLong)?;
         self.left.set(left);
-        self.records.solve(question)
+        self.records.solve(question, (self.asked.limit)())
     }
 
     fn specs(&self, which: &[usize]) -> Vec<String> {

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use super::error::Failure;
 use super::files::{PIXI, PYPROJECT};
-use super::parts::{self, Lists};
+use crate::formats::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;

@@ -10,8 +10,8 @@ use super::NotLocked;
 use super::conda::RawConda;
 use super::target::TargetTable;
 use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
+use crate::formats::parts::{Entry, Lists};
 use crate::model::part::Part;
-use crate::session::parts::{Entry, Lists};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -118,7 +118,6 @@ pub(super) fn question(
         machine: half.map_or(machine.clone(), |half| half.stack.machine(machine)),
         excluded: excluded.clone(),
         kept: asked.preferences.conda.clone(),
-        until: Some(session.ends()),
     }
 }
 

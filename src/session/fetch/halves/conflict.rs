@@ -1,6 +1,7 @@
 //! Conflicts of the halves in words: why conda's half has no answer, and what conda has to do with one of PyPI's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use pep440_rs::Version;
 
@@ -31,7 +32,7 @@ impl Session<'_> {
         let mut others = others.clone();
         others.extend(unfit);
         let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);
-        question.until = Some(self.explains_until.unwrap_or_else(explained_until));
+        let until = self.explains_until.unwrap_or_else(explained_until);
         // The Pythons that are allowed, as one bound.
         let pythons = allowed_pythons(self.registry, asked.request);
         let constraints = applicable(&asked.request.constraints, &pythons, asked.host.system.platform);
@@ -60,6 +61,7 @@ impl Session<'_> {
             without_gpu,
             target: "default",
             channels: &asked.request.conda.channels,
+            limit: &|| until.saturating_duration_since(Instant::now()),
         };
         let Explained { mut conflict, core } = match conda::explain(records, &question, &told) {
             // Nothing is proved.

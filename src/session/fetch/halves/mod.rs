@@ -27,8 +27,8 @@ pub(super) use self::code::CodeOfWheels;
 use self::conflict::{
     cut_off, named_by, names_all, rests_on_tried, tell_of_conda, tell_tried, without_pythons,
 };
-use self::purpose::explained_until;
 pub(super) use self::purpose::Purpose;
+use self::purpose::explained_until;
 use self::stack::ChosenStack;
 use self::stepping::{Admitted, AtHand, excluded_by};
 use super::{Asked, Session};
@@ -198,7 +198,7 @@ impl Session<'_> {
             left.extend(admitted.others(records));
             let question = question(asked, Some(python), &left, (self, !records.of("pip").is_empty()), half);
             let start = Instant::now();
-            let solved = records.solve(&question);
+            let solved = records.solve(&question, self.time_left());
             let is_explaining = self.explains_until.is_some();
             if !is_explaining {
                 self.solved_for += start.elapsed();

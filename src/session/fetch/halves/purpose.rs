@@ -45,9 +45,11 @@ impl Session<'_> {
         out
     }
 
-    /// When a solve of conda's half ends that starts now.
-    pub(super) fn ends(&self) -> Instant {
-        let left = seconds(SOLVING).saturating_sub(self.solved_for);
-        self.explains_until.unwrap_or_else(|| Instant::now() + left)
+    /// How long a solve of conda's half may take that starts now.
+    pub(super) fn time_left(&self) -> Duration {
+        match self.explains_until {
+            Some(until) => until.saturating_duration_since(Instant::now()),
+            None => seconds(SOLVING).saturating_sub(self.solved_for),
+        }
     }
 }

@@ -1,0 +1,14 @@
+//! conda's files: `environment.yml`, whose packages become PyPI's or stay conda's, and `conda-lock.yml`.
+
+mod channel;
+mod environment;
+mod kept;
+mod lock;
+mod match_spec;
+mod record;
+mod translated;
+
+pub(super) use environment::{conda_part, environment};
+pub(super) use lock::parse;
+pub use record::CondaRecord;
+pub(super) use record::{PLATFORM, other_platforms, platform, python};

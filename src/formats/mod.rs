@@ -32,7 +32,7 @@ pub use import::{import, is_of_conda};
 pub use imported::{CondaPart, Context, Files, ImportError, Imported, Optional, path_from};
 pub use judge::{Judged, NoCuda, WithoutCuda, judge};
 pub use lock::ForeignLock;
-pub use poetry::specifier as specifier_of_poetry;
+pub use poetry::requirements as requirements_of_poetry;
 pub use pyproject::parts;
 pub use requirements::requirement_lines;
 pub use stack::{OtherBuild, failing, other_builds};

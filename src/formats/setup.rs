@@ -59,7 +59,7 @@ pub(super) fn add(
         };
         return Err(ImportError::usage(format!("{} has no extra `{unknown}`", clean(name, 80))).hint(hint));
     }
-    for line in &stated.requires {
+    for line in &stated.lines {
         let Ok(requirement) = parse_requirement(line) else {
             out.leave_out(line);
             continue;
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn requirements_of_extras_by_their_markers() {
         let stated = SourceRequirements {
-            requires: [
+            lines: [
                 "a",
                 "b; extra == 'x'",
                 "c; extra == 'y' and python_version < '3.13'",

@@ -293,11 +293,29 @@ impl CoreMetadata {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceRequirements {
     /// The requirements, as `Requires-Dist` lines: those of extras have `extra == '...'` in their marker.
-    pub requires: Vec<String>,
-    /// The Python that it requires.
-    pub requires_python: Option<String>,
+    pub lines: Vec<String>,
     /// Its extras.
     pub extras: Vec<String>,
+    /// The Python that it requires.
+    pub requires_python: Option<String>,
+}
+
+impl SourceRequirements {
+    /// Adds the lines of an extra, under a key of `extras_require`: `extra`, `:marker` or `extra:marker`.
+    pub fn add_extra(&mut self, key: &str, lines: &[String]) {
+        let (extra, condition) = key.split_once(':').unwrap_or((key, ""));
+        let of_extra = (!extra.is_empty()).then(|| format!("extra == '{extra}'"));
+        let condition = (!condition.is_empty()).then(|| format!("({condition})"));
+        for line in lines {
+            let (line, own) = line.split_once(';').unwrap_or((line, ""));
+            let own = (!own.trim().is_empty()).then(|| format!("({})", own.trim()));
+            let parts: Vec<String> =
+                [own, condition.clone(), of_extra.clone()].into_iter().flatten().collect();
+            let marker = if parts.is_empty() { String::new() } else { format!("; {}", parts.join(" and ")) };
+            self.lines.push(format!("{}{marker}", line.trim()));
+        }
+        self.extras.extend((!extra.is_empty()).then(|| extra.to_owned()));
+    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use configparser::ini::{Ini, IniDefault};
 
 use super::archive::Contents;
 use super::evaluate::{Argument, attribute, inside, lines_of_requirements};
-use super::poetry;
-use super::published::Requirements;
 use super::pyproject::Pyproject;
 use super::setup_py::SetupPy;
+use crate::formats::requirements_of_poetry;
+use crate::model::metadata::SourceRequirements;
 use crate::model::text::requirement_name;
 
 /// Names of a version in a module that hatch, pdm and flit look for.
@@ -23,7 +23,7 @@ pub(super) struct Declared {
     /// `None` if it is computed: from git's tags, by a function.
     pub version: Option<String>,
     /// The requirements, or why they are not known.
-    pub requirements: Result<Requirements, String>,
+    pub requirements: Result<SourceRequirements, String>,
     /// The files of the tree that would have to be read, and were not.
     pub wanted: BTreeSet<String>,
 }
@@ -57,7 +57,7 @@ impl Reader<'_> {
         let project = self.pyproject.project.as_ref();
         let stated = project.and_then(|project| project.name.clone());
         stated
-            .or_else(|| poetry::text(self.pyproject, "name").filter(|_| poetry::builds(self.pyproject)))
+            .or_else(|| self.pyproject.text_of_poetry("name"))
             .or_else(|| self.setup_py.and_then(|setup| setup.name.clone()))
             .or_else(|| self.cfg("metadata", "name"))
     }
@@ -76,7 +76,7 @@ impl Reader<'_> {
             }
         }
         if !self.pyproject.is_of_setuptools() {
-            return poetry::text(self.pyproject, "version").filter(|_| poetry::builds(self.pyproject));
+            return self.pyproject.text_of_poetry("version");
         }
         match self.setup_py.map(|setup| &setup.version) {
             Some(Argument::Known(version)) => return Some(version.clone()),
@@ -146,18 +146,19 @@ impl Reader<'_> {
         Some(text.and_then(|text| version_in(&text)))
     }
 
-    fn requirements(&self) -> Result<Requirements, String> {
+    fn requirements(&self) -> Result<SourceRequirements, String> {
         if self.pyproject.has_backend_path {
             return Err("its build backend is a module of its own".to_owned());
         }
         let project = self.pyproject.project.as_ref();
-        if project.is_none() && poetry::builds(self.pyproject) {
-            return poetry::requirements(self.pyproject);
+        if project.is_none() && self.pyproject.is_of_poetry() {
+            let poetry = self.pyproject.tool("poetry").and_then(toml::Value::as_table);
+            return poetry.map_or_else(|| Ok(SourceRequirements::default()), requirements_of_poetry);
         }
         if project.is_none() && self.setup_py.is_none() && self.cfg("metadata", "name").is_none() {
             return Err("it publishes no list of its requirements".to_owned());
         }
-        let mut out = Requirements::default();
+        let mut out = SourceRequirements::default();
         let is_dynamic = |key: &str| project.is_none_or(|project| project.is_dynamic(key));
         if let Some(project) = project {
             // Its lines have those of the extras.
@@ -207,8 +208,8 @@ impl Reader<'_> {
         }
     }
 
-    fn extras(&self) -> Result<Requirements, String> {
-        let mut out = Requirements::default();
+    fn extras(&self) -> Result<SourceRequirements, String> {
+        let mut out = SourceRequirements::default();
         let key = "optional-dependencies";
         if let Some(table) = self.pyproject.tool_at(&["setuptools", "dynamic", key]) {
             for (extra, value) in table.as_table().into_iter().flatten() {

@@ -9,7 +9,6 @@ mod archive;
 mod declared;
 mod evaluate;
 mod kind;
-mod poetry;
 mod published;
 mod pyproject;
 mod setup_py;
@@ -120,11 +119,7 @@ pub fn stated(contents: &Contents) -> Result<SourceRequirements, String> {
     let setup_py =
         contents.text("setup.py").map(|text| SetupPy::parse(text, &files, &|name| contents.has_module(name)));
     match declared::of(contents, &pyproject, setup_py.as_ref()).requirements {
-        Ok(stated) => Ok(SourceRequirements {
-            requires: stated.lines,
-            requires_python: stated.requires_python,
-            extras: stated.extras,
-        }),
+        Ok(stated) => Ok(stated),
         Err(_) if requires_nothing(contents, &pyproject, setup_py.as_ref()) => {
             Ok(SourceRequirements::default())
         }

@@ -1,6 +1,7 @@
 //! What the author's build wrote into a source distribution: `PKG-INFO` and `*.egg-info/requires.txt`.
 
 use super::archive::Contents;
+use crate::model::metadata::SourceRequirements;
 use crate::model::text::normalized_name;
 
 /// PKG-INFO.
@@ -15,32 +16,6 @@ pub(super) struct Published {
     pub is_static: bool,
     /// The requirements are `Dynamic`: an empty list means nothing.
     is_list_dynamic: bool,
-}
-
-/// Requirements as they were written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Requirements {
-    pub lines: Vec<String>,
-    pub extras: Vec<String>,
-    pub requires_python: Option<String>,
-}
-
-impl Requirements {
-    /// Adds the lines of an extra, under a key of `extras_require`: `extra`, `:marker` or `extra:marker`.
-    pub fn add_extra(&mut self, key: &str, lines: &[String]) {
-        let (extra, condition) = key.split_once(':').unwrap_or((key, ""));
-        let of_extra = (!extra.is_empty()).then(|| format!("extra == '{extra}'"));
-        let condition = (!condition.is_empty()).then(|| format!("({condition})"));
-        for line in lines {
-            let (line, own) = line.split_once(';').unwrap_or((line, ""));
-            let own = (!own.trim().is_empty()).then(|| format!("({})", own.trim()));
-            let parts: Vec<String> =
-                [own, condition.clone(), of_extra.clone()].into_iter().flatten().collect();
-            let marker = if parts.is_empty() { String::new() } else { format!("; {}", parts.join(" and ")) };
-            self.lines.push(format!("{}{marker}", line.trim()));
-        }
-        self.extras.extend((!extra.is_empty()).then(|| extra.to_owned()));
-    }
 }
 
 /// Reads PKG-INFO: that of the tree, else that of its egg-info.
@@ -106,10 +81,10 @@ fn version_of(text: &str) -> Option<(u32, u32)> {
 
 /// The requirements that the author's build wrote. `None` if it wrote no list, or one that cannot be read: an egg-info folder without a
 /// `requires.txt` means that there are none, its absence means nothing.
-pub(super) fn requirements(published: &Published, contents: &Contents) -> Option<Requirements> {
+pub(super) fn requirements(published: &Published, contents: &Contents) -> Option<SourceRequirements> {
     if !published.requires.is_empty() {
         let (lines, extras) = (published.requires.clone(), published.extras.clone());
-        return Some(Requirements { lines, extras, requires_python: None });
+        return Some(SourceRequirements { lines, extras, requires_python: None });
     }
     let of_project = |path: &str| {
         let folder = path.rsplit('/').nth(1).and_then(|folder| folder.strip_suffix(".egg-info"));
@@ -126,7 +101,7 @@ pub(super) fn requirements(published: &Published, contents: &Contents) -> Option
         return None;
     }
     let wrote_lists = !files.is_empty() || published.is_newer_than_setuptools_lists(contents);
-    wrote_lists.then(Requirements::default)
+    wrote_lists.then(SourceRequirements::default)
 }
 
 /// Whether there is a `requires.txt`.
@@ -146,8 +121,8 @@ impl Published {
 
 /// Reads `requires.txt` of an egg-info folder: requirements, and below `[extra:marker]` those of an extra, under a
 /// marker, or both. `None` if a section does not end.
-pub(super) fn requires_txt(text: &str) -> Option<Requirements> {
-    let mut out = Requirements::default();
+pub(super) fn requires_txt(text: &str) -> Option<SourceRequirements> {
+    let mut out = SourceRequirements::default();
     let mut suffix = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let Some(section) = line.strip_prefix('[') else {

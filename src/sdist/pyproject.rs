@@ -122,6 +122,19 @@ impl Pyproject {
         rest.iter().try_fold(self.tool.get(*first)?, |value, key| value.get(key))
     }
 
+    /// Whether poetry builds the project, without a plugin that computes a version.
+    pub fn is_of_poetry(&self) -> bool {
+        /// The build backends that read the tables as they stand.
+        const BACKENDS: [&str; 2] = ["poetry.core.masonry.api", "poetry.masonry.api"];
+        !self.has_backend_path && self.backend.as_deref().is_some_and(|backend| BACKENDS.contains(&backend))
+    }
+
+    /// A text of `[tool.poetry]` where poetry builds the project: `name`, `version`.
+    pub fn text_of_poetry(&self, key: &str) -> Option<String> {
+        let text = self.tool_at(&["poetry", key]).and_then(toml::Value::as_str);
+        text.map(str::to_owned).filter(|_| self.is_of_poetry())
+    }
+
     /// Whether setuptools builds the project, which runs its `setup.py`.
     pub fn is_of_setuptools(&self) -> bool {
         let is_own = |backend: &str| backend.starts_with("setuptools.build_meta");

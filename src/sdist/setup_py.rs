@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use tree_sitter::Node;
 
 use super::evaluate::{self, Argument};
-use super::published::Requirements;
 use super::slice::{Slice, string, syntax_tree};
+use crate::model::metadata::SourceRequirements;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, requirement_name};
 
@@ -23,7 +23,7 @@ pub(super) struct SetupPy {
     /// `install_requires`.
     pub requires: Argument<Vec<String>>,
     /// `extras_require`.
-    pub extras: Argument<Requirements>,
+    pub extras: Argument<SourceRequirements>,
     /// `python_requires`.
     pub requires_python: Argument<String>,
     /// Whether a plugin of setuptools may compute a version.

@@ -1,7 +1,9 @@
 //! poetry's `[tool.poetry]` of a pyproject.toml.
 
+mod metadata;
 mod project;
 mod specifier;
 
+pub use metadata::requirements;
 pub(super) use project::Poetry;
-pub use specifier::specifier;
+use specifier::specifier;

@@ -94,7 +94,7 @@ impl Poetry {
 }
 
 /// One constraint, or several of which each has its marker.
-fn alternatives(value: &toml::Value) -> Vec<&toml::Value> {
+pub(super) fn alternatives(value: &toml::Value) -> Vec<&toml::Value> {
     match value {
         toml::Value::Array(list) => list.iter().collect(),
         one => vec![one],

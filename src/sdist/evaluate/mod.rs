@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tree_sitter::Node;
 
-use super::published::Requirements;
 use super::slice::{descendants, string, syntax_tree};
+use crate::model::metadata::SourceRequirements;
 pub(super) use path::inside;
 use value::Value;
 
@@ -95,14 +95,14 @@ impl Passed {
     }
 
     /// `extras_require`: the lines with their extra, and the extras.
-    pub fn extras(&self) -> Argument<Requirements> {
+    pub fn extras(&self) -> Argument<SourceRequirements> {
         let entries = match self.get("extras_require") {
             Argument::Absent => return Argument::Absent,
             Argument::Known(value) => value.entries(),
             Argument::Unknown => return Argument::Unknown,
         };
         let Some(entries) = entries else { return Argument::Unknown };
-        let mut out = Requirements::default();
+        let mut out = SourceRequirements::default();
         for (key, value) in entries {
             let Some(lines) = requirement_lines(&value) else { return Argument::Unknown };
             out.add_extra(&key, &lines);

@@ -1,38 +1,24 @@
 //! `[tool.poetry]` of a source tree, as poetry writes it into metadata.
 
-use super::published::Requirements;
-use super::pyproject::Pyproject;
-use crate::formats::specifier_of_poetry as specifier;
+use super::project::alternatives;
+use super::specifier;
+use crate::formats::imported::extras_of;
+use crate::model::metadata::SourceRequirements;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, normalized_name};
 
-/// The build backends that read the tables as they stand.
-const BACKENDS: [&str; 2] = ["poetry.core.masonry.api", "poetry.masonry.api"];
-
-/// Whether poetry builds the project, without a plugin that computes a version.
-pub(super) fn builds(pyproject: &Pyproject) -> bool {
-    !pyproject.has_backend_path
-        && pyproject.backend.as_deref().is_some_and(|backend| BACKENDS.contains(&backend))
-}
-
-/// A text of `[tool.poetry]`: `name`, `version`.
-pub(super) fn text(pyproject: &Pyproject, key: &str) -> Option<String> {
-    pyproject.tool_at(&["poetry", key]).and_then(toml::Value::as_str).map(str::to_owned)
-}
-
 /// The requirements of `[tool.poetry.dependencies]`, or why they are not known.
-pub(super) fn requirements(pyproject: &Pyproject) -> Result<Requirements, String> {
-    let mut out = Requirements::default();
-    let table = |key| pyproject.tool_at(&["poetry", key]).and_then(toml::Value::as_table);
+///
+/// # Errors
+/// Why they are not known.
+pub fn requirements(poetry: &toml::Table) -> Result<SourceRequirements, String> {
+    let mut out = SourceRequirements::default();
+    let table = |key| poetry.get(key).and_then(toml::Value::as_table);
     let extras = table("extras");
     out.extras = extras.into_iter().flatten().map(|(name, _)| name.clone()).collect();
     for (package, value) in table("dependencies").into_iter().flatten() {
         let unread = || format!("`{}` of poetry is not read", clean(package, 60));
-        let alternatives = match value {
-            toml::Value::Array(list) => list.iter().collect(),
-            one => vec![one],
-        };
-        for value in alternatives {
+        for value in alternatives(value) {
             let part = |key: &str| value.get(key);
             let text = |key: &str| part(key).and_then(toml::Value::as_str);
             let version = value.as_str().or_else(|| text("version")).ok_or_else(unread)?;
@@ -46,13 +32,7 @@ pub(super) fn requirements(pyproject: &Pyproject) -> Result<Requirements, String
                 out.requires_python = Some(specifier).filter(|python| !python.is_empty());
                 continue;
             }
-            let own_extras: Vec<&str> = match part("extras") {
-                None => Vec::new(),
-                Some(list) => list.as_array().into_iter().flatten().filter_map(toml::Value::as_str).collect(),
-            };
-            let own_extras =
-                if own_extras.is_empty() { String::new() } else { format!("[{}]", own_extras.join(",")) };
-            let mut line = format!("{package}{own_extras}{specifier}");
+            let mut line = format!("{package}{}{specifier}", extras_of(value));
             let marker = text("markers").map(|marker| format!("({marker})"));
             let is_optional = part("optional").and_then(toml::Value::as_bool) == Some(true);
             // What an extra names is of the extra, optional or not.

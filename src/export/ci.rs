@@ -3,7 +3,8 @@
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::{ExportError, yaml};
+use crate::formats::write::ExportError;
+use crate::formats::yaml;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::platform::{Arch, Os};

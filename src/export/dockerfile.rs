@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{
+use crate::formats::write::{
     ExportError, beside_conda, build_constraints, in_two_steps, installable, pip_constrains_builds,
     without_hash,
 };

@@ -15,6 +15,7 @@ mod import;
 mod imported;
 mod judge;
 mod lock;
+mod own_entries;
 mod pixi;
 mod poetry;
 mod pylock;
@@ -24,6 +25,8 @@ mod setup;
 mod stack;
 mod types;
 mod uv;
+mod written;
+pub(crate) mod yaml;
 
 pub use conda::CondaRecord;
 pub use document::own_name;
@@ -32,9 +35,26 @@ pub use import::{import, is_of_conda};
 pub use imported::{CondaPart, Context, Files, ImportError, Imported, Optional, path_from};
 pub use judge::{Judged, NoCuda, WithoutCuda, judge};
 pub use lock::ForeignLock;
+pub(crate) use own_entries::{Entries, in_its_form};
+pub use pixi::{Machine as PixiMachine, PixiError, with_machines};
 pub use poetry::requirements as requirements_of_poetry;
 pub use pyproject::parts;
 pub use requirements::requirement_lines;
 pub use stack::{OtherBuild, failing, other_builds};
 pub use types::{Environment, Package, Tool};
-pub use uv::{Redirected, Workspace, redirect, relative};
+pub use uv::{Redirected, Scope as UvScope, UvError, UvTables, Workspace, redirect, relative};
+
+/// A lock in the formats that installers read.
+pub mod write {
+    pub use super::conda::{
+        EXPLICIT_MARK, conda_environment, conda_explicit, environment_name, same_environment,
+    };
+    pub use super::pixi::{PIXI_LOCK_MARK, PIXI_MARK, Places, pixi, pixi_lock};
+    pub use super::pylock::pylock;
+    pub use super::requirements::{
+        build_constraints, build_requirements, packages, requirements, requirements_to_build,
+        same_requirements,
+    };
+    pub use super::uv::{UV_MARK, uv};
+    pub use super::written::*;
+}

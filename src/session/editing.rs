@@ -7,7 +7,7 @@ use super::options::{Global, SolveOptions};
 use super::resolve::NewManifest;
 use super::settings::{self, Project};
 use super::{files, manifest};
-use crate::export::{Entries, in_its_form};
+use crate::formats::{Entries, in_its_form};
 use crate::model::owner::Owner;
 use crate::model::request::{Origin, UserRequirement};
 

@@ -3,6 +3,7 @@
 use std::iter;
 
 use super::exit;
+use crate::formats::write::ExportError;
 use crate::model::secrets::masked;
 
 /// The kind of an error; its code in `--json` is stable.
@@ -192,31 +193,27 @@ impl From<crate::lockfile::LockError> for Failure {
     }
 }
 
-impl From<crate::export::ExportError> for Failure {
-    fn from(error: crate::export::ExportError) -> Self {
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
         let hint = match &error {
-            crate::export::ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
-            crate::export::ExportError::NoHash(_) => None,
-            crate::export::ExportError::Conda(_) => Some(
+            ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
+            ExportError::NoHash(_) => None,
+            ExportError::Conda(_) => Some(
                 "`envlock export environment.yml` has both halves, `envlock export conda-explicit` that of conda",
             ),
-            crate::export::ExportError::NoConda => {
+            ExportError::NoConda => {
                 Some("name some under `[conda]` in envlock.toml: `dependencies = [\"ffmpeg\"]`")
             }
-            crate::export::ExportError::Unsupported { .. } => Some("`envlock sync` installs it"),
-            crate::export::ExportError::NoFiles(_) => {
-                Some("recreate the lock with `envlock resolve --upgrade`")
-            }
-            crate::export::ExportError::NoBase { .. } => Some(
+            ExportError::Unsupported { .. } => Some("`envlock sync` installs it"),
+            ExportError::NoFiles(_) => Some("recreate the lock with `envlock resolve --upgrade`"),
+            ExportError::NoBase { .. } => Some(
                 "pass `--base IMAGE` with an image that has these libraries, or export `environment.yml` for conda",
             ),
-            crate::export::ExportError::NotLinux(_) => Some("export a target for Linux: `--target NAME`"),
-            crate::export::ExportError::NotABase(_) => {
+            ExportError::NotLinux(_) => Some("export a target for Linux: `--target NAME`"),
+            ExportError::NotABase(_) => {
                 Some("pass a name with a tag or a digest: `python:3.12-slim`, `IMAGE@sha256:...`")
             }
-            crate::export::ExportError::NoAddress { .. } => {
-                Some("name the index in envlock.toml, or pass `--index-url`")
-            }
+            ExportError::NoAddress { .. } => Some("name the index in envlock.toml, or pass `--index-url`"),
         };
         Failure { hint: hint.map(str::to_owned), ..Failure::export(error.to_string()) }
     }

@@ -9,7 +9,7 @@ use super::disk::Disk;
 use super::error::Failure;
 use super::files;
 use super::manifest::{Manifest, OwnBounds};
-use crate::export::UvTables;
+use crate::formats::UvTables;
 use crate::formats::{Workspace, redirect, relative};
 use crate::model::cutoff::Cutoff;
 use crate::model::request::{Limit, PythonRequest, UserRequirement};

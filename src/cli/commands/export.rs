@@ -9,6 +9,7 @@ use clap::ValueEnum as _;
 use crate::cli::args::{ExportArgs, ExportFormat};
 use crate::cli::printer::Printer;
 use crate::export;
+use crate::formats;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
 use crate::model::project::ProjectPage;
@@ -104,46 +105,45 @@ fn rendered(
     Ok(match args.format {
         ExportFormat::Environment => {
             let name = lock::environment_name(project, lock, target);
-            export::conda_environment(target, &name, &addresses(), args.loose)?
+            formats::write::conda_environment(target, &name, &addresses(), args.loose)?
         }
         ExportFormat::CondaExplicit => {
             let name = lock::environment_name(project, lock, target);
-            export::conda_explicit(target, &name, &settings::conda_channel_alias())?
+            formats::write::conda_explicit(target, &name, &settings::conda_channel_alias())?
         }
         ExportFormat::Requirements => {
-            let text = export::requirements(target, &addresses())?;
+            let text = formats::write::requirements(target, &addresses())?;
             // Another command without the target would write another target's.
             let named = args.target.as_ref().filter(|_| lock.targets.len() > 1);
             let of_target = named.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
             with_options(&text, &format!("{of_target}{}", args.parts.options()))
         }
-        ExportFormat::RequirementsBuild => {
-            export::requirements_to_build(target, &addresses())?.ok_or_else(|| {
+        ExportFormat::RequirementsBuild => formats::write::requirements_to_build(target, &addresses())?
+            .ok_or_else(|| {
                 Failure::usage("no locked package is built against a framework")
                     .hint("`envlock export requirements.txt` has all packages")
-            })?
-        }
-        ExportFormat::BuildConstraints => export::build_constraints(target)?.ok_or_else(|| {
+            })?,
+        ExportFormat::BuildConstraints => formats::write::build_constraints(target)?.ok_or_else(|| {
             Failure::usage("no locked package is built from source, so there is nothing to constrain")
         })?,
         ExportFormat::Pylock => {
             let pages = pages(global, args, project, target, printer)?;
-            export::pylock(target, &|index, project, file| url_in(&pages, index, project, file))?
+            formats::write::pylock(target, &|index, project, file| url_in(&pages, index, project, file))?
         }
         ExportFormat::PixiLock => {
             // Nothing is asked of the index for what cannot be expressed.
             if target.conda.is_empty() {
-                return Err(export::ExportError::NoConda.into());
+                return Err(formats::write::ExportError::NoConda.into());
             }
             let pages = pages(global, args, project, target, printer)?;
             let (indexes, _) = settings::indexes(project, args.index_url.as_deref());
             let pypi = indexes.iter().find(|(name, _)| name == "pypi").map(|(_, address)| address.as_str());
-            let places = export::Places {
+            let places = formats::write::Places {
                 channel_alias: &settings::conda_channel_alias(),
                 pypi,
                 file: &|index, project, file| url_in(&pages, index, project, file),
             };
-            in_newest_pixi_format(&export::pixi_lock(target, &places)?)?
+            in_newest_pixi_format(&formats::write::pixi_lock(target, &places)?)?
         }
         ExportFormat::Dockerfile => {
             let base = args.base.as_deref();
@@ -157,7 +157,7 @@ fn rendered(
             let cuda =
                 driver.and_then(|driver| registry.cuda_of_driver(driver)).map(|known| cuda_short(known.cuda));
             let name = lock::environment_name(project, lock, target);
-            export::pixi(target, &name, cuda.as_deref(), &addresses())?
+            formats::write::pixi(target, &name, cuda.as_deref(), &addresses())?
         }
         ExportFormat::Uv => uv(args, project, target, &addresses(), printer)?,
         ExportFormat::Github => {
@@ -202,7 +202,7 @@ fn with_options(text: &str, options: &str) -> String {
     }
     let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with('#')).map(str::len).sum();
     let (head, rest) = text.split_at(head);
-    format!("{head}{}{options}\n{rest}", export::REQUIREMENTS_OPTIONS)
+    format!("{head}{}{options}\n{rest}", formats::write::REQUIREMENTS_OPTIONS)
 }
 
 /// The requirements files that a lock without a manifest answers, as paths from the repository's root: those that it was made
@@ -224,7 +224,7 @@ fn answered_files(
     let mut names = files::requirements_files(&project.folder);
     names.retain(|name| {
         let text = files::read(&project.folder.join(name)).ok().flatten();
-        text.is_some_and(|text| !text.starts_with(export::REQUIREMENTS_MARK))
+        text.is_some_and(|text| !text.starts_with(formats::write::REQUIREMENTS_MARK))
     });
     let Some(name) = names.iter().find(|name| answers(project, lock, name, registry)) else {
         printer.note(match names.is_empty() {
@@ -262,7 +262,7 @@ fn uv(
         .flat_map(|request| &request.overrides)
         .map(|one| one.requirement.to_string())
         .collect();
-    let tables = export::uv(target, addresses, &overrides)?;
+    let tables = formats::write::uv(target, addresses, &overrides)?;
     if request.is_some_and(|request| !request.metadata.is_empty()) {
         printer.warning("uv does not know what `[[metadata]]` of the manifest states");
         printer.hint("state it in `[[tool.uv.dependency-metadata]]` too");
@@ -278,16 +278,16 @@ fn uv(
 
 fn save(path: &Path, text: &str, args: &ExportArgs, printer: &Printer) -> Result<(), Failure> {
     let mark = match args.format {
-        ExportFormat::Environment => export::ENVIRONMENT_MARK,
-        ExportFormat::Requirements => export::REQUIREMENTS_MARK,
-        ExportFormat::RequirementsBuild => export::REQUIREMENTS_BUILD_MARK,
-        ExportFormat::BuildConstraints => export::BUILD_CONSTRAINTS_MARK,
-        ExportFormat::CondaExplicit => export::EXPLICIT_MARK,
-        ExportFormat::Pylock => export::PYLOCK_MARK,
+        ExportFormat::Environment => formats::write::ENVIRONMENT_MARK,
+        ExportFormat::Requirements => formats::write::REQUIREMENTS_MARK,
+        ExportFormat::RequirementsBuild => formats::write::REQUIREMENTS_BUILD_MARK,
+        ExportFormat::BuildConstraints => formats::write::BUILD_CONSTRAINTS_MARK,
+        ExportFormat::CondaExplicit => formats::write::EXPLICIT_MARK,
+        ExportFormat::Pylock => formats::write::PYLOCK_MARK,
         ExportFormat::Dockerfile => export::DOCKERFILE_MARK,
-        ExportFormat::Uv => export::UV_MARK,
-        ExportFormat::Pixi => export::PIXI_MARK,
-        ExportFormat::PixiLock => export::PIXI_LOCK_MARK,
+        ExportFormat::Uv => formats::write::UV_MARK,
+        ExportFormat::Pixi => formats::write::PIXI_MARK,
+        ExportFormat::PixiLock => formats::write::PIXI_LOCK_MARK,
         ExportFormat::Github => export::GITHUB_MARK,
         ExportFormat::PreCommit => export::PRE_COMMIT_MARK,
         ExportFormat::Devcontainer => export::DEVCONTAINER_MARK,

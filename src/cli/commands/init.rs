@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::cli::args::InitArgs;
 use crate::cli::printer::Printer;
-use crate::export;
 use crate::formats::{self, CondaPart, Imported, Optional};
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word, toml_string};
@@ -115,7 +114,7 @@ fn has_other_environment(folder: &Path) -> Result<bool, Failure> {
     let text = files::read_bytes(&folder.join(files::ENVIRONMENT))?;
     // Another program may have written it in UTF-16.
     let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    Ok(text.is_some_and(|text| !text.contains(export::ENVIRONMENT_MARK)))
+    Ok(text.is_some_and(|text| !text.contains(formats::write::ENVIRONMENT_MARK)))
 }
 
 /// Adds envlock's tables to a manifest that has the packages: that of the tool which holds them, or a pyproject.toml.

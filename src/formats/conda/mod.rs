@@ -2,13 +2,17 @@
 
 mod channel;
 mod environment;
+mod explicit;
 mod kept;
 mod lock;
 mod match_spec;
 mod record;
 mod translated;
+mod write;
 
 pub(super) use environment::{conda_part, environment};
+pub use explicit::{EXPLICIT_MARK, conda_explicit};
 pub(super) use lock::parse;
 pub use record::CondaRecord;
 pub(super) use record::{PLATFORM, other_platforms, platform, python};
+pub use write::{conda_environment, environment_name, same_environment};

@@ -2,9 +2,13 @@
 
 mod lock;
 mod sources;
+mod tables;
 mod workspace;
+mod write;
 
 pub(super) use lock::{Graph, parse};
 pub(super) use sources::reference;
 pub use sources::{Redirected, redirect, relative};
+pub use tables::{Scope, UvError, UvTables};
 pub use workspace::Workspace;
+pub use write::{UV_MARK, uv};

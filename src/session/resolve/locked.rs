@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use super::{Asked, local, owned};
-use crate::export;
+use crate::formats;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::host::Host;
@@ -233,7 +233,7 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
             check.interface.note(&format!("`{file}` is not there; `envlock resolve` writes it"));
             continue;
         };
-        if !text.contains(export::ENVIRONMENT_MARK) {
+        if !text.contains(formats::write::ENVIRONMENT_MARK) {
             check
                 .interface
                 .note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
@@ -241,8 +241,8 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
         }
         let name = lock::environment_name(project, lock, target);
         let is_same = |addresses: &[(String, String)]| {
-            let expected = export::conda_environment(target, &name, addresses, false);
-            expected.is_ok_and(|expected| export::same_environment(&text, &expected))
+            let expected = formats::write::conda_environment(target, &name, addresses, false);
+            expected.is_ok_and(|expected| formats::write::same_environment(&text, &expected))
         };
         if !is_same(&own) && !is_same(&usual) {
             let reason = format!("`{file}` is not the environment that the lock gives");
@@ -259,7 +259,7 @@ fn other_requirements(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
         && project.reads.is_empty()
         && files::manifest_in(&project.folder).is_some()
         && files::read(&project.folder.join(file))?
-            .is_some_and(|text| !text.starts_with(export::REQUIREMENTS_MARK))
+            .is_some_and(|text| !text.starts_with(formats::write::REQUIREMENTS_MARK))
     {
         check
             .interface
@@ -298,17 +298,17 @@ pub(crate) fn stale_exports(
     let mut out = Vec::new();
     for (file, name) in std::iter::once((files::REQUIREMENTS.to_owned(), None)).chain(named) {
         let place = project.folder.join(&file);
-        let text = files::read(&place)?.filter(|text| text.starts_with(export::REQUIREMENTS_MARK));
+        let text = files::read(&place)?.filter(|text| text.starts_with(formats::write::REQUIREMENTS_MARK));
         let Some(text) = text else { continue };
         let gives = |target: &&Target| {
             [&own, &usual].into_iter().any(|addresses| {
-                let expected = export::requirements(target, addresses);
-                expected.is_ok_and(|expected| export::same_requirements(&text, &expected))
+                let expected = formats::write::requirements(target, addresses);
+                expected.is_ok_and(|expected| formats::write::same_requirements(&text, &expected))
             })
         };
         // The target, extras and groups that it was written for; what the lock no longer has is another file.
         let mut head = text.lines().take_while(|line| line.starts_with('#'));
-        let options = head.find_map(|line| line.strip_prefix(export::REQUIREMENTS_OPTIONS));
+        let options = head.find_map(|line| line.strip_prefix(formats::write::REQUIREMENTS_OPTIONS));
         let options = options.unwrap_or_default();
         let parts = Parts::of_options(options);
         let name = name.or_else(|| target_of_options(options));

@@ -23,7 +23,7 @@ use super::owner::Current;
 use super::settings::{self, Project};
 use super::{fetch, files, lock, owner, requirements};
 use crate::compatibility::{UnreadBuild, unread_build};
-use crate::export;
+use crate::formats;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conflict::Conflict;
 use crate::model::level::Level;
@@ -221,7 +221,11 @@ impl<'p> Asked<'p> {
         };
         if !options.dry_run {
             for name in &environments {
-                files::refuse_foreign(&project.folder.join(name), export::ENVIRONMENT_MARK, options.force)?;
+                files::refuse_foreign(
+                    &project.folder.join(name),
+                    formats::write::ENVIRONMENT_MARK,
+                    options.force,
+                )?;
             }
         }
         let beside = match options.stack_only {

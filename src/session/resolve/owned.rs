@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::writing::NewManifest;
-use crate::export::{UvError, UvScope, UvTables};
 use crate::formats::{OtherBuild, failing, other_builds};
+use crate::formats::{UvError, UvScope, UvTables};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::level::Level;

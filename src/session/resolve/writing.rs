@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::export;
+use crate::formats;
 use crate::lockfile::{self, Lockfile};
 use crate::session::Interface;
 use crate::session::error::Failure;
@@ -36,11 +36,11 @@ pub(crate) fn write(
     let mut texts = Vec::new();
     for (file, target) in environments.iter().zip(&lock.targets) {
         let name = lock::environment_name(project, lock, target);
-        let text = export::conda_environment(target, &name, &addresses, false)?;
+        let text = formats::write::conda_environment(target, &name, &addresses, false)?;
         // A name that the folder gives is not that of another clone.
         let is_named = project.manifest.as_ref().is_some_and(|manifest| manifest.name.is_some());
         let there = files::read(&project.folder.join(file)).ok().flatten();
-        let there = there.filter(|there| !is_named && export::same_environment(there, &text));
+        let there = there.filter(|there| !is_named && formats::write::same_environment(there, &text));
         texts.push((file.clone(), there.unwrap_or(text)));
     }
     let lock_text = kept.unwrap_or_else(|| lockfile::render(lock, &requirements::stated_in(project)));

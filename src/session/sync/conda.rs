@@ -8,7 +8,7 @@ use super::place::{self, Found, MARK, OWN_FOLDER, mark_of};
 use super::start;
 use super::types::{Plan, SyncOptions, counted};
 use super::work::Work;
-use crate::export;
+use crate::formats;
 use crate::inspect::{self, Depth, Environment, ThisMachine};
 use crate::lockfile::Target;
 use crate::model::conda::{is_python_package, name_of_file};
@@ -114,7 +114,7 @@ pub(super) fn half(
     part.conda.retain(|package| half.changes.puts(&package.name));
     let text = match part.conda.is_empty() {
         true => String::new(),
-        false => export::conda_explicit(&part, &project.name(), &settings::conda_channel_alias())?,
+        false => formats::write::conda_explicit(&part, &project.name(), &settings::conda_channel_alias())?,
     };
     let prefix = &half.environment.prefix;
     let steps = conda_steps(&program.path, prefix, is_new, &half.changes, &half.list.0, talk);

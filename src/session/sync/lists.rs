@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::place::OWN_FOLDER;
 use super::work::Work;
-use crate::export;
+use crate::formats;
 use crate::lockfile::Target;
 use crate::model::direct::is_plain_path;
 use crate::model::solution::ChosenPackage;
@@ -35,20 +35,21 @@ impl Work<'_> {
         let (direct, hashed) = part.packages.iter().cloned().partition(|package| package.files.is_empty());
         let of = |packages: Vec<ChosenPackage>| {
             let part = Target { packages, ..part.clone() };
-            export::packages(&part, addresses).map(|text| Some(absolute(&text, self.folder)))
+            formats::write::packages(&part, addresses).map(|text| Some(absolute(&text, self.folder)))
         };
         let lists = Lists {
             requirements: list("requirements.txt", of(hashed)?),
             direct: list("direct.txt", of(direct)?),
             builds: built,
-            build_constraints: list("build-constraints.txt", export::build_constraints(&part)?),
+            build_constraints: list("build-constraints.txt", formats::write::build_constraints(&part)?),
             build_requirements: list(
                 "build-requirements.txt",
-                export::build_requirements(&part, self.target),
+                formats::write::build_requirements(&part, self.target),
             ),
             requirements_build: list(
                 "requirements-build.txt",
-                export::requirements_to_build(&part, addresses)?.map(|text| absolute(&text, self.folder)),
+                formats::write::requirements_to_build(&part, addresses)?
+                    .map(|text| absolute(&text, self.folder)),
             ),
             project: self.project.clone(),
         };

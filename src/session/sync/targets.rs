@@ -92,7 +92,7 @@ pub(super) fn choose<'l>(
     match (of_platform(&chosen.target), chosen.target.level) {
         (false, _) => Err(refused(chosen.target)),
         (true, Level::Stack) if lock.packages_in.is_some() => Ok(chosen),
-        (true, Level::Stack) => Err(crate::export::ExportError::StackOnly.into()),
+        (true, Level::Stack) => Err(crate::formats::write::ExportError::StackOnly.into()),
         (true, Level::Full) => Ok(chosen),
     }
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
-use crate::export::{PixiError, PixiMachine, with_machines};
 use crate::formats::{Environment, Judged, judge};
+use crate::formats::{PixiError, PixiMachine, with_machines};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::Severity;
 use crate::model::owner::Owner;

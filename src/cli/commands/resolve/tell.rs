@@ -6,7 +6,7 @@ use super::stack_only;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::view::Resolution;
-use crate::export::environment_name;
+use crate::formats::write::environment_name;
 use crate::model::choice::Choice;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, Request};

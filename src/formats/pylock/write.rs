@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::ExportError;
+use crate::formats::written::ExportError;
+use crate::formats::written::PYLOCK_MARK;
 use crate::lockfile::Target;
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
@@ -19,10 +20,9 @@ pub fn pylock(
     target: &Target,
     url: &dyn Fn(&str, &str, &str) -> Option<String>,
 ) -> Result<String, ExportError> {
-    super::check(target)?;
+    crate::formats::written::check(target)?;
     let mut out = String::new();
-    let _ =
-        writeln!(out, "{}, from envlock.lock. Install with `uv pip sync pylock.toml`.", super::PYLOCK_MARK);
+    let _ = writeln!(out, "{}, from envlock.lock. Install with `uv pip sync pylock.toml`.", PYLOCK_MARK);
     let _ = writeln!(out, "lock-version = \"1.0\"");
     let _ = writeln!(out, "created-by = \"envlock\"");
     let python = match target.patches.is_all() {

@@ -4,7 +4,8 @@
 
 use std::fmt::Write as _;
 
-use super::ExportError;
+use super::write::environment_name;
+use crate::formats::written::ExportError;
 use crate::lockfile::Target;
 
 /// The start of every explicit file that envlock writes.
@@ -22,7 +23,7 @@ pub fn conda_explicit(target: &Target, name: &str, alias: &str) -> Result<String
         "{EXPLICIT_MARK}; change the manifest and run `envlock resolve`.\n\
          # conda create -n {} --file FILE, then the packages of PyPI: envlock sync --prefix DIR\n\
          # platform: {}\n@EXPLICIT\n",
-        super::environment_name(name),
+        environment_name(name),
         target.platform.conda_subdir()
     );
     let alias = crate::model::text::channel_without_secrets(alias.trim_end_matches('/'));

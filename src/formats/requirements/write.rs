@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    ExportError, address, build_requirements, extra_indexes, in_two_steps, installable, pinned,
-    pip_constrains_builds, without_hash,
+use super::builds::build_requirements;
+use crate::formats::written::REQUIREMENTS_MARK;
+use crate::formats::written::{
+    ExportError, address, extra_indexes, in_two_steps, installable, pinned, pip_constrains_builds,
+    without_hash,
 };
 use crate::lockfile::Target;
 
@@ -56,7 +58,7 @@ pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<Strin
     };
     let mut out = format!(
         "{}, from envlock.lock: Python {}, {}. Install with{}\n",
-        super::REQUIREMENTS_MARK,
+        REQUIREMENTS_MARK,
         target.python,
         target.platform,
         if has_pip { " one of" } else { "" },

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep508_rs::MarkerTree;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::own_entries::{Entries, OWN, in_its_form, is_own};
-use super::{ExportError, address};
+use crate::formats::own_entries::{Entries, OWN, in_its_form, is_own};
+use crate::formats::written::{ExportError, address};
 use crate::lockfile::Target;
 use crate::model::marker::marker_environment;
 use crate::model::platform::{Arch, Os, Platform};
@@ -288,7 +288,7 @@ impl UvTables {
 }
 
 /// The marker of a target's platform.
-pub(super) fn marker(target: &Target) -> String {
+pub(in crate::formats) fn marker(target: &Target) -> String {
     let system = match target.platform.os {
         Os::Linux => "linux",
         Os::Macos => "darwin",

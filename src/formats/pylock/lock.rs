@@ -4,12 +4,12 @@ use pep440_rs::VersionSpecifiers;
 use pep508_rs::{MarkerEnvironment, MarkerTree};
 use serde::Deserialize;
 
-use super::document::of_toml;
-use super::document::{
+use crate::formats::document::of_toml;
+use crate::formats::document::{
     file_name, git, holds, index, index_of_file, invalid, marker, name, url, version, wheel,
 };
-use super::error::{ForeignError, MAX_PACKAGES};
-use super::types::{Environment, Package, python_for};
+use crate::formats::error::{ForeignError, MAX_PACKAGES};
+use crate::formats::types::{Environment, Package, python_for};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
@@ -78,7 +78,7 @@ struct RawWheel {
 
 /// The packages of a `pylock.toml`, each with the condition under which it is installed.
 #[derive(Debug, Clone)]
-pub(super) struct Pylock {
+pub(in crate::formats) struct Pylock {
     requires_python: Option<VersionSpecifiers>,
     supported: Vec<MarkerTree>,
     extras: Vec<String>,
@@ -123,7 +123,7 @@ impl Condition {
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<Pylock, ForeignError> {
+pub(in crate::formats) fn parse(text: &str) -> Result<Pylock, ForeignError> {
     let raw: RawLock = of_toml(text)?;
     if raw.lock_version.split('.').next() != Some("1") {
         let found = crate::model::text::clean(&raw.lock_version, 20);

@@ -4,10 +4,10 @@
 use toml_edit::{Array, RawString, Value};
 
 /// The comment after every entry that envlock wrote.
-pub(super) const OWN: &str = "# envlock";
+pub(in crate::formats) const OWN: &str = "# envlock";
 
 /// Whether the text after an entry says that envlock wrote it.
-pub(super) fn is_own(suffix: Option<&RawString>) -> bool {
+pub(in crate::formats) fn is_own(suffix: Option<&RawString>) -> bool {
     suffix.and_then(|suffix| suffix.as_str()).is_some_and(|suffix| suffix.trim() == OWN)
 }
 

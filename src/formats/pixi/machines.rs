@@ -3,7 +3,7 @@
 
 use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
-use super::own_entries::{Entries, in_its_form};
+use crate::formats::own_entries::{Entries, in_its_form};
 use crate::model::text::clean;
 
 /// Why the machines cannot be written.

@@ -1,7 +1,7 @@
 //! Values of YAML documents, and of the workflows of GitHub Actions, in which `${{ }}` is an expression wherever it stands.
 
 /// A text as a value: as it is where YAML reads it so, else in double quotes.
-pub(super) fn value(text: &str) -> String {
+pub(crate) fn value(text: &str) -> String {
     match is_plain(text) {
         true => text.to_owned(),
         false => quoted(text),
@@ -9,7 +9,7 @@ pub(super) fn value(text: &str) -> String {
 }
 
 /// A text in double quotes, on one line wherever it stands: a string of JSON is one of YAML, which ends lines at more characters.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let ends_lines = |c: char| matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}');
     let mut out = String::new();
     for c in serde_json::Value::from(text).to_string().chars() {
@@ -22,12 +22,12 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// The same, of a command that a workflow runs: what looks like an expression in it is none.
-pub(super) fn command(text: &str) -> String {
+pub(crate) fn command(text: &str) -> String {
     value(&without_expressions(text))
 }
 
 /// A command on a line of its own below `run: |`, at this indentation; in quotes where it is more than a line.
-pub(super) fn block(text: &str, indentation: &str) -> String {
+pub(crate) fn block(text: &str, indentation: &str) -> String {
     match text.contains(|c: char| c.is_control()) {
         true => command(text),
         false => format!("|\n{indentation}{}", without_expressions(text)),
@@ -35,7 +35,7 @@ pub(super) fn block(text: &str, indentation: &str) -> String {
 }
 
 /// A folder as a pattern of files in a string of an expression. What means something there stands for any character.
-pub(super) fn pattern(folder: &str) -> String {
+pub(crate) fn pattern(folder: &str) -> String {
     let plain = |c: char| match c {
         '\'' | '{' | '}' | '[' | ']' | '*' | '!' | '\\' => '?',
         c if c.is_control() => '?',

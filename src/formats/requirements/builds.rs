@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{ExportError, in_two_steps, installable, pinned};
+use crate::formats::written::BUILD_CONSTRAINTS_MARK;
+use crate::formats::written::REQUIREMENTS_BUILD_MARK;
+use crate::formats::written::{ExportError, in_two_steps, installable, pinned};
 use crate::lockfile::Target;
 use crate::model::source::BuildRequirement;
 
@@ -45,7 +47,7 @@ pub fn requirements_to_build(
          # After requirements.txt is installed, with one of\n\
          #   pip install --no-build-isolation --no-deps -r requirements-build.txt\n\
          #   uv pip install --no-build-isolation --no-deps -r requirements-build.txt\n",
-        super::REQUIREMENTS_BUILD_MARK,
+        REQUIREMENTS_BUILD_MARK,
         needs.join(", "),
     );
     for package in built {
@@ -84,7 +86,7 @@ pub fn build_constraints(target: &Target) -> Result<Option<String>, ExportError>
     let mut out = format!(
         "{}, from envlock.lock: what the builds of its source distributions require.\n\
          #   pip install --build-constraint build-constraints.txt -r requirements.txt\n",
-        super::BUILD_CONSTRAINTS_MARK
+        BUILD_CONSTRAINTS_MARK
     );
     for (name, requirements) in rows {
         match requirements.as_slice() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::own_entries::OWN;
-use super::uv_project::marker;
-use super::{ExportError, address, extra_indexes, is_from_pytorch};
+use super::tables::marker;
+use crate::formats::own_entries::OWN;
+use crate::formats::written::{ExportError, address, extra_indexes, is_from_pytorch};
 use crate::lockfile::Target;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
@@ -26,7 +26,7 @@ pub fn uv(
     addresses: &[(String, String)],
     overrides: &[String],
 ) -> Result<String, ExportError> {
-    super::check(target)?;
+    crate::formats::written::check(target)?;
     // uv locks all extras and groups.
     let packages: Vec<&ChosenPackage> = target.packages.iter().collect();
     let marker = marker(target);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{ExportError, address, beside_conda, channels, in_two_steps};
+use crate::formats::written::{ExportError, address, beside_conda, channels, in_two_steps};
 use crate::lockfile::Target;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;

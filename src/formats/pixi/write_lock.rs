@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExportError, beside_conda, channels};
+use crate::formats::written::{ExportError, beside_conda, channels};
 use crate::lockfile::Target;
 use crate::model::source::Source;
 use crate::model::text::{channel_without_secrets, without_logins};
@@ -23,7 +23,7 @@ pub struct Places<'p> {
     pub file: &'p dyn Fn(&str, &str, &str) -> Option<String>,
 }
 
-/// The lock of a target. It belongs to the manifest that [`super::pixi`] writes.
+/// The lock of a target. It belongs to the manifest that [`super::write::pixi`] writes.
 ///
 /// # Errors
 /// When the target has no conda packages: Python is one of them in pixi's environments. See [`ExportError`] besides.

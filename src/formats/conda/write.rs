@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::yaml;
-use super::{
+use crate::formats::written::ENVIRONMENT_MARK;
+use crate::formats::written::{
     ExportError, address, beside_conda, channels, extra_indexes, in_two_steps, pinned, without_hash,
 };
+use crate::formats::yaml;
 use crate::lockfile::Target;
 use crate::model::solution::Framework;
 use crate::model::version::cuda_short;
@@ -21,7 +22,7 @@ pub fn conda_environment(
     loose: bool,
 ) -> Result<String, ExportError> {
     let packages = beside_conda(target)?;
-    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", super::ENVIRONMENT_MARK);
+    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", ENVIRONMENT_MARK);
     // conda adds its `defaults` channel to those of a file, unless it is told not to.
     let _ = writeln!(
         out,

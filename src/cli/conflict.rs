@@ -160,7 +160,7 @@ pub(super) fn causes(
 
 /// Whether packages outside the stack are requested.
 pub(super) fn has_others(request: &Request) -> bool {
-    let mut names = request.requirements.iter().map(|user| user.requirement.name.as_ref());
+    let mut names = request.requirements.iter().map(|user| user.name());
     names.any(|name: &str| !STACK_PACKAGES.contains(&name))
 }
 

@@ -200,7 +200,7 @@ impl Checked<'_> {
 
     /// The user's override of a package's requirements, which replaces them.
     fn replaced(&self, name: &str) -> Option<&UserRequirement> {
-        self.request.overrides.iter().find(|user| (user.requirement.name.as_ref() as &str) == name)
+        self.request.overrides.iter().find(|user| user.name() == name)
     }
 
     /// Whether an override takes all requirements of a package away: its marker is false.
@@ -228,14 +228,12 @@ impl Checked<'_> {
 
     fn requests(&self, out: &mut Vec<Inconsistency>) {
         for user in self.request.requirements.iter().filter(|user| self.applies(user)) {
-            let locked = self.target.package(user.requirement.name.as_ref());
+            let locked = self.target.package(user.name());
             let is_absent = locked.is_none();
-            if is_absent
-                && (self.target.level == Level::Stack || self.is_taken_away(user.requirement.name.as_ref()))
-            {
+            if is_absent && (self.target.level == Level::Stack || self.is_taken_away(user.name())) {
                 continue;
             }
-            let name: &str = user.requirement.name.as_ref();
+            let name = user.name();
             if let (true, Some(conda)) = (is_absent, self.of_conda.get(name))
                 && self.is_met_by_conda(&user.requirement, conda)
             {
@@ -246,7 +244,7 @@ impl Checked<'_> {
             }
         }
         for user in self.request.constraints.iter().filter(|user| self.applies(user)) {
-            let Some(package) = self.target.package(user.requirement.name.as_ref()) else { continue };
+            let Some(package) = self.target.package(user.name()) else { continue };
             let is_met = match &user.requirement.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(&package.version),
                 _ => true,
@@ -290,7 +288,7 @@ impl Checked<'_> {
 
     fn needed(&self, out: &mut Vec<Inconsistency>) {
         let applicable = self.request.requirements.iter().filter(|user| self.applies(user));
-        let names = applicable.map(|user| user.requirement.name.as_ref() as &str);
+        let names = applicable.map(|user| user.name());
         let unneeded = unneeded(self.target, names);
         out.extend(unneeded.into_iter().map(|package| Inconsistency::Unneeded(shown(package))));
         self.parts(out);
@@ -385,7 +383,7 @@ impl Checked<'_> {
         let reached = |part: Option<&Part>| -> BTreeSet<&str> {
             let users = self.request.requirements.iter().filter(|user| self.applies(user));
             let users = users.filter(|user| user.part.is_none() || user.part.as_ref() == part);
-            let left = unneeded(self.target, users.map(|user| user.requirement.name.as_ref() as &str));
+            let left = unneeded(self.target, users.map(|user| user.name()));
             left.into_iter().map(|package| package.name.as_str()).collect()
         };
         let stated: BTreeSet<Option<&Part>> = self.target.packages.iter().flat_map(counted_to).collect();
@@ -441,7 +439,7 @@ impl Checked<'_> {
     fn other_source(&self, package: &ChosenPackage) -> Option<String> {
         let mut users = self.request.requirements.iter().filter(|user| self.applies(user));
         let direct = users.find_map(|user| {
-            let is_of_package = (user.requirement.name.as_ref() as &str) == package.name;
+            let is_of_package = user.name() == package.name;
             user.direct().filter(|_| is_of_package)
         });
         if let Some(direct) = direct {

@@ -176,6 +176,11 @@ impl UserRequirement {
         Ok(UserRequirement::new(requirement, origin))
     }
 
+    /// The package, by its normalized name.
+    pub fn name(&self) -> &str {
+        self.requirement.name.as_ref()
+    }
+
     /// The direct reference, if it is one.
     pub fn direct(&self) -> Option<Direct> {
         match &self.requirement.version_or_url {
@@ -416,7 +421,7 @@ impl Request {
 
     /// The requirement on `package`, if there is one.
     pub fn find(&self, package: &str) -> Option<&UserRequirement> {
-        self.requirements.iter().find(|r| r.requirement.name.as_ref() as &str == package)
+        self.requirements.iter().find(|r| r.name() == package)
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn add(
     };
     let applicable: Vec<&UserRequirement> = requirements(request).filter(applies).collect();
     for user in &applicable {
-        let name = user.requirement.name.to_string();
+        let name = user.name().to_owned();
         let is_other = |other: &&&UserRequirement| {
             other.requirement.name == user.requirement.name && other.direct() != user.direct()
         };

@@ -27,7 +27,7 @@ pub(crate) fn add(global: &Global, packages: &[String], options: &SolveOptions) 
     edit(global, packages, options, &|document, name| {
         for text in packages {
             let parsed = settings::requirement(text)?;
-            let package = parsed.requirement.name.to_string();
+            let package = parsed.name().to_owned();
             let specifier = manifest::stack_specifier(&parsed);
             // One that is in the list already stays there.
             let is_listed = dependencies(document, name)?.is_some_and(|list| {
@@ -54,7 +54,7 @@ pub(crate) fn remove(
     edit(global, packages, options, &|document, name| {
         for text in packages {
             let parsed = settings::requirement(text)?;
-            let package = parsed.requirement.name.to_string();
+            let package = parsed.name().to_owned();
             let in_stack =
                 stack(document).as_table_like_mut().is_some_and(|table| table.remove(&package).is_some());
             let in_list = dependencies(document, name)?.is_some_and(|list| remove_from(list, &package));
@@ -209,7 +209,7 @@ fn requirement_of(entry: &Value) -> Option<UserRequirement> {
 }
 
 fn is_named(user: &UserRequirement, package: &str) -> bool {
-    user.requirement.name.as_ref() as &str == package
+    user.name() == package
 }
 
 /// Whether an entry is a requirement on a package.
@@ -228,7 +228,7 @@ fn has_lines(list: &Array) -> bool {
 /// # Errors
 /// When it names no environment, and there are several requirements on the package that do.
 fn put_into(list: &mut Array, asked: &UserRequirement, text: &str) -> Result<(), Failure> {
-    let name: &str = asked.requirement.name.as_ref();
+    let name = asked.name();
     let there: Vec<UserRequirement> =
         list.iter().filter_map(requirement_of).filter(|own| is_named(own, name)).collect();
     let same = there.iter().find(|own| own.requirement.marker == asked.requirement.marker);

@@ -31,7 +31,7 @@ pub(crate) fn warn(from: &Imported, interface: &dyn Interface) {
         interface.note(
             "the pytorch index needs no entry: envlock knows it, and chooses the build of each version for the machine",
         );
-        let torch = from.requirements.iter().find(|(_, user)| user.requirement.name.as_ref() == "torch");
+        let torch = from.requirements.iter().find(|(_, user)| user.name() == "torch");
         let asks_for_torch = torch.is_some();
         // `==1.13.1+cu116` is that build.
         let is_pinned = torch
@@ -64,7 +64,7 @@ pub(crate) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String {
     let mut dependencies: Vec<String> = Vec::new();
     for (written, requirement) in from.requirements {
         match manifest::stack_specifier(&requirement) {
-            Some(specifier) => stack_row(&mut stack, requirement.requirement.name.to_string(), specifier),
+            Some(specifier) => stack_row(&mut stack, requirement.name().to_owned(), specifier),
             None => dependencies.push(written),
         }
     }

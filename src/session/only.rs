@@ -60,7 +60,7 @@ pub(crate) fn check(request: &Request, is_index: impl Fn(&str) -> bool) -> Resul
 /// Rejects a list without the index that the request cannot be solved without.
 fn check_indexes(request: &Request, only: &Limit<Only>, channels: &[String]) -> Result<(), Failure> {
     let of_index = |user: &&UserRequirement| {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         !(request.has_stack_of_conda() && STACK_PACKAGES.contains(&name)) && user.direct().is_none()
     };
     let why = match only.value.without(channels) {

@@ -86,7 +86,7 @@ fn redirected(
         Some(files::path_from(&found, folder))
     };
     let redirected = |user: UserRequirement| -> Vec<UserRequirement> {
-        let name = normalized_name(user.requirement.name.as_ref());
+        let name = normalized_name(user.name());
         let Some(row) = rows.get(&name).filter(|_| user.direct().is_none()) else { return vec![user] };
         let redirected = redirect(&user.line(), &name, row, &member);
         let lines = redirected.lines.iter();

@@ -50,7 +50,7 @@ impl EquivalentVersions {
             .request
             .requirements
             .iter()
-            .filter(|r| is_stack_package(r.requirement.name.as_ref()))
+            .filter(|r| is_stack_package(r.name()))
             .filter_map(|r| match &r.requirement.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some((&r.requirement, specifiers)),
                 _ => None,

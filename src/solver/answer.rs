@@ -349,7 +349,7 @@ fn patches(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPackage
 fn absent_extras(problem: &Problem<'_>, selected: &Selected) -> Vec<(String, String)> {
     let mut out = Vec::new();
     for user in problem.user_requirements().filter(|user| !user.requirement.extras.is_empty()) {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         let Some(metadata) = release::metadata(problem, selected, name) else { continue };
         for extra in user.requirement.extras.iter().filter(|extra| !metadata.has_extra(extra)) {
             let known: Vec<&str> = metadata.extras().collect();

@@ -67,7 +67,7 @@ impl Asked<'_> {
 pub(super) fn asked<'p>(problem: &'p Problem<'p>) -> Result<Vec<Asked<'p>>, Vec<Need>> {
     let mut out: Vec<Asked<'p>> = Vec::new();
     for user in problem.user_requirements() {
-        let name = user.requirement.name.to_string();
+        let name = user.name().to_owned();
         if out.iter().any(|one| one.name == name) || problem.universe.direct(&name).is_some() {
             continue;
         }

@@ -26,7 +26,7 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
     let mut told: BTreeSet<&str> = BTreeSet::new();
     let mut notes = Vec::new();
     for user in problem.user_requirements() {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         let is_kept = problem.asked.preferences.versions.contains_key(name);
         let Some(package) = packages.iter().find(|package| package.name == name) else { continue };
         // An override is the user's own word, against what packages require.
@@ -42,8 +42,7 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
         let is_bound = |package: &ChosenPackage| {
             let mut users = problem.user_requirements();
             users.any(|user| {
-                user.requirement.name.as_ref() as &str == package.name
-                    && user.specifiers().is_some_and(|bounds| !bounds.is_empty())
+                user.name() == package.name && user.specifiers().is_some_and(|bounds| !bounds.is_empty())
             })
         };
         let follows = |package: &&ChosenPackage| {
@@ -61,7 +60,7 @@ pub(super) fn notes(problem: &Problem<'_>, packages: &[ChosenPackage]) -> Vec<No
 
 /// The final releases newer than the chosen one that the request allows and some allowed Python could have.
 fn newer(problem: &Problem<'_>, name: &str, chosen: &Version) -> Vec<Version> {
-    let asked = problem.user_requirements().filter(|user| user.requirement.name.as_ref() as &str == name);
+    let asked = problem.user_requirements().filter(|user| user.name() == name);
     let sets: Result<Vec<Set>, _> = asked.map(|user| problem.matching(name, user.specifiers())).collect();
     let Ok(sets) = sets else { return Vec::new() };
     let admitted = sets.iter().fold(Set::full(), |all, set| all.intersection(set));

@@ -185,7 +185,7 @@ impl<'a> Problem<'a> {
             .requirements
             .iter()
             .chain(&self.asked.request.constraints)
-            .filter(move |r| (r.requirement.name.as_ref() as &str) == name)
+            .filter(move |r| r.name() == name)
             .filter_map(|r| match &r.requirement.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(s)) => Some(s),
                 _ => None,

@@ -42,7 +42,7 @@ impl Problem<'_> {
         // A cap never brings a package in.
         let is_there = |node: &Node| {
             out.iter().any(|(other, _)| other == node)
-                || self.user_requirements().any(|u| node.package_name() == Some(u.requirement.name.as_ref()))
+                || self.user_requirements().any(|u| node.package_name() == Some(u.name()))
         };
         let caps = self.caps(name, ordinal)?.into_iter();
         let caps: Dependencies = caps
@@ -93,7 +93,7 @@ impl Problem<'_> {
         candidates: &[Candidate<'_>],
     ) -> Result<Vec<u32>, Missing> {
         let mut admitted = Set::full();
-        for user in self.user_requirements().filter(|u| u.requirement.name.as_ref() as &str == name) {
+        for user in self.user_requirements().filter(|u| u.name() == name) {
             admitted = admitted.intersection(&self.matching(name, user.specifiers())?);
         }
         let is_bounded = |version: &Version| {
@@ -155,7 +155,7 @@ impl Problem<'_> {
         (is_stack_package(name) || self.is_requested(name))
             && name != TRITON_PACKAGE
             && self.universe.direct(name).is_none()
-            && !self.asked.request.overrides.iter().any(|o| o.requirement.name.as_ref() as &str == name)
+            && !self.asked.request.overrides.iter().any(|o| o.name() == name)
     }
 
     /// The newest candidate that a requirement admits, if a newer final release exists.

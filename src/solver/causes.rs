@@ -47,8 +47,7 @@ pub(super) fn explain<'a>(
     let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
     let mut causes = vec![cause(inputs, tables, depth)?];
     // A request for the stack alone is refused without asking an index; its changes are solved for the stack.
-    let is_of_stack =
-        |user: &UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
+    let is_of_stack = |user: &UserRequirement| STACK_PACKAGES.contains(&user.name());
     let depth = match inputs.request.requirements.iter().all(is_of_stack) {
         true => Depth::Stack,
         false => depth,
@@ -215,8 +214,8 @@ fn is_requested(request: &Request, name: &str) -> bool {
 /// The request without these packages.
 fn without(request: &Request, names: &BTreeSet<String>) -> Request {
     let mut out = request.clone();
-    out.requirements.retain(|user| !names.contains(user.requirement.name.as_ref() as &str));
-    out.constraints.retain(|bound| !names.contains(bound.requirement.name.as_ref() as &str));
+    out.requirements.retain(|user| !names.contains(user.name()));
+    out.constraints.retain(|bound| !names.contains(bound.name()));
     out
 }
 
@@ -235,7 +234,7 @@ fn free(request: &Request, names: &BTreeSet<String>) -> Request {
 /// A request, with the requirements and constraints on these packages as they are in another one.
 fn mixed(request: &Request, other: &Request, names: &BTreeSet<String>) -> Request {
     let of_others = other.requirements.iter();
-    let taken = of_others.filter(|user| names.contains(user.requirement.name.as_ref() as &str)).cloned();
+    let taken = of_others.filter(|user| names.contains(user.name())).cloned();
     let mut out = without(request, names);
     out.requirements.extend(taken);
     out
@@ -246,13 +245,13 @@ impl Problem<'_> {
     /// many have one that may be built for it.
     fn requested_with_files(&self, python: Python) -> (usize, usize) {
         let has = |user: &UserRequirement, is_wanted: &dyn Fn(&Candidate<'_>) -> bool| {
-            let name: &str = user.requirement.name.as_ref();
+            let name = user.name();
             let admitted = self.matching(name, user.specifiers());
             let (Ok(candidates), Ok(admitted)) = (self.candidates(name), admitted) else { return false };
             candidates.iter().enumerate().any(|(i, own)| admitted.contains(&(i as u32)) && is_wanted(own))
         };
         let others: Vec<&UserRequirement> = self.user_requirements().collect();
-        let others = others.into_iter().filter(|user| !is_stack_package(user.requirement.name.as_ref()));
+        let others = others.into_iter().filter(|user| !is_stack_package(user.name()));
         let usable = others.clone().filter(|user| has(user, &|own| self.has_wheel(own, python)));
         (usable.count(), others.filter(|user| has(user, &|own| self.has_usable(own, python))).count())
     }
@@ -264,7 +263,7 @@ fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Resu
     let mut smallest = proof(inputs, tables, depth, true)?;
     let Some(core) = smallest.core.clone() else { return Ok(smallest) };
     let all: BTreeSet<String> =
-        inputs.request.requirements.iter().map(|user| user.requirement.name.to_string()).collect();
+        inputs.request.requirements.iter().map(|user| user.name().to_owned()).collect();
     let mut left_out: BTreeSet<String> = all.difference(&core).cloned().collect();
     let mut order: Vec<String> = core.intersection(&all).cloned().collect();
     if order.len() < 2 || order.len() > MAX_CORE {

@@ -39,7 +39,7 @@ pub(super) fn of_requirements(problem: &Problem<'_>, packages: &mut [ChosenPacka
         // A line for another Python says nothing here.
         let is_own = |user: &&UserRequirement| {
             let marker = &user.requirement.marker;
-            user.requirement.name.as_ref() as &str == package.name
+            user.name() == package.name
                 && problem.pythons.environments.iter().any(|environment| marker.evaluate(environment, &[]))
         };
         // An override stands in the place of every requirement.

@@ -384,12 +384,12 @@ impl<'a> Problem<'a> {
         &'s self,
         name: &'s str,
     ) -> impl Iterator<Item = (&'s UserRequirement, &'s VersionSpecifiers)> {
-        self.user_constraints().filter(move |c| (c.requirement.name.as_ref() as &str) == name).filter_map(
-            |c| match &c.requirement.version_or_url {
+        self.user_constraints().filter(move |c| c.name() == name).filter_map(|c| {
+            match &c.requirement.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(s)) => Some((c, s)),
                 _ => None,
-            },
-        )
+            }
+        })
     }
 
     /// Adds the dependencies of a package on advisories, for both packages of each advisory.
@@ -415,8 +415,7 @@ impl<'a> Problem<'a> {
     /// The user's requirements that apply in all environments of the problem.
     pub fn user_requirements(&self) -> impl Iterator<Item = &UserRequirement> {
         self.asked.request.requirements.iter().filter(|r| {
-            (self.asked.depth == Depth::Full
-                || STACK_PACKAGES.contains(&(r.requirement.name.as_ref() as &str)))
+            (self.asked.depth == Depth::Full || STACK_PACKAGES.contains(&r.name()))
                 && self.pythons.environments.iter().all(|e| r.requirement.marker.evaluate(e, &[]))
         })
     }

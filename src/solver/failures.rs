@@ -69,7 +69,7 @@ impl Problem<'_> {
             let Effect::Avoid(requirement) = &row.effect else { continue };
             let Some(VersionOrUrl::VersionSpecifier(allowed)) = &requirement.version_or_url else { continue };
             let (name, other): (&str, &str) = (&row.package, requirement.name.as_ref());
-            let is_meant = user.requirement.name.as_ref() as &str == name
+            let is_meant = user.name() == name
                 && self.stack.contains_key(other)
                 && self.is_requested(other)
                 && self.pythons.environments.iter().all(|e| user.requirement.marker.evaluate(e, &[]));
@@ -93,7 +93,7 @@ impl Problem<'_> {
     /// The frameworks that the request names.
     fn requested_frameworks(&self) -> &[String] {
         self.memo.requested_frameworks.get_or_init(|| {
-            let names = self.user_requirements().map(|user| user.requirement.name.to_string());
+            let names = self.user_requirements().map(|user| user.name().to_owned());
             names.filter(|name| self.is_framework(name)).collect()
         })
     }

@@ -321,7 +321,7 @@ impl Joint<'_> {
         let mut asked = request.requirements.iter().chain(&request.constraints);
         let excludes = |user: &&UserRequirement| {
             user.origin != Origin::Question
-                && user.requirement.name.as_ref() as &str == "torch"
+                && user.name() == "torch"
                 && user.requirement.marker.evaluate(&environment, &[])
                 && user.specifiers().is_some_and(|specifiers| !specifiers.contains(version))
         };
@@ -339,7 +339,7 @@ impl Joint<'_> {
             return Some(format!("the last torch for {platform} is {last}"));
         }
         let mut request = self.request_of(i, None);
-        request.requirements.retain(|user| user.requirement.name.as_ref() as &str != "torch");
+        request.requirements.retain(|user| user.name() != "torch");
         let asked = format!("torch=={version}").parse().ok()?;
         request.requirements.push(UserRequirement::new(asked, Origin::Question));
         let found = plan(&Inputs {

@@ -84,7 +84,7 @@ pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked:
 /// The request with torch as a requirement: it may be there only for another package.
 fn with_torch(request: &Request) -> Request {
     let mut out = request.clone();
-    let has_stack = request.requirements.iter().any(|user| is_stack_package(user.requirement.name.as_ref()));
+    let has_stack = request.requirements.iter().any(|user| is_stack_package(user.name()));
     if let (false, Ok(requirement)) = (has_stack, parse_requirement("torch")) {
         out.requirements.push(UserRequirement { requirement, origin: Origin::Question, part: None });
     }
@@ -95,9 +95,9 @@ fn with_torch(request: &Request) -> Request {
 fn without_limits(request: &Request) -> Request {
     let mut free =
         Request { cuda: None, cudnn: None, nccl: None, variant: None, only_index: None, ..request.clone() };
-    free.constraints.retain(|c| !is_stack_package(c.requirement.name.as_ref()));
+    free.constraints.retain(|c| !is_stack_package(c.name()));
     for user in &mut free.requirements {
-        if is_stack_package(user.requirement.name.as_ref()) {
+        if is_stack_package(user.name()) {
             user.requirement.version_or_url = None;
         }
     }

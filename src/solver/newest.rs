@@ -23,7 +23,7 @@ pub(super) fn only_newest(
     request: &UserRequirement,
     pythons: &[Python],
 ) -> Option<(Node, Set)> {
-    let name: &str = request.requirement.name.as_ref();
+    let name = request.name();
     if is_stack_package(name) || problem.asked.preferences.versions.contains_key(name) {
         return None;
     }
@@ -78,7 +78,7 @@ impl Releases {
         }
         let mut admitted = Vec::new();
         for request in problem.user_requirements() {
-            let name: &str = request.requirement.name.as_ref();
+            let name = request.name();
             if is_stack_package(name) {
                 continue;
             }

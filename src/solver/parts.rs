@@ -50,7 +50,7 @@ fn needed<'a>(
 ) -> BTreeSet<String> {
     let mut active: BTreeMap<String, BTreeSet<ExtraName>> = BTreeMap::new();
     let mut queue: Vec<(String, Vec<ExtraName>)> =
-        users.map(|user| (user.requirement.name.to_string(), user.requirement.extras.clone())).collect();
+        users.map(|user| (user.name().to_owned(), user.requirement.extras.clone())).collect();
     while let Some((name, asked)) = queue.pop() {
         let is_new = !active.contains_key(&name);
         let extras = active.entry(name.clone()).or_default();

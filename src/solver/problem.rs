@@ -213,7 +213,7 @@ fn admitting(request: &Request) -> HashMap<String, String> {
     for user in request.requirements.iter().chain(&request.constraints) {
         let Some(specifiers) = user.specifiers() else { continue };
         if pins(specifiers) || names_prerelease(specifiers) {
-            let text = out.entry(user.requirement.name.to_string()).or_default();
+            let text = out.entry(user.name().to_owned()).or_default();
             text.push_str(&format!(" {specifiers}"));
         }
     }

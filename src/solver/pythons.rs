@@ -152,8 +152,7 @@ pub(super) fn attempt_with<'a>(
     let mut order = pythons.clone();
     order.retain(|python| !hopeless.contains(python));
     order.sort_by_key(|p| Reverse((is_locked(p), is_installed(p), *p)));
-    let asks_for_stack =
-        inputs.request.requirements.iter().any(|r| is_stack_package(r.requirement.name.as_ref()));
+    let asks_for_stack = inputs.request.requirements.iter().any(|r| is_stack_package(r.name()));
     // `None`: no stack is required. An error: no stack exists, whatever the rest of the closure is.
     let promise = |series: Vec<Python>| -> Result<Option<StackQuality>, ()> {
         if !asks_for_stack {

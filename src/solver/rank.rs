@@ -141,7 +141,7 @@ impl Problem<'_> {
 
     pub fn is_requested(&self, name: &str) -> bool {
         debug_assert!(self.asked.depth == Depth::Full || is_stack_package(name));
-        self.asked.request.requirements.iter().any(|r| (r.requirement.name.as_ref() as &str) == name)
+        self.asked.request.requirements.iter().any(|r| r.name() == name)
     }
 
     /// The text of a constraining advisory's requirement.

@@ -17,7 +17,7 @@ use super::tables::{Tables, is_stack_package};
 
 /// Like [`attempt`], but no requested package is sacrificed for another.
 pub(super) fn attempt_fairly<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    let names = || inputs.request.requirements.iter().map(|user| user.requirement.name.as_ref() as &str);
+    let names = || inputs.request.requirements.iter().map(|user| user.name());
     if depth == Depth::Stack || names().count() < 2 || names().all(is_stack_package) {
         return attempt(inputs, tables, depth);
     }

@@ -61,13 +61,8 @@ impl Problem<'_> {
     pub fn pythons_of_newest_torch(&self) -> &[Python] {
         self.memo.pythons_of_newest_torch.get_or_init(|| {
             let all = || self.pythons.allowed.clone();
-            let asked: Vec<_> = self
-                .asked
-                .request
-                .requirements
-                .iter()
-                .filter(|user| AsRef::<str>::as_ref(&user.requirement.name) == "torch")
-                .collect();
+            let asked: Vec<_> =
+                self.asked.request.requirements.iter().filter(|user| user.name() == "torch").collect();
             let Some(table) = self.stack.get("torch").filter(|_| !asked.is_empty()) else { return all() };
             let bounds = || self.bounds_on("torch").map(|(_, specifiers)| specifiers);
             let is_admitted = |version: &Version| {

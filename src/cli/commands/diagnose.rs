@@ -97,8 +97,7 @@ fn in_project(global: &Global, diagnosis: &Diagnosis) -> Option<String> {
     if project.manifest.is_none() || lock.packages_in.is_some() {
         return None;
     }
-    let is_of_stack =
-        |user: &UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
+    let is_of_stack = |user: &UserRequirement| STACK_PACKAGES.contains(&user.name());
     if asked.iter().any(is_of_stack) {
         // What else a project states of its stack, such as the companions and the machine, decides with it.
         return Some(
@@ -107,7 +106,7 @@ fn in_project(global: &Global, diagnosis: &Diagnosis) -> Option<String> {
     }
     let is_locked = |user: &UserRequirement| {
         let locked = |target: &Target| {
-            let package = target.package(user.requirement.name.as_ref());
+            let package = target.package(user.name());
             package.is_some_and(|own| user.specifiers().is_none_or(|bounds| bounds.contains(&own.version)))
         };
         lock.targets.iter().all(locked)

@@ -68,7 +68,7 @@ fn read(path: &Path) -> Result<Option<Lockfile>, Failure> {
 /// Names the packages of a lock that none of its requests needs: envlock locks none.
 fn warn_of_unneeded(lock: &Lockfile, printer: &Printer) {
     let Ok(request) = lockfile::read_request(&lock.request) else { return };
-    let requested = || request.requirements.iter().map(|user| user.requirement.name.as_ref() as &str);
+    let requested = || request.requirements.iter().map(|user| user.name());
     let full = lock.targets.iter().filter(|target| target.level == Level::Full);
     let unneeded = full.flat_map(|target| lockfile::unneeded(target, requested()));
     let names: BTreeSet<String> = unneeded.map(|p| format!("{} {}", p.name, p.version)).collect();

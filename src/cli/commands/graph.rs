@@ -22,8 +22,7 @@ pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Resul
     let lock = owner::with_packages(&project, lock, &registry)?;
     let target = lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
-    let asked: BTreeSet<String> =
-        request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
+    let asked: BTreeSet<String> = request.requirements.iter().map(|r| r.name().to_owned()).collect();
     let whole = Drawing::new(target, &asked);
     // The page has both.
     let is_whole = args.all || args.format == GraphFormat::Html;

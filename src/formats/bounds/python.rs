@@ -85,8 +85,7 @@ pub(in crate::formats) fn read(
     if out.requirements.is_empty() && is_of_workspace(&stated) {
         return Err(workspace_without_requirements());
     }
-    let direct: BTreeSet<String> =
-        out.requirements.iter().map(|(_, one)| one.requirement.name.to_string()).collect();
+    let direct: BTreeSet<String> = out.requirements.iter().map(|(_, one)| one.name().to_owned()).collect();
     let of_build = of_the_build(&lock.package, &direct);
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in lock.package.iter().filter(|package| package.is_of_index()) {
@@ -104,7 +103,7 @@ pub(in crate::formats) fn read(
     let of_git = lock.package.iter().filter(|package| package.is_of_git());
     // A requirement that names the commit keeps it.
     let names_commit = |name: &str| {
-        let own = out.requirements.iter().find(|(_, one)| one.requirement.name.as_ref() as &str == name);
+        let own = out.requirements.iter().find(|(_, one)| one.name() == name);
         own.is_some_and(|(text, _)| text.rsplit('@').next().is_some_and(is_commit))
     };
     let of_git = of_git.map(|package| normalized_name(&package.name)).filter(|name| !names_commit(name));

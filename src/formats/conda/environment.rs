@@ -254,7 +254,7 @@ fn both_pythons(one: Option<String>, other: Option<String>) -> Option<String> {
 /// Leaves out the limits that contradict the stack: a CPU build has no CUDA, and torch's wheels have a cuDNN of their own.
 fn limit_stack(out: &mut Imported) {
     let is_for_cpu = out.limits.contains(&("variant", "cpu".to_owned()));
-    let has_torch = out.requirements.iter().any(|(_, user)| user.requirement.name.as_ref() == "torch");
+    let has_torch = out.requirements.iter().any(|(_, user)| user.name() == "torch");
     for (key, value) in std::mem::take(&mut out.limits) {
         match key {
             "cuda" if is_for_cpu => {

@@ -91,7 +91,7 @@ pub(in crate::formats) fn add_of_pyproject(
             add(out, context, &pixi, (name, base), part)?;
             // Its own folder is what `[project]` describes.
             if let Some(own) = out.name.as_deref().map(normalized_name) {
-                out.requirements.retain(|(_, one)| one.requirement.name.as_ref() as &str != own);
+                out.requirements.retain(|(_, one)| one.name() != own);
             }
             Ok(())
         }

@@ -404,7 +404,7 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
         not_prefetched: STACK_PACKAGES
             .iter()
             .map(|package| (*package).to_owned())
-            .chain(direct::requirements(request).map(|user| user.requirement.name.to_string()))
+            .chain(direct::requirements(request).map(|user| user.name().to_owned()))
             .collect(),
         owners: request.owners.clone(),
         exclude_newer: request.exclude_newer.clone(),
@@ -414,9 +414,7 @@ fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> G
             .iter()
             .chain(&request.constraints)
             .filter_map(|r| match &r.requirement.version_or_url {
-                Some(pep508_rs::VersionOrUrl::VersionSpecifier(s)) => {
-                    Some((r.requirement.name.to_string(), s.clone()))
-                }
+                Some(pep508_rs::VersionOrUrl::VersionSpecifier(s)) => Some((r.name().to_owned(), s.clone())),
                 _ => None,
             })
             .collect(),

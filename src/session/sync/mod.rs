@@ -327,7 +327,7 @@ fn is_own(project: &Project, lock: &Lockfile, name: &str, path: &str) -> bool {
     let folder = &project.folder;
     let from_folder = |path: &str| files::path_from(&folder.join(path), folder);
     let is_named = request.requirements.iter().any(|user| {
-        user.requirement.name.as_ref() as &str == name
+        user.name() == name
             && matches!(user.direct(), Some(Direct::Path(named)) if from_folder(&named) == from_folder(path))
     });
     let real = |path: &Path| fs_err::canonicalize(path).ok();

@@ -145,7 +145,7 @@ pub(crate) fn judge(
     installed.own_package = project.package().or_else(editable);
     if let Against::Lock(own) = lock {
         let overrides = lockfile::read_request(&own.request).unwrap_or_default().overrides;
-        installed.overridden = overrides.iter().map(|user| user.requirement.name.to_string()).collect();
+        installed.overridden = overrides.iter().map(|user| user.name().to_owned()).collect();
     }
     installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);
     let held = match lock {

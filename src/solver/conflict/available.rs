@@ -84,7 +84,7 @@ impl Telling<'_, '_> {
 
     /// The direct reference by which a request names a package.
     pub(super) fn direct(&self, name: &str) -> Option<&UserRequirement> {
-        let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == name;
+        let of_name = |user: &&UserRequirement| user.name() == name;
         let mut users = self.problem.asked.request.requirements.iter().filter(of_name);
         users.find(|user| user.direct().is_some())
     }

@@ -261,11 +261,9 @@ impl Telling<'_, '_> {
             .request
             .requirements
             .iter()
-            .filter(|u| uses_cuda(u.requirement.name.as_ref()) && is_asked(u.requirement.name.as_ref()))
-            .max_by_key(|u| u.requirement.name.as_ref() as &str == "torch")
-            .map(|u| {
-                (u.requirement.name.to_string(), crate::model::text::clean(&u.requirement.to_string(), 60))
-            });
+            .filter(|u| uses_cuda(u.name()) && is_asked(u.name()))
+            .max_by_key(|u| u.name() == "torch")
+            .map(|u| (u.name().to_owned(), crate::model::text::clean(&u.requirement.to_string(), 60)));
         let mut gpus: Vec<String> = self
             .leaves
             .needs

@@ -54,9 +54,7 @@ impl Telling<'_, '_> {
             match &dependency {
                 Node::Package(to) | Node::Extra(to, _) if to != from => {
                     let overrides = &p.asked.request.overrides;
-                    if let Some(user) =
-                        overrides.iter().find(|o| o.requirement.name.as_ref() as &str == &**to)
-                    {
+                    if let Some(user) = overrides.iter().find(|o| o.name() == &**to) {
                         let text =
                             format!("you override {to} with `{}`", clean(&user.requirement.to_string(), 120));
                         self.asked(Order::Limits, text, Party::package(&**to), &user.origin, true);

@@ -36,9 +36,7 @@ impl Telling<'_, '_> {
                         let marker = &user.requirement.marker;
                         p.pythons.environments.iter().any(|environment| marker.evaluate(environment, &[]))
                     };
-                    let of_name = |user: &&UserRequirement| {
-                        user.requirement.name.as_ref() as &str == &**name && applies(user)
-                    };
+                    let of_name = |user: &&UserRequirement| user.name() == &**name && applies(user);
                     let users: Vec<&UserRequirement> =
                         p.asked.request.requirements.iter().filter(of_name).collect();
                     let says_nothing =
@@ -160,7 +158,7 @@ impl Telling<'_, '_> {
 
     /// The message if releases that a request admits are yanked.
     fn only_yanked(&self, user: &UserRequirement) -> Option<String> {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         let specifiers = match &user.requirement.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
             _ => None,
@@ -184,7 +182,7 @@ impl Telling<'_, '_> {
 
     /// The message if the cutoff excludes releases that a request admits.
     pub(super) fn cut_off(&self, user: &UserRequirement) -> Option<String> {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         let candidates = self.problem.candidates(name).ok()?;
         let specifiers = user.specifiers();
         let admitted =
@@ -206,7 +204,7 @@ impl Telling<'_, '_> {
 
     /// For a request that no version satisfies, adds the available versions or variants.
     pub(super) fn unsatisfiable_request(&mut self, name: &str) {
-        let of_name = |user: &&UserRequirement| user.requirement.name.as_ref() as &str == name;
+        let of_name = |user: &&UserRequirement| user.name() == name;
         let users: Vec<UserRequirement> =
             self.problem.asked.request.requirements.iter().filter(of_name).cloned().collect();
         users.iter().for_each(|user| self.unsatisfiable(user, name));

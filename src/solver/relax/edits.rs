@@ -92,8 +92,7 @@ pub(super) fn limit_edits(request: &Request) -> Vec<Edit> {
 
 /// The releases of the stack without the builds that their versions name: `==1.13.1` of `==1.13.1+cu116`.
 fn without_locals(request: &Request) -> Option<Edit> {
-    let is_of_stack =
-        |user: &&UserRequirement| STACK_PACKAGES.contains(&(user.requirement.name.as_ref() as &str));
+    let is_of_stack = |user: &&UserRequirement| STACK_PACKAGES.contains(&user.name());
     let local = request.requirements.iter().filter(is_of_stack).find_map(|user| {
         let version =
             user.specifiers()?.iter().map(|bound| bound.version()).find(|version| version.is_local())?;
@@ -118,7 +117,7 @@ fn without_locals(request: &Request) -> Option<Edit> {
 pub(super) fn constraint_edits(request: &Request) -> Vec<Edit> {
     let edit_of = |bound: &UserRequirement| {
         let text = clean(&bound.requirement.to_string(), 60);
-        let party = Party::package(bound.requirement.name.to_string());
+        let party = Party::package(bound.name().to_owned());
         let meant = bound.requirement.clone();
         edit(party, What::Said(Change::WithoutConstraint(text)), move |r| {
             r.constraints.retain(|bound| bound.requirement != meant);
@@ -134,7 +133,7 @@ pub(super) fn version_edits(request: &Request) -> Vec<Edit> {
         .filter(|(_, user)| user.requirement.version_or_url.is_some() && user.origin != Origin::Question);
     with_version
         .map(|(i, user)| {
-            let name = user.requirement.name.to_string();
+            let name = user.name().to_owned();
             let what = What::Version(name.clone(), user.requirement.version_or_url.clone());
             edit(Party::package(name), what, move |r| r.requirements[i].requirement.version_or_url = None)
         })

@@ -279,7 +279,7 @@ impl Relaxer<'_, '_> {
                 continue;
             }
             let mut request = self.inputs.request.clone();
-            let name = user.requirement.name.to_string();
+            let name = user.name().to_owned();
             let first = self.ways.found.len();
             let mut is_open = false;
             if user.requirement.version_or_url.is_some() {
@@ -349,7 +349,7 @@ impl Relaxer<'_, '_> {
 
     /// Whether a change of a requirement or constraint can remove the proof.
     fn may_help(&self, user: &UserRequirement) -> bool {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         self.core.as_ref().is_none_or(|core| core.contains(name))
     }
 

@@ -53,7 +53,7 @@ impl<'a> Asked<'a> {
         {
             let kind = ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() };
             let text = format!("you {verb} {}", clean(&user.requirement.to_string(), 100));
-            let parties = vec![Party::package(user.requirement.name.to_string())];
+            let parties = vec![Party::package(user.name().to_owned())];
             reasons.push(Reason { kind, text, parties, source: user.origin.to_string() });
         }
         let driver = parties.contains(&Party::Driver).then_some(self.host.driver.as_ref()).flatten();
@@ -189,7 +189,7 @@ impl<'a> Asked<'a> {
             };
             if self.bounds(row).contains(&bound) {
                 let text = clean(&bound.requirement.to_string(), 60);
-                let party = Party::package(bound.requirement.name.to_string());
+                let party = Party::package(bound.name().to_owned());
                 offer(Change::WithoutConstraint(text), party, row);
             }
         }

@@ -45,7 +45,7 @@ pub fn newest_series(registry: &Registry, host: &Host, request: &Request) -> Res
         registry.pythons().iter().map(|minor| marker_environment(Python::new(*minor), platform)).collect();
     let mut by_name: BTreeMap<&str, Vec<&UserRequirement>> = BTreeMap::new();
     for user in &request.requirements {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         if applies(user, &environments) && registry.frameworks().iter().any(|row| is_of(row, name)) {
             by_name.entry(name).or_default().push(user);
         }
@@ -88,7 +88,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn name(&self) -> &'a str {
-        self.users[0].requirement.name.as_ref()
+        self.users[0].name()
     }
 
     /// The extras of all requirements.
@@ -130,7 +130,7 @@ impl<'a> Asked<'a> {
     /// The constraints on the package, and on the package with the row's GPU code.
     fn bounds(&self, row: &Cited<FrameworkBuild>) -> Vec<&'a UserRequirement> {
         let of = |user: &&UserRequirement| {
-            let name: &str = user.requirement.name.as_ref();
+            let name = user.name();
             (name == self.name() || name == row.package) && applies(user, self.environments)
         };
         self.request.constraints.iter().filter(of).collect()

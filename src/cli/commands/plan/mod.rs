@@ -185,8 +185,8 @@ fn request(args: &PlanArgs, registry: &Registry) -> Result<Request, Failure> {
     let usage = |message: String| Failure::usage(message);
     let mut request = Request::default();
     let torch = settings::requirement(args.torch.as_deref().unwrap_or("torch"))?;
-    if torch.requirement.name.as_ref() as &str != "torch" {
-        let name = torch.requirement.name.to_string();
+    if torch.name() != "torch" {
+        let name = torch.name().to_owned();
         return Err(usage(format!("`plan` lists builds of torch, not of `{name}`")));
     }
     request.requirements.push(torch);

@@ -139,8 +139,7 @@ impl Subject<'_> {
         }
         // An override stands in the place of what is asked, too.
         if let (Answer::Solution(solution), Party::Package(name)) = (&answer, &party)
-            && let Some(user) =
-                request.overrides.iter().find(|own| own.requirement.name.as_ref() as &str == name)
+            && let Some(user) = request.overrides.iter().find(|own| own.name() == name)
             && let Some(got) = solution.packages.iter().find(|own| own.name == *name)
             && let Some(question) = request.requirements.iter().rfind(|own| own.origin == Origin::Question)
             && question.specifiers().is_some_and(|bounds| !bounds.contains(&got.version))
@@ -227,9 +226,7 @@ impl Subject<'_> {
     fn without_own_requirement(&self, request: &Request, party: &Party) -> Option<Request> {
         let Party::Package(name) = party else { return None };
         let mut out = request.clone();
-        let is_own = |user: &UserRequirement| {
-            user.origin != Origin::Question && user.requirement.name.as_ref() as &str == name
-        };
+        let is_own = |user: &UserRequirement| user.origin != Origin::Question && user.name() == name;
         out.requirements.retain(|user| !is_own(user));
         out.constraints.retain(|user| !is_own(user));
         let lines = |request: &Request| request.requirements.len() + request.constraints.len();
@@ -254,7 +251,7 @@ impl Subject<'_> {
             Some(limited) => limited.map_err(Failure::usage)?,
             None => {
                 let asked = question(spec)?;
-                let name = asked.requirement.name.to_string();
+                let name = asked.name().to_owned();
                 if ["driver", "gpu", "glibc"].contains(&name.as_str()) {
                     return Err(Failure::usage(format!(
                         "`{name}` belongs to the machine, not to the request"

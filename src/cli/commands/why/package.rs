@@ -105,8 +105,7 @@ impl Subject<'_> {
     pub(super) fn why_package(&self, package: &ChosenPackage) -> Result<PackageAnswer, Failure> {
         let name = package.name.as_str();
         let asked = self.request.find(name);
-        let roots: BTreeSet<String> =
-            self.request.requirements.iter().map(|r| r.requirement.name.to_string()).collect();
+        let roots: BTreeSet<String> = self.request.requirements.iter().map(|r| r.name().to_owned()).collect();
         let chain = lockfile::chain(&self.target.packages, &roots, name);
         let needed = |(from, edge): &(&str, &Edge)| {
             let version = self.target.package(from).map(|package| &package.version);
@@ -170,7 +169,7 @@ impl Subject<'_> {
     /// Solves for a newer release of a package than the locked one.
     fn newer(&self, package: &ChosenPackage) -> Result<Newer, Failure> {
         let mut overrides = self.request.overrides.iter();
-        if let Some(user) = overrides.find(|user| user.requirement.name.as_ref() as &str == package.name) {
+        if let Some(user) = overrides.find(|user| user.name() == package.name) {
             return Ok(Newer::No(vec![Reason {
                 kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: true },
                 text: format!("you override it with `{}`", clean(&user.requirement.to_string(), 120)),

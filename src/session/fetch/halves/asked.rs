@@ -71,8 +71,7 @@ pub(super) fn excluding<'r>(
     let version = package.version.parse::<Version>().ok()?;
     let name = pypi_name(&package.channel, &package.name)?;
     let excludes = |user: &&UserRequirement| {
-        user.requirement.name.as_ref() as &str == name
-            && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
+        user.name() == name && user.specifiers().is_some_and(|specifiers| !specifiers.contains(&version))
     };
     lines.iter().copied().find(|user| excludes(user))
 }
@@ -141,7 +140,7 @@ pub(super) fn refuse_what_conda_lacks(
     requirements: &[&UserRequirement],
     provided: &BTreeMap<String, (Version, &CondaPackage)>,
 ) -> Result<(), Failure> {
-    let of = |user: &UserRequirement| provided.get(user.requirement.name.as_ref() as &str);
+    let of = |user: &UserRequirement| provided.get(user.name());
     for user in requirements {
         let Some((version, package)) = of(user) else { continue };
         if user.direct().is_some() {

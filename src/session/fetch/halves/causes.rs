@@ -116,7 +116,7 @@ fn rests_on(conflict: &Conflict, request: &Request) -> BTreeSet<String> {
     });
     let is_requested = |name: &String| {
         name == "torch"
-            || request.requirements.iter().any(|user| user.requirement.name.as_ref() as &str == name)
+            || request.requirements.iter().any(|user| user.name() == name)
             || request.conda.specs.iter().any(|spec| spec.name().to_lowercase() == *name)
     };
     names.filter(is_requested).collect()
@@ -127,7 +127,7 @@ fn without(request: &Request, names: &BTreeSet<String>) -> Request {
     let mut out = kept(request, |name| !is_named(name, names));
     // What was bounded by a requirement is still one that conda brings: others may need it.
     let is_bounded = |name: &str| {
-        let is_own = |user: &UserRequirement| user.requirement.name.as_ref() as &str == name;
+        let is_own = |user: &UserRequirement| user.name() == name;
         request.requirements.iter().chain(&request.constraints).any(is_own)
     };
     let specs = request.conda.specs.iter();
@@ -148,8 +148,8 @@ fn is_named(name: &str, names: &BTreeSet<String>) -> bool {
 
 fn kept(request: &Request, is_kept: impl Fn(&str) -> bool) -> Request {
     let mut out = request.clone();
-    out.requirements.retain(|user| is_kept(user.requirement.name.as_ref()));
-    out.constraints.retain(|bound| is_kept(bound.requirement.name.as_ref()));
+    out.requirements.retain(|user| is_kept(user.name()));
+    out.constraints.retain(|bound| is_kept(bound.name()));
     out.conda.specs.retain(|spec| is_kept(name_of_spec(&spec.text)));
     out
 }

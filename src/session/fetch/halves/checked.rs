@@ -79,8 +79,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
             host.driver = Some(Driver { version: version.clone(), cuda: None, compat: None, found_by });
         }
         Change::Below { package, .. } | Change::Release { package, .. } | Change::Series { package, .. } => {
-            let is_own =
-                |user: &&mut UserRequirement| user.requirement.name.as_ref() as &str == package.as_str();
+            let is_own = |user: &&mut UserRequirement| user.name() == package.as_str();
             let mut is_changed = false;
             if package == "python" && request.python.is_some() {
                 request.python = None;
@@ -103,7 +102,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         }
         Change::WithoutRequest(name) => {
             let before = request.requirements.len() + request.conda.specs.len();
-            request.requirements.retain(|user| user.requirement.name.as_ref() as &str != name.as_str());
+            request.requirements.retain(|user| user.name() != name.as_str());
             request.conda.specs.retain(|spec| spec.text != *name && spec.name() != name);
             let is_changed = before != request.requirements.len() + request.conda.specs.len();
             // The stack that it asked for is still asked for.

@@ -123,7 +123,7 @@ fn constraints_of(
     let told = constraints.iter().filter(is_one).map(|bound| Reason {
         kind: ReasonKind::Asked { origin: bound.origin.clone(), bounds_above: false },
         text: format!("you constrain {}", clean(&bound.requirement.to_string(), 120)),
-        parties: vec![Party::package(bound.requirement.name.as_ref() as &str)],
+        parties: vec![Party::package(bound.name())],
         source: bound.origin.to_string(),
     });
     told.collect()

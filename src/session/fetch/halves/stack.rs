@@ -412,7 +412,7 @@ impl Session<'_> {
 
 /// Whether a record of the channels is a release that a requirement admits.
 fn is_met_by(user: &UserRequirement, records: &Records, channels: &[String]) -> bool {
-    let name: &str = user.requirement.name.as_ref();
+    let name = user.name();
     if STACK_PACKAGES.contains(&name) {
         return false;
     }

@@ -266,11 +266,11 @@ pub(super) fn excluded_by(
     python: Python,
 ) -> BTreeMap<String, String> {
     let is_bounded = |user: &&&UserRequirement| {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         user.specifiers().is_some_and(|bounds| !bounds.is_empty()) && !STACK_PACKAGES.contains(&name)
     };
     let lines: Vec<&UserRequirement> = lines.iter().filter(is_bounded).copied().collect();
-    let names: BTreeSet<&str> = lines.iter().map(|user| user.requirement.name.as_ref()).collect();
+    let names: BTreeSet<&str> = lines.iter().map(|user| user.name()).collect();
     let has_name = |package: &str| {
         let mut own = channels.iter().filter_map(|channel| pypi_name(channel, package));
         own.any(|own| names.contains(own.as_str()))

@@ -53,7 +53,7 @@ pub(super) fn with_unknown(
 
 /// Who asks for a package: the shortest way from a request, each requirement as it is written.
 fn asked_by(package: &str, packages: &[ChosenPackage], request: &Request) -> Vec<Reason> {
-    let asked = request.requirements.iter().map(|user| user.requirement.name.to_string()).collect();
+    let asked = request.requirements.iter().map(|user| user.name().to_owned()).collect();
     let Some(chain) = lockfile::chain(packages, &asked, package) else { return Vec::new() };
     let of = |name: &str| packages.iter().find(|package| package.name == name);
     let needs = |pair: &[&str]| {
@@ -67,13 +67,13 @@ fn asked_by(package: &str, packages: &[ChosenPackage], request: &Request) -> Vec
         })
     };
     let first = request.requirements.iter().find(|user| {
-        let name: &str = user.requirement.name.as_ref();
+        let name = user.name();
         chain.first() == Some(&name)
     });
     let is_asked = first.map(|user| Reason {
         kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() },
         text: format!("you require {}", user.line()),
-        parties: vec![Party::package(user.requirement.name.as_ref() as &str)],
+        parties: vec![Party::package(user.name())],
         source: user.origin.to_string(),
     });
     let mut out: Vec<Reason> = chain.windows(2).rev().filter_map(needs).collect();
@@ -209,8 +209,7 @@ pub(super) fn newer_unknown(
     let mut asked = request.requirements.iter().chain(&request.constraints);
     let admits = |version: &&Version| {
         asked.all(|user| {
-            user.requirement.name.as_ref() as &str != "torch"
-                || user.specifiers().is_none_or(|bounds| bounds.contains(version))
+            user.name() != "torch" || user.specifiers().is_none_or(|bounds| bounds.contains(version))
         })
     };
     let newest = unknown

@@ -130,7 +130,7 @@ impl Session<'_> {
             }
         }
         for bound in &asked.request.constraints {
-            let name: &str = bound.requirement.name.as_ref();
+            let name = bound.name();
             let change = Change::WithoutConstraint(clean(&bound.requirement.to_string(), 60));
             let ways = conflict.would_work_if.iter().chain(&conflict.resolves_all);
             if !is_party(name) || ways.into_iter().any(|way| way.change == change) {

@@ -1,5 +1,6 @@
 //! Why a request has no solution, and which changes resolve it.
 
+use crate::model::count::Count;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -303,7 +304,7 @@ impl fmt::Display for Change {
             Change::FromChannel { channel, spec } => write!(f, "{channel}::{spec}"),
             Change::StackFrom(channel) => write!(f, "source = \"{channel}\""),
             Change::OnlyGpus { indexes, labels } => {
-                let s = if indexes.len() == 1 { "" } else { "s" };
+                let s = Count(indexes.len()).s();
                 let numbers: Vec<String> = indexes.iter().map(ToString::to_string).collect();
                 write!(f, "GPU{s} {} alone ({})", numbers.join(", "), labels.join(", "))
             }

@@ -10,6 +10,7 @@ pub mod cited;
 pub mod component;
 pub mod conda;
 pub mod conflict;
+pub mod count;
 pub mod cutoff;
 pub mod direct;
 pub mod evidence;

@@ -12,6 +12,7 @@ use super::exit;
 use super::fetch;
 use crate::index::{Fetched, IndexClient};
 use crate::learn::{self, FileFacts, LearnError, Learned};
+use crate::model::count::Count;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::requirement::parse_requirement;
@@ -170,7 +171,7 @@ impl<'p> Telling<'p> {
 impl learn::Progress for Telling<'_> {
     fn will_read(&mut self, packed: u64, members: usize) {
         let of = self.size.map(|size| format!(" of {}", mb(size))).unwrap_or_default();
-        let s = if members == 1 { "y" } else { "ies" };
+        let s = Count(members).word("y", "ies");
         self.interface.note(&format!("reading {}{of}: {members} librar{s}", mb(packed)));
     }
 

@@ -10,6 +10,7 @@ use version_ranges::Ranges;
 use super::closure::{Dependencies, Missing};
 use super::node::Node;
 use super::problem::{Candidate, Problem};
+use crate::model::count::Count;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::FileName;
 use crate::model::solution::{ChosenPackage, Note};
@@ -221,8 +222,7 @@ impl Problem<'_> {
             let first = older.first()?;
             let more = match older.len() - 1 {
                 0 => String::new(),
-                1 => " and 1 more package".to_owned(),
-                n => format!(" and {n} more packages"),
+                n => format!(" and {}", Count(n).of("more package")),
             };
             let (were, they) = if older.len() == 1 { ("was", "it") } else { ("were", "they") };
             let text = format!(

@@ -7,6 +7,7 @@ use crate::cli::args::DiffArgs;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
 use crate::lockfile::{self, Change, Lockfile, TargetChanges};
+use crate::model::count::Count;
 use crate::model::level::Level;
 use crate::model::text::clean;
 use crate::session::Interface as _;
@@ -114,14 +115,7 @@ fn show(printer: &Printer, change: &TargetChanges, several: bool) {
         }
     }
     for (i, row) in change.packages.iter().enumerate() {
-        let head = if i == 0 {
-            match change.packages.len() {
-                1 => "1 package".to_owned(),
-                n => format!("{n} packages"),
-            }
-        } else {
-            String::new()
-        };
+        let head = if i == 0 { Count(change.packages.len()).of("package") } else { String::new() };
         printer.out(&format!("{}{} {}", label(printer, &head), clean(&row.what, 60), arrow(row)));
     }
     if !change.files.is_empty() {

@@ -15,6 +15,7 @@ use super::solve::{CondaError, Question, Records, Solved};
 use super::spec::{channel_of_spec, parse};
 use crate::model::conda::{machine_spec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::count::Count;
 use crate::model::level::Level;
 use crate::model::request::Origin;
 use crate::model::source::CondaPackage;
@@ -530,7 +531,7 @@ fn number(version: &str) -> Vec<u32> {
 
 fn way(change: Change, party: Party, answer: &[CondaPackage]) -> WayOut {
     let count = answer.len();
-    let s = if count == 1 { "" } else { "s" };
+    let s = Count(count).s();
     let python = answer.iter().find(|package| package.name == "python");
     let python = python.map(|python| format!(" with Python {}", python.version)).unwrap_or_default();
     WayOut {

@@ -12,6 +12,7 @@ use petgraph::algo::{has_path_connecting, tarjan_scc};
 use petgraph::graphmap::DiGraphMap;
 
 use crate::lockfile::Target;
+use crate::model::count::Count;
 use crate::model::text::clean;
 
 pub use dot::dot;
@@ -140,7 +141,7 @@ impl Drawing {
         }
         edges.sort_unstable();
         let count = target.packages.len();
-        let title = format!("{}: {count} package{}", target.name, if count == 1 { "" } else { "s" });
+        let title = format!("{}: {}", target.name, Count(count).of("package"));
         Drawing { title: clean(&title, 80), nodes, edges }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Found, Named, Slurm, Unanswered, environment};
 use crate::fleet;
+use crate::model::count::Count;
 use crate::model::text::clean;
 use crate::probe::host_file;
 use crate::session::Interface;
@@ -54,8 +55,7 @@ pub(crate) fn of_slurm(args: &Slurm, locks: &[Named], interface: &dyn Interface)
     let program = std::env::current_exe()?;
     let program = args.program.as_deref().unwrap_or(&program).to_string_lossy().into_owned();
     let names: Vec<String> = ready.iter().map(|node| node.name.clone()).collect();
-    let (count, plural) = (names.len(), if names.len() == 1 { "" } else { "s" });
-    interface.note(&format!("asking {count} node{plural}: {}", fleet::node_list(&names)));
+    interface.note(&format!("asking {}: {}", Count(names.len()).of("node"), fleet::node_list(&names)));
     let cluster = Cluster { nodes: &ready, limit: Duration::from_secs(args.timeout) };
     // The same folder on every node, wherever the job starts.
     let prefix = args.prefix.as_ref().map(std::path::absolute).transpose()?;

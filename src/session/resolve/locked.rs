@@ -8,6 +8,7 @@ use super::{Asked, local, owned};
 use crate::formats;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::count::Count;
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::Request;
@@ -380,8 +381,8 @@ fn differences(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, Failur
     for target in &lock.targets {
         let (differences, unstated) = lockfile::compare_hashes(target, page);
         if unstated > 0 {
-            let s = if unstated == 1 { "" } else { "s" };
-            check.interface.note(&format!("{unstated} file{s} cannot be compared: the index states no hash"));
+            let files = Count(unstated).of("file");
+            check.interface.note(&format!("{files} cannot be compared: the index states no hash"));
         }
         out.extend(differences.iter().map(ToString::to_string));
         let direct = target.packages.iter().filter(|package| package.source.is_direct());

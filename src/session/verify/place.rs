@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::inspect::loader::Surroundings;
 use crate::inspect::{self, Chosen, Environment, FileTree, ThisMachine};
+use crate::model::count::Count;
 use crate::model::host::System;
 use crate::model::text::{clean, shell_word};
 use crate::session::error::{Failure, FailureKind};
@@ -125,10 +126,9 @@ impl<'p> Place<'p> {
                 let all: Vec<String> = all
                     .map(|(prefix, one)| {
                         format!(
-                            "`{}` ({} package{})",
+                            "`{}` ({})",
                             clean(&prefix.display().to_string(), 200),
-                            one.packages,
-                            if one.packages == 1 { "" } else { "s" }
+                            Count(one.packages).of("package")
                         )
                     })
                     .collect();

@@ -8,6 +8,7 @@ use pep440_rs::Version;
 use super::{Order, Telling};
 use crate::compatibility::DriverSpan;
 use crate::model::conflict::Party;
+use crate::model::count::Count;
 use crate::model::host::Gpu;
 use crate::model::only::Only;
 use crate::model::version::{cuda_short, public};
@@ -60,7 +61,7 @@ impl Telling<'_, '_> {
                 (Some(only), true) => format!(" on {}", self.index_words(&only.value)),
                 _ => String::new(),
             };
-            let verb = if shown.len() == 1 { "is" } else { "are" };
+            let verb = Count(shown.len()).is();
             let source = builds.last().map(|b| p.registry.source_text(&b.source)).unwrap_or_default();
             // A limit may lie between the first and the last.
             let cuda = match p.asked.request.cuda.is_some() && cuda.len() > 2 {
@@ -209,7 +210,7 @@ impl Telling<'_, '_> {
         if let Some(last) = excluded.last().filter(|b| p.variants[b.variant as usize].cuda.is_none()) {
             let mut shown: Vec<_> = excluded.iter().map(|b| b.version.clone()).collect();
             shown.dedup();
-            let has = if shown.len() == 1 { "has" } else { "have" };
+            let has = Count(shown.len()).has();
             // Those with CUDA fail for another reason, which is told by itself.
             let of_versions = table.builds.iter().filter(|b| shown.contains(&b.version));
             let has_cuda = of_versions.into_iter().any(|b| p.variants[b.variant as usize].cuda.is_some());
@@ -251,7 +252,7 @@ impl Telling<'_, '_> {
             (Some(low), Some(high)) => format!(" (code for {low} to {high})"),
             _ => String::new(),
         };
-        let have = if shown.len() == 1 { "has" } else { "have" };
+        let have = Count(shown.len()).has();
         // If another variant of one of these versions has code, name the variants that do not.
         let other = table.builds.iter().any(|b| {
             shown.contains(&b.version)
@@ -331,7 +332,7 @@ impl Telling<'_, '_> {
         }
         for (parent, set) in parents {
             if let Some(party) = parent.party() {
-                let need = if p.versions(&parent, &set).len() == 1 { "needs" } else { "need" };
+                let need = Count(p.versions(&parent, &set).len()).verb("need");
                 let named = p.name_versions(&parent, &set);
                 let text = match p.glibc_floor(&parent, &set) {
                     Some(floor) => format!("{named} {need} glibc >= {floor}"),
@@ -382,7 +383,7 @@ impl Telling<'_, '_> {
             versions.iter().map(|version| p.registry.python_limit(name, version)).collect();
         let row = limits?.into_iter().max_by_key(|row| row.below)?;
         p.pythons.series.iter().any(|python| python.minor >= row.below.minor).then(|| {
-            let fails = if p.versions(node, set).len() == 1 { "fails" } else { "fail" };
+            let fails = Count(p.versions(node, set).len()).verb("fail");
             let named = p.name_versions(node, set);
             let text = format!("{named} {fails} with Python {} and newer: {}", row.below, row.why);
             (text, p.registry.source_text(&row.source))
@@ -484,7 +485,7 @@ impl Telling<'_, '_> {
                 // Which Pythons it has is not known here: that it has none would be false.
                 continue;
             }
-            let has = if versions.len() == 1 { "has" } else { "have" };
+            let has = Count(versions.len()).has();
             let (file, source) = match p.is_of_channels(&parent) {
                 true => ("build", OF_CHANNEL),
                 false => ("wheel", "wheel tags"),

@@ -8,6 +8,7 @@ use super::available::{first_upload, since};
 use super::{Order, Telling};
 use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Party, ReasonKind};
+use crate::model::count::Count;
 use crate::model::request::{Origin, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, requirement_name};
@@ -118,7 +119,7 @@ impl Telling<'_, '_> {
                     if !versions.is_empty() && !self.involves_gpu() {
                         // Each variant has its own cuDNN.
                         let rows: Vec<_> = rows.iter().collect();
-                        let verb = if rows.len() == 1 { "is" } else { "are" };
+                        let verb = Count(rows.len()).is();
                         self.say(
                             Order::Gpus,
                             format!(
@@ -180,7 +181,7 @@ impl Telling<'_, '_> {
     /// else that of the newest, and that the others differ. `None` if they require nothing of it: it is capped for them.
     fn needs_text(&self, parent: &Node, set: &Set, to: &str) -> Option<String> {
         let p = self.problem;
-        let need = |part: &Set| if p.versions(parent, part).len() == 1 { "needs" } else { "need" };
+        let need = |part: &Set| Count(p.versions(parent, part).len()).verb("need");
         let mut members = p.members(parent, set);
         if let Node::Package(name) = parent
             && !is_stack_package(name)
@@ -210,7 +211,7 @@ impl Telling<'_, '_> {
         if others.is_empty() {
             return Some(first);
         }
-        let have = if p.versions(parent, &others).len() == 1 { "has" } else { "have" };
+        let have = Count(p.versions(parent, &others).len()).has();
         Some(format!("{first}; {} {have} other requirements on {to}", p.name_versions(parent, &others)))
     }
 
@@ -328,7 +329,7 @@ impl Telling<'_, '_> {
             let candidates = p.candidates(name).unwrap_or_default();
             let is_source = |i: &u32| candidates.get(*i as usize).is_some_and(|c| !c.release.has_wheel);
             if let (Some(limit), true) = (&p.asked.request.no_sources, members.iter().all(is_source)) {
-                let exist = if members.len() == 1 { "exists" } else { "exist" };
+                let exist = Count(members.len()).verb("exist");
                 let text = format!(
                     "{} {exist} only as source, and source distributions are refused",
                     p.name_versions(&node, &set)
@@ -341,7 +342,7 @@ impl Telling<'_, '_> {
                     continue;
                 }
                 let named = p.name_versions(&node, &set);
-                let has = if members.len() == 1 { "has" } else { "have" };
+                let has = Count(members.len()).has();
                 let series = span(&p.pythons.series);
                 let text = format!("{named} {has} no wheel for Python {series} on {}", p.machine.platform);
                 self.say(Order::Packages, text, &parties, "wheel tags");
@@ -367,7 +368,7 @@ impl Telling<'_, '_> {
                 }
             }
         }
-        let requires = if members.len() == 1 { "requires" } else { "require" };
+        let requires = Count(members.len()).verb("require");
         Some(format!("{} {requires} Python {}", p.name_versions(node, set), stated?))
     }
 
@@ -387,7 +388,7 @@ impl Telling<'_, '_> {
                 .collect();
             stated.sort();
             stated.dedup();
-            let requires = if members.len() == 1 { "requires" } else { "require" };
+            let requires = Count(members.len()).verb("require");
             let text = format!(
                 "{} {requires} Python {}",
                 p.name_versions(&node, &set),
@@ -402,7 +403,7 @@ impl Telling<'_, '_> {
         let p = self.problem;
         let (Node::Package(name) | Node::Extra(name, _)) = node else { return };
         let plain = Node::Package(name.clone());
-        let has = if p.versions(&plain, set).len() == 1 { "has" } else { "have" };
+        let has = Count(p.versions(&plain, set).len()).has();
         let mut text = format!("{} {has} no extra `{extra}`", p.name_versions(&plain, set));
         let candidates = p.candidates(name).unwrap_or_default();
         let newest = p.members(&plain, set).last().and_then(|i| candidates.get(*i as usize).copied());

@@ -8,6 +8,7 @@ use pep508_rs::VersionOrUrl;
 use super::available::since;
 use super::{Order, Telling};
 use crate::model::conflict::Party;
+use crate::model::count::Count;
 use crate::model::request::UserRequirement;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{Build, Cited};
@@ -171,7 +172,7 @@ impl Telling<'_, '_> {
             .iter()
             .filter(|c| c.release.cut.is_none() && specifiers.is_none_or(|s| s.contains(&c.release.version)));
         let yanked: Vec<_> = admitted.filter(|c| c.release.yanked).map(|c| &c.release.version).collect();
-        let verb = if yanked.len() == 1 { "is" } else { "are" };
+        let verb = Count(yanked.len()).is();
         (!yanked.is_empty()).then(|| {
             format!(
                 "{name} {} {verb} yanked; a yanked release is used only if pinned with `==`",

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Order, Telling};
 use crate::compatibility::served;
 use crate::model::conflict::Party;
+use crate::model::count::Count;
 use crate::model::version::cuda_short;
 use crate::registry::{Cited, FrameworkBuild};
 use crate::solver::explain::span;
@@ -63,7 +64,7 @@ impl Telling<'_, '_> {
         cuda.dedup();
         let cuda: Vec<String> = cuda.into_iter().map(cuda_short).collect();
         let Some(last) = rows.last() else { return };
-        let use_ = if versions.len() == 1 { "uses" } else { "use" };
+        let use_ = Count(versions.len()).verb("use");
         let text = format!("{} {use_} CUDA {}", p.name_versions(parent, set), span(&cuda));
         self.say(
             Order::Builds,
@@ -79,7 +80,7 @@ impl Telling<'_, '_> {
         let cuda = p.cuda_of_runtimes(name, node, set);
         let Some(row) = p.registry.runtime_package(name).filter(|_| !cuda.is_empty()) else { return };
         let shown: Vec<String> = cuda.iter().map(cuda_short).collect();
-        let is = if shown.len() == 1 { "is" } else { "are" };
+        let is = Count(shown.len()).is();
         let text = format!("{} {is} the runtime of CUDA {}", p.name_versions(node, set), span(&shown));
         let source = p.registry.source_text(&row.source);
         self.say(Order::Builds, text, &[Party::package(name), Party::Cuda], source);
@@ -129,7 +130,7 @@ impl Telling<'_, '_> {
         let p = self.problem;
         let versions = p.versions(node, set);
         let Some(floor) = versions.last().and_then(|version| p.cudnn_package_floor(name, version)) else {
-            let has = if versions.len() == 1 { "has" } else { "have" };
+            let has = Count(versions.len()).has();
             let text =
                 format!("{} {has} no code for {}", p.name_versions(node, set), p.machine.gpus[gpu].0.label());
             let row = versions.last().and_then(|version| p.registry.companion(name, version));
@@ -137,7 +138,7 @@ impl Telling<'_, '_> {
             self.say(Order::Gpus, text, &[Party::package(name), Party::Gpu], source);
             return;
         };
-        let verb = if versions.len() == 1 { "requires" } else { "require" };
+        let verb = Count(versions.len()).verb("require");
         let text = format!(
             "{} {verb} compute capability >= {}; the GPU is {}",
             p.name_versions(node, set),

@@ -17,6 +17,7 @@ use super::tables::Tables;
 use crate::compatibility::cuda_runtime;
 use crate::model::capability::ComputeCapability;
 use crate::model::conflict::{Change, Party, WayOut};
+use crate::model::count::Count;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
 use crate::model::level::Level;
@@ -242,8 +243,7 @@ impl Relaxer<'_, '_> {
         stack.insert("python".to_owned(), solution.python.to_string());
         if gives.is_empty() {
             let count = solution.packages.len();
-            let s = if count == 1 { "" } else { "s" };
-            gives = format!("{count} package{s} on Python {}", solution.python);
+            gives = format!("{} on Python {}", Count(count).of("package"), solution.python);
             if let Some((_, cuda)) = cuda_runtime(self.inputs.catalogue.registry, &solution.packages) {
                 gives.push_str(&format!(", CUDA {}", cuda_short(&cuda)));
             }

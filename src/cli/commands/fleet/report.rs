@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
 use crate::fleet::node_list;
+use crate::model::count::Count;
 use crate::model::host::HostJson;
 use crate::model::text::clean;
 use crate::registry::Registry;
@@ -62,11 +63,10 @@ pub(super) fn json(printer: &Printer, fleet: &Fleet) {
 
 pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
     let nodes: usize = fleet.classes.iter().map(|class| class.nodes.len()).sum();
-    let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     printer.out(&format!(
         "{} of {}, {} without an answer",
-        count(nodes, "node", "nodes"),
-        count(fleet.classes.len(), "kind", "kinds"),
+        Count(nodes).of("node"),
+        Count(fleet.classes.len()).of("kind"),
         fleet.unanswered.len()
     ));
     let at =

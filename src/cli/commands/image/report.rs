@@ -11,6 +11,7 @@ use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
 use crate::compatibility::cuda_of_variant;
 use crate::image::Format;
+use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
@@ -137,9 +138,7 @@ impl Answer<'_> {
     fn last_line(&self, p: &Printer) -> String {
         let all = || self.areas().flat_map(|area| &area.findings);
         let count = |severity: Severity| all().filter(|finding| finding.severity == severity).count();
-        let plural = |count: usize, word: &str| {
-            if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
-        };
+        let plural = |count: usize, word: &str| Count(count).of(word);
         if self.judged.is_empty() {
             return p.paint(WARN, "no Python environment with packages was found");
         }

@@ -13,6 +13,7 @@ use crate::cli::report;
 use crate::compatibility::{UnreadBuild, unread_build};
 use crate::containers::{self, NameError, Verdict};
 use crate::explorer;
+use crate::model::count::Count;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
@@ -267,7 +268,7 @@ fn rows(printer: &Printer, runs: &[PlanRow], with_oldest: bool) {
         shown.extend(oldest);
     }
     let hidden = runs.len() - shown.len();
-    let builds = if hidden == 1 { "build" } else { "builds" };
+    let builds = Count(hidden).word("build", "builds");
     let cells = |row: &PlanRow| {
         let dash = || "-".to_owned();
         [

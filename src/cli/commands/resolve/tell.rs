@@ -8,6 +8,7 @@ use crate::cli::report::{self, label};
 use crate::cli::view::Resolution;
 use crate::formats::write::environment_name;
 use crate::model::choice::Choice;
+use crate::model::count::Count;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Note, Solution, Stack};
@@ -277,13 +278,13 @@ impl Told<'_> {
             printer.hint(&format!(
                 "{} {} built from source: `envlock sync --build` builds after the other packages are installed",
                 built.join(", "),
-                if built.len() == 1 { "is" } else { "are" }
+                Count(built.len()).is()
             ));
         } else if !built.is_empty() {
             printer.hint(&format!(
                 "{} {} built after the other packages are installed: `envlock export requirements-build.txt` says how",
                 built.join(", "),
-                if built.len() == 1 { "is" } else { "are" }
+                Count(built.len()).is()
             ));
         }
     }
@@ -415,11 +416,10 @@ fn amount(solution: &Solution) -> String {
     let bytes: u64 = solution.packages.iter().filter_map(|p| p.files.first()?.size).sum();
     let bytes = bytes.saturating_add(of_conda);
     let download = if bytes > 0 { format!(", {} to download", megabytes(bytes)) } else { String::new() };
-    let s = |count: usize| if count == 1 { "" } else { "s" };
     let packages = match (count, solution.conda.len()) {
-        (count, 0) => format!("{count} package{}", s(count)),
-        (0, conda) => format!("{conda} package{} of conda", s(conda)),
-        (count, conda) => format!("{count} package{} and {conda} of conda", s(count)),
+        (count, 0) => Count(count).of("package"),
+        (0, conda) => format!("{} of conda", Count(conda).of("package")),
+        (count, conda) => format!("{} and {conda} of conda", Count(count).of("package")),
     };
     format!("{packages}{download}")
 }

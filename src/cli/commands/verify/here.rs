@@ -13,6 +13,7 @@ use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::formats;
 use crate::lockfile::{self, Target};
+use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::registry::Registry;
@@ -138,7 +139,7 @@ fn text(verdict: Verdict, areas: &[Area], about: &str, printer: &Printer) {
             printer.paint(GOOD, "the lock runs here, as far as it was checked")
         }
         Verdict::Ok => printer.paint(GOOD, "the lock runs here"),
-        Verdict::Differs => format!("{errors} error{}", if errors == 1 { "" } else { "s" }),
+        Verdict::Differs => Count(errors).of("error"),
         Verdict::Unknown => printer.paint(WARN, "not known"),
     };
     if printer.quiet {

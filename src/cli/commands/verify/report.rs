@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::cli::args::{SmokeChoice, VerifyArgs};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::inspect::{Chosen, Environment};
+use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
@@ -129,7 +130,7 @@ impl Report<'_> {
         if errors == 0 {
             format!("{clean}, {total:.1} s (static part {static_ms} ms){smoke}")
         } else {
-            format!("{errors} error{}{smoke}", if errors == 1 { "" } else { "s" })
+            format!("{}{smoke}", Count(errors).of("error"))
         }
     }
 }

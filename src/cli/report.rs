@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::printer::{DIM, Printer, wrap};
-use crate::compatibility::is_cuda;
 use crate::lockfile::Target;
 use crate::model::capability::ComputeCapability;
 use crate::model::conda::{CUDNN, NCCL};
@@ -13,6 +12,7 @@ use crate::model::part::Part;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, DriverMode, Envelope, Framework, Series, Solution, Stack};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
+use crate::model::variant::is_cuda;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::{COMPANIONS, Registry};

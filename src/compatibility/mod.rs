@@ -24,7 +24,6 @@ mod linked;
 mod needs;
 mod runtime;
 mod unread;
-mod variant;
 
 pub use code::{containers_serving, cudnn_drops, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
@@ -36,4 +35,3 @@ pub use linked::{LinkTarget, Misfit, MisfitKind, misfit};
 pub use needs::{Needs, Violation, glibc_suffices};
 pub use runtime::{cuda_runtime, is_built_for_cuda, unknown_cuda_user};
 pub use unread::{Unread, UnreadBuild, could_run, unread_build};
-pub use variant::{CPU, cuda_of_variant, is_cuda};

@@ -6,10 +6,11 @@ use pep440_rs::{Operator, Version};
 use pep508_rs::VersionOrUrl;
 
 use super::code::compiles_for;
-use super::{CPU, DriverFit, Needs, Policy, Violation, cuda_of_variant, is_cuda, required_driver};
+use super::{DriverFit, Needs, Policy, Violation, required_driver};
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::request::Request;
+use crate::model::variant::{CPU, Variant, cuda_of_variant};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
 
@@ -162,15 +163,14 @@ fn could_run_newer(registry: &Registry, host: &Host, request: &Request) -> bool 
     let next = (1..=9).map(|step| semver::Version::new(newest.major, newest.minor + step, 0));
     let mut next = next.chain([semver::Version::new(newest.major + 1, 0, 0)]);
     next.any(|cuda| {
-        let variant = format!("cu{}{}", cuda.major, cuda.minor);
-        limit.value.contains(&cuda) && could_run(registry, host, Some(&variant))
+        let variant = Variant::of_cuda(&cuda.to_string()).map(|variant| variant.to_string());
+        limit.value.contains(&cuda) && could_run(registry, host, variant.as_deref())
     })
 }
 
 /// Whether the machine could run a build of a variant: its CUDA decides before anything is known of the build.
 pub fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> bool {
-    let Some(variant) = variant.filter(|variant| is_cuda(variant)) else { return true };
-    let Some((major, minor)) = cuda_of_variant(variant) else { return true };
+    let Some((major, minor)) = variant.and_then(cuda_of_variant) else { return true };
     let cuda = semver::Version::new(major.into(), minor.into(), 0);
     let is_known = required_driver(registry, &cuda, host.system.platform.os, Policy::Minor).is_some();
     if is_known && !DriverFit::of(registry, host, Some(&cuda), Policy::Minor).suffices {

@@ -11,6 +11,7 @@ use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::source::CondaPackage;
 use crate::model::timestamp::Timestamp;
+use crate::model::variant::cuda_of_variant;
 use crate::registry::conda_builds::{CondaBuildOf, PYTORCH, companion_of_conda, python_of, variant_of_build};
 use crate::registry::conda_names::framework_of;
 use crate::registry::{Build, COMPANIONS, Cited, Companion, Registry};
@@ -159,8 +160,8 @@ impl Stack {
 
 /// The match spec of a package of the stack: `pytorch ==2.9.1 *cuda129*`.
 pub fn spec(package: &str, version: &Version, variant: &str) -> String {
-    match variant.strip_prefix("cu") {
-        Some(digits) => format!("{package} =={version} *cuda{digits}*"),
+    match cuda_of_variant(variant) {
+        Some((major, minor)) => format!("{package} =={version} *cuda{major}{minor}*"),
         None => format!("{package} =={version} *cpu*"),
     }
 }

@@ -11,6 +11,7 @@ use crate::compatibility::{Policy, envelope_of, envelope_of_framework, required_
 use crate::model::host::{Gpu, Host};
 use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
+use crate::model::variant::Variant;
 use crate::model::version::{DottedVersion, cuda_version};
 use crate::registry::{Cited, Image, Registry};
 
@@ -80,7 +81,7 @@ impl Judge<'_> {
             return Some(envelope_of_framework(self.registry, row));
         }
         let cuda = self.cuda()?;
-        let variant = format!("cu{}{}", cuda.major, cuda.minor);
+        let variant = Variant::of_cuda(&cuda.to_string())?.to_string();
         let build = self.registry.build(&version, &variant, Platform::LINUX_X86_64)?;
         build.targets.as_ref()?;
         Some(envelope_of(self.registry, build))

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
-use crate::compatibility::{CPU, is_cuda};
 use crate::model::surroundings::Surrounding;
+use crate::model::variant::{CPU, Variant, cuda_of_variant};
 
 /// The facts in a text. A fact that is not in the text is absent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -240,10 +240,10 @@ impl Facts {
             .as_ref()
             .and_then(|v| v.split_once('+'))
             .map(|(_, local)| local.split(['.', '_']).next().unwrap_or(local).to_owned());
-        let known = |v: &String| v == CPU || is_cuda(v);
+        let known = |name: &String| !matches!(Variant::of(name), Variant::Other(_));
         by_version.filter(known).or_else(|| match self.torch_cuda.as_deref() {
-            Some("") => Some("cpu".to_owned()),
-            Some(cuda) => Some(format!("cu{}", cuda.replace('.', ""))),
+            Some("") => Some(CPU.to_owned()),
+            Some(cuda) => Some(Variant::of_cuda(cuda)?.to_string()),
             None => {
                 let build = self.packages.get("pytorch").map(|(_, build)| build.as_str())?;
                 if build.contains("cpu") {
@@ -262,9 +262,8 @@ impl Facts {
     /// The CUDA that torch was built with, `12.8`.
     pub fn build_cuda(&self) -> Option<String> {
         let by_variant = self.variant().and_then(|v| {
-            let digits = v.strip_prefix("cu")?.to_owned();
-            let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
-            (!major.is_empty()).then(|| format!("{major}.{minor}"))
+            let (major, minor) = cuda_of_variant(&v)?;
+            Some(format!("{major}.{minor}"))
         });
         by_variant.or_else(|| self.torch_cuda.clone().filter(|c| !c.is_empty()))
     }

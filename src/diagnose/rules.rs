@@ -8,9 +8,9 @@ use super::fields::installer;
 use super::fix;
 use super::mechanics::is_cuda_major;
 use super::situation::Situation;
-use crate::compatibility::CPU;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
+use crate::model::variant::CPU;
 use crate::model::version::public;
 use crate::registry::{Build, Cited, Condition, ErrorAnswer, ErrorRule, Mechanics, Offer, Predicate};
 

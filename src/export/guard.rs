@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::compatibility::is_cuda;
 use crate::lockfile::Target;
+use crate::model::variant::is_cuda;
 use crate::model::version::DottedVersion;
 
 const SNIPPET: &str = include_str!("guard.py");

@@ -7,8 +7,8 @@ use super::conda::CondaRecord;
 use super::document::is_pypi;
 use super::types::{Environment, Package};
 use crate::compatibility::{
-    AskedDriver, CPU, Needs, Policy, UnreadSpec, asked_driver, both, envelope_of, envelope_of_framework,
-    is_cuda, required_driver, unknown_cuda_user, with_code_of, with_machine_specs,
+    AskedDriver, Needs, Policy, UnreadSpec, asked_driver, both, envelope_of, envelope_of_framework,
+    required_driver, unknown_cuda_user, with_code_of, with_machine_specs,
 };
 use crate::lockfile::Target;
 use crate::model::capability::ComputeCapability;
@@ -20,6 +20,7 @@ use crate::model::patches::Patches;
 use crate::model::platform::{Os, Platform};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Stack};
 use crate::model::source::Source;
+use crate::model::variant::{CPU, is_cuda};
 use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::WheelName;
 use crate::registry::conda_names::{OfFramework, framework_packages};

@@ -23,6 +23,7 @@ use crate::model::platform::{Os, Platform};
 use crate::model::project::ReleaseFile;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, normalized_name};
+use crate::model::variant::Variant;
 use crate::model::wheel::{Python, WheelName};
 use crate::registry::COMPANIONS;
 
@@ -185,7 +186,7 @@ pub fn read<R: Read + Seek>(
     }
     // `2.9.1+cu128` and `cuda = '12.8'` must agree.
     if let (Some(variant), Some(cuda)) = (says.variant(), &says.cuda)
-        && variant != format!("cu{}", cuda.split('.').take(2).collect::<String>())
+        && Variant::of_cuda(cuda) != Some(Variant::of(&variant))
     {
         return Err(contradiction("version.py", &format!("cuda {cuda}"), &variant));
     }

@@ -1,5 +1,7 @@
 //! Parses `torch/version.py` and similar files: assignments that the build generates.
 
+use crate::model::variant::Variant;
+
 /// Values of a `version.py`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct VersionPy {
@@ -15,8 +17,9 @@ impl VersionPy {
     /// The CUDA variant: from the version's local part, else from `cuda`.
     pub fn variant(&self) -> Option<String> {
         let local = self.version.as_ref().and_then(|v| v.split_once('+')).map(|(_, local)| local.to_owned());
-        let known = |v: &String| v == "cpu" || v.strip_prefix("cu").is_some_and(|n| n.parse::<u32>().is_ok());
-        local.filter(known).or_else(|| self.cuda.as_ref().map(|cuda| format!("cu{}", cuda.replace('.', ""))))
+        let known = |name: &String| !matches!(Variant::of(name), Variant::Other(_));
+        let of_cuda = || Some(Variant::of_cuda(self.cuda.as_ref()?)?.to_string());
+        local.filter(known).or_else(of_cuda)
     }
 }
 

@@ -35,7 +35,6 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::compatibility::is_cuda;
 use crate::model::conda::is_python_package;
 use crate::model::host::Host;
 use crate::model::image_digest::ImageDigest;
@@ -48,6 +47,7 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Solution, Stack};
 use crate::model::source::CondaPackage;
 use crate::model::source::Source;
+use crate::model::variant::is_cuda;
 use crate::model::wheel::Python;
 use crate::registry::STACK_PACKAGES;
 use crate::registry::conda_builds::PYTORCH;

@@ -48,5 +48,6 @@ pub mod source;
 pub mod surroundings;
 pub mod text;
 pub mod timestamp;
+pub mod variant;
 pub mod version;
 pub mod wheel;

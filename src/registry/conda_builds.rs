@@ -9,6 +9,7 @@ use crate::model::conda::{CONDA_FORGE, cuda_of_build, is_cpu_build, lowest, name
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::source::CondaPackage;
+use crate::model::variant::{CPU, Variant};
 
 /// conda's name of torch.
 pub const PYTORCH: &str = "pytorch";
@@ -131,8 +132,10 @@ pub fn companion_of_conda(package: &CondaPackage, platform: Platform) -> Option<
 /// The name that such a variant of PyPI's builds has: `cu129`, `cpu`.
 pub fn variant_of_build(build: &str) -> Option<String> {
     match cuda_of_build(build) {
-        Some((major, minor)) => Some(format!("cu{major}{minor}")),
-        None => is_cpu_build(build).then(|| "cpu".to_owned()),
+        Some((major, minor)) => {
+            Variant::of_cuda(&format!("{major}.{minor}")).map(|variant| variant.to_string())
+        }
+        None => is_cpu_build(build).then(|| CPU.to_owned()),
     }
 }
 

@@ -17,7 +17,7 @@ use super::release;
 use super::runtime;
 use super::tables::is_stack_package;
 use super::universe::DIRECT;
-use crate::compatibility::{CPU, Policy, required_driver, unknown_cuda_user, with_code_of};
+use crate::compatibility::{Policy, required_driver, unknown_cuda_user, with_code_of};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::patches::Patches;
@@ -25,6 +25,7 @@ use crate::model::request::PythonAllowed;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
 use crate::model::source::{Source, SourceBuild};
 use crate::model::text::clean;
+use crate::model::variant::CPU;
 use crate::model::version::{DottedVersion, public};
 use crate::registry::{COMPANIONS, CudaFrom, Effect};
 

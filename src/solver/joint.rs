@@ -6,13 +6,13 @@ use pep440_rs::Version;
 
 use super::together::newest_common;
 use super::{Catalogue, Inputs, Memory, PlanOut, Universe, plan, solve_stack};
-use crate::compatibility::is_cuda;
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Reason, ReasonKind};
 use crate::model::host::Host;
 use crate::model::marker::marker_environment;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
+use crate::model::variant::is_cuda;
 use crate::model::version::{minor_line, public};
 use crate::model::wheel::Python;
 use crate::registry::Registry;

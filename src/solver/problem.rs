@@ -14,13 +14,14 @@ use super::memory::{Applying, Doubtful, Memory, Question, Sets, Subject, Wish};
 use super::node::Node;
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
-use crate::compatibility::{CPU, Policy};
+use crate::compatibility::Policy;
 use crate::model::capability::{ComputeCapability, Via};
 use crate::model::marker::marker_environment;
 use crate::model::project::{ProjectPage, Release};
 use crate::model::request::{Preferences, Request};
 use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
+use crate::model::variant::CPU;
 use crate::model::wheel::Python;
 use crate::registry::{Advisory, Cited, Registry};
 

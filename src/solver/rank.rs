@@ -8,7 +8,7 @@ use super::inputs::Depth;
 use super::node::Node;
 use super::problem::{Candidate, Problem};
 use super::tables::{Set, is_stack_package};
-use crate::compatibility::CPU;
+use crate::model::variant::CPU;
 use crate::model::version::public;
 
 /// The rank of a build among the builds of one version, greater is better.

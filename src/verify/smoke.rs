@@ -2,11 +2,11 @@
 
 use super::findings::{self, Stopped};
 use super::{Area, AreaKind};
-use crate::compatibility::{CPU, is_cuda};
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
+use crate::model::variant::{CPU, is_cuda};
 use crate::model::version::{DottedVersion, cudnn_of_integer};
 
 /// The devices that the user requests for the smoke test.

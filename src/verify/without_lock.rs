@@ -7,7 +7,6 @@ use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
 use super::{Area, AreaKind, findings};
-use crate::compatibility::cuda_of_variant;
 use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::host::Host;
@@ -16,6 +15,7 @@ use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::shell_word;
+use crate::model::variant::cuda_of_variant;
 use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
 pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platform, host: &Host) -> Area {

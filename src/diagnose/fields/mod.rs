@@ -7,8 +7,8 @@ pub(super) mod installer;
 mod packages;
 
 use super::facts::Facts;
-use crate::compatibility::{CPU, cuda_of_variant, is_cuda};
 use crate::model::text::clean;
+use crate::model::variant::{Variant, cuda_of_variant};
 
 /// Reads the facts in one line.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
@@ -62,7 +62,7 @@ fn asked(lower: &str, facts: &mut Facts) {
         let release = match word.split_once("/whl/") {
             Some((_, tail)) => {
                 let end = tail.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tail.len());
-                cuda_of_variant(&tail[..end]).filter(|_| is_cuda(&tail[..end]))
+                cuda_of_variant(&tail[..end])
             }
             None => {
                 let conda = ["cudatoolkit=", "pytorch-cuda=", "cuda-version="];
@@ -115,7 +115,7 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
         && let Some((plain, local)) = text.split_once('+')
         && plain.split('.').count() == 3
         && plain.bytes().all(|b| b.is_ascii_digit() || b == b'.')
-        && (local == CPU || is_cuda(local))
+        && !matches!(Variant::of(local), Variant::Other(_))
     {
         facts.torch = Some(clean(text, 60));
     }

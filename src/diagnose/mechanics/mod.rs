@@ -9,10 +9,11 @@ use super::facts::Fact;
 use super::fields::installer::{asked_build, asked_release};
 use super::fix;
 use super::situation::Situation;
-use crate::compatibility::{CPU, cudnn_drops, served};
+use crate::compatibility::{cudnn_drops, served};
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
+use crate::model::variant::CPU;
 use crate::model::version::{DottedVersion, cuda_short};
 
 /// All causes from the compatibility data.
@@ -227,7 +228,7 @@ fn unknown_build(s: &Situation<'_>) -> Option<Cause> {
     let (version, variant, event) = asked?;
     let builds = s.registry.builds().iter().filter(|build| build.version == version);
     let known: std::collections::BTreeSet<&str> = builds.map(|build| build.variant.as_str()).collect();
-    if known.is_empty() || known.contains(variant.as_str()) || !crate::compatibility::is_cuda(&variant) {
+    if known.is_empty() || known.contains(variant.as_str()) || !crate::model::variant::is_cuda(&variant) {
         return None;
     }
     let known: Vec<&str> = known.into_iter().collect();

@@ -1,9 +1,9 @@
 //! The indexes that a file names. The pytorch index needs no entry in envlock.toml; another one is left out, by name.
 
 use super::Imported;
-use crate::compatibility::{CPU, is_cuda};
 use crate::model::index_owner::PYTORCH_INDEX;
 use crate::model::text::without_logins;
+use crate::model::variant::{CPU, is_cuda};
 
 /// What a setting names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

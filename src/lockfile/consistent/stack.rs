@@ -2,11 +2,12 @@
 //! writes them too.
 
 use super::{Checked, Inconsistency, shown};
-use crate::compatibility::{CPU, both, envelope_of, envelope_of_framework, with_code_of};
+use crate::compatibility::{both, envelope_of, envelope_of_framework, with_code_of};
 use crate::model::conda::{CUDNN, NCCL};
 use crate::model::platform::Os;
 use crate::model::solution::{ChosenPackage, Envelope, Stack};
 use crate::model::source::CondaPackage;
+use crate::model::variant::CPU;
 use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::WheelName;
 use crate::registry::Build;

@@ -10,6 +10,7 @@ use super::{RowError, cuda_option};
 use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
+use crate::model::variant::{CPU, Variant, cuda_of_variant};
 use crate::model::version::DottedVersion;
 use crate::registry::Cited;
 use crate::registry::table::Fault;
@@ -72,7 +73,8 @@ impl Build {
             problems.push(Fault::at("targets", "`targets` and `targets_evidence` must be set together"));
         }
         if let Some(cuda) = &self.cuda
-            && self.variant != format!("cu{}{}", cuda.major, cuda.minor)
+            && cuda_of_variant(&self.variant).map(|(a, b)| (a.into(), b.into()))
+                != Some((cuda.major, cuda.minor))
         {
             let text = format!("`variant`: `{}` is not of CUDA {}.{}", self.variant, cuda.major, cuda.minor);
             problems.push(Fault::at("variant", text));
@@ -256,12 +258,10 @@ impl TryFrom<RawBuild> for Build {
             "pytorch" => false,
             other => return Err(format!("`index`: `{other}` is neither `pypi` nor `pytorch`")),
         };
-        let digits = raw.variant.strip_prefix("cu");
-        let is_cuda = digits.is_some_and(|d| d.len() >= 2 && d.bytes().all(|b| b.is_ascii_digit()));
-        if raw.variant != "cpu" && !is_cuda {
+        if matches!(Variant::of(&raw.variant), Variant::Other(_)) {
             return Err(format!("`variant`: `{}` is neither `cpu` nor `cuNNN`", raw.variant));
         }
-        if (raw.variant == "cpu") != raw.cuda.is_none() {
+        if (raw.variant == CPU) != raw.cuda.is_none() {
             return Err("`cuda` must be set if and only if the variant is not `cpu`".to_owned());
         }
         let minor = |tag: &String| tag.strip_prefix("cp3").and_then(|minor| minor.parse().ok());

@@ -9,12 +9,13 @@ use pep440_rs::Version;
 
 use super::learning::{Learner, chosen_of};
 use super::machines::Machine;
-use crate::compatibility::{CPU, Unread, UnreadBuild, could_run, cuda_of_variant};
+use crate::compatibility::{Unread, UnreadBuild, could_run};
 use crate::index::IndexClient;
 use crate::model::index_owner::{PYTORCH, local_of};
 use crate::model::platform::Platform;
 use crate::model::project::ProjectPage;
 use crate::model::request::Preferences;
+use crate::model::variant::{CPU, cuda_of_variant};
 use crate::session::learning::{self, PYPI};
 
 /// How many of the newest releases tell which variants there are.

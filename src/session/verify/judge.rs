@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::foreign;
 use super::place::Place;
-use crate::compatibility::is_cuda;
 use crate::formats::ForeignLock;
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
@@ -15,6 +14,7 @@ use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
+use crate::model::variant::is_cuda;
 use crate::model::version::DottedVersion;
 use crate::probe::conda::{self, CondaClient};
 use crate::registry::Registry;

@@ -11,13 +11,14 @@ use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
-use crate::compatibility::{CPU, DriverFit, Needs, Policy, envelope_of_framework, required_driver};
+use crate::compatibility::{DriverFit, Needs, Policy, envelope_of_framework, required_driver};
 use crate::model::conflict::Conflict;
 use crate::model::host::Host;
 use crate::model::marker::marker_environment;
 use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::{DriverMode, Series};
 use crate::model::text::clean;
+use crate::model::variant::CPU;
 use crate::model::wheel::Python;
 use crate::registry::{Cited, CudaFrom, FrameworkBuild, Registry};
 

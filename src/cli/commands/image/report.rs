@@ -9,12 +9,12 @@ use super::{Answer, InImage, TOLD};
 use crate::cli::commands::verify::{findings, verdict_word};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
-use crate::compatibility::cuda_of_variant;
 use crate::image::Format;
 use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
+use crate::model::variant::cuda_of_variant;
 use crate::session::verify::Judged;
 use crate::verify::{Area, loaded_versions};
 

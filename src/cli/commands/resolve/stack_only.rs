@@ -3,9 +3,9 @@
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::view::Resolution;
-use crate::compatibility::CPU;
 use crate::model::request::Request;
 use crate::model::solution::Series;
+use crate::model::variant::CPU;
 use crate::session::Interface as _;
 use crate::session::resolve::machines::Machine;
 use crate::session::resolve::{Asked, Prepared};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pep440_rs::Version;
 
 use super::{Asked, Half, Session};
-use crate::compatibility::{CPU, with_machine_specs};
+use crate::compatibility::with_machine_specs;
 use crate::conda::{Bound, CondaError, Question, virtual_packages};
 use crate::model::conda::{CondaSpec, is_python_package, specs_of};
 use crate::model::limit::Limit;
@@ -15,6 +15,7 @@ use crate::model::request::{Origin, PythonAllowed, PythonRequest, Request, UserR
 use crate::model::solution::Solution;
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
+use crate::model::variant::CPU;
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::conda_names::{OfFramework, framework_packages, pypi_name};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::Version;
 
-use crate::compatibility::{CPU, Misfit};
+use crate::compatibility::Misfit;
 use crate::conda::{Records, Stack, StackChoice};
 use crate::lockfile;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
@@ -12,6 +12,7 @@ use crate::model::level::Level;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Note, Solution};
 use crate::model::text::clean;
+use crate::model::variant::CPU;
 use crate::registry::Registry;
 use crate::registry::conda_builds::{OF_CHANNEL, PYTORCH};
 

@@ -31,6 +31,7 @@ pub(crate) mod disk;
 pub(crate) mod editing;
 pub mod error;
 pub mod exit;
+pub mod export;
 pub(crate) mod fetch;
 pub(crate) mod files;
 pub(crate) mod fleet;

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 
+use crate::session::export::Format;
 use crate::session::options::Parts;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct ExportArgs {
     /// Output format
     #[arg(value_enum, value_name = "FORMAT")]
-    pub format: ExportFormat,
+    pub format: Format,
     /// Write to a file instead of stdout; with --all-targets, to this folder
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -34,41 +35,4 @@ pub(in crate::cli) struct ExportArgs {
     /// Replace a file that envlock did not write
     #[arg(long)]
     pub force: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum ExportFormat {
-    #[value(name = "environment.yml")]
-    Environment,
-    #[value(name = "requirements.txt")]
-    Requirements,
-    #[value(name = "requirements-build.txt")]
-    RequirementsBuild,
-    #[value(name = "build-constraints.txt")]
-    BuildConstraints,
-    #[value(name = "pylock.toml")]
-    Pylock,
-    #[value(name = "Dockerfile")]
-    Dockerfile,
-    /// conda's `@EXPLICIT` file: the conda packages by URL and hash
-    #[value(name = "conda-explicit", alias = "conda-explicit.txt")]
-    CondaExplicit,
-    /// Tables of pyproject.toml, by which uv resolves to what is locked
-    #[value(name = "uv")]
-    Uv,
-    /// pixi.toml
-    #[value(name = "pixi", alias = "pixi.toml")]
-    Pixi,
-    /// pixi.lock, of a lock with conda packages: every file by URL and hash
-    #[value(name = "pixi.lock")]
-    PixiLock,
-    /// GitHub Actions workflow
-    #[value(name = "github")]
-    Github,
-    /// Configuration of pre-commit
-    #[value(name = "pre-commit")]
-    PreCommit,
-    /// devcontainer.json
-    #[value(name = "devcontainer")]
-    Devcontainer,
 }

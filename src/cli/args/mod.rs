@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::session::export::ExportOptions;
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 use crate::session::sync::SyncOptions;
 
@@ -107,7 +108,7 @@ pub(super) enum Command {
     /// Show newer stacks and packages for the locked machine
     Outdated(OutdatedArgs),
     /// Write the lock in another format
-    Export(ExportArgs),
+    Export(ExportOptions),
     /// Install what the lock says into an environment, then verify it
     Sync(SyncArgs),
     /// Check the environment and the machine against the lock

@@ -4,7 +4,8 @@ use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 
 use super::parts::PartArgs;
-use super::{GlobalArgs, HostArgs, InstallArgs, SolveArgs};
+use super::{ExportArgs, GlobalArgs, HostArgs, InstallArgs, SolveArgs};
+use crate::session::export::{ExportOptions, Format};
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 use crate::session::sync::SyncOptions;
 
@@ -44,6 +45,7 @@ settled! {
     GlobalArgs => Global { project, registry, cache_dir, offline }
     HostArgs => MachineOptions { host, gpu, driver, glibc, platform }
     SolveArgs => SolveOptions { host, python, variant, cuda, only_index, index_url, no_sources, exclude_newer, strict_metadata, locked, check_hashes, format, upgrade, redetect, dry_run, stack_only, no_learn, force }
+    ExportArgs => ExportOptions { format, output, target, all_targets, parts, loose, base, index_url, force }
     PartArgs => Parts { extra, group, all_extras, all_groups }
     InstallArgs => SyncOptions { prefix, python, dry_run, exact, build, no_project, target, parts, index_url }
 }
@@ -64,6 +66,21 @@ impl ValueEnum for ReportFormat {
             ReportFormat::Line => PossibleValue::new("line").help("One ASCII line of at most 80 bytes"),
             ReportFormat::Prometheus => PossibleValue::new("prometheus")
                 .help("Metrics for Prometheus (node_exporter's textfile collector)"),
+        })
+    }
+}
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Format] {
+        &Format::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let about = self.about();
+        let value = PossibleValue::new(about.name).aliases(about.alias);
+        Some(match about.help {
+            Some(help) => value.help(help),
+            None => value,
         })
     }
 }

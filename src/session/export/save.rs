@@ -1,0 +1,84 @@
+//! Where an exported text is written: over a file of envlock's own, unless it was edited or belongs to another project.
+
+use std::path::Path;
+
+use super::{ExportOptions, Format};
+use crate::export;
+use crate::model::text::clean;
+use crate::session::error::Failure;
+use crate::session::{self, Interface, files};
+
+/// Writes a text.
+///
+/// # Errors
+/// When another file is there that is not to be replaced.
+pub(super) fn save(
+    path: &Path,
+    text: &str,
+    options: &ExportOptions,
+    interface: &dyn Interface,
+) -> Result<(), Failure> {
+    let about = options.format.about();
+    files::refuse_foreign(path, about.mark, options.force)?;
+    // A link stays one. A pipe or a device has nothing to keep, and reading one may wait for ever.
+    let is_link = fs_err::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
+    let real = fs_err::canonicalize(path).ok().filter(|_| is_link && path.is_file());
+    let path = real.as_deref().unwrap_or(path);
+    if !options.force
+        && about.is_edited
+        && path.is_file()
+        && let Some(there) = files::read(path)?.filter(|there| there != text)
+    {
+        let shown = clean(&path.display().to_string(), 200);
+        if export::is_edited(&there) {
+            return Err(Failure::files(format!("`{shown}` was edited since envlock wrote it")).hint(
+                "leave out `-o` to see what would be written, and take over what you want; `--force` replaces the file",
+            ));
+        }
+        // What is not edited may be that of another project.
+        if let (Some(own), Some(other)) = (command_of(text), command_of(&there))
+            && own != other
+        {
+            let hint = match options.format {
+                Format::PreCommit => {
+                    "add this hook below it: without `-o` it is printed; `--force` replaces the file"
+                }
+                _ => "give this one a file of its own; `--force` replaces the file",
+            };
+            return Err(
+                Failure::files(format!("`{shown}` belongs to another project of this repository")).hint(hint)
+            );
+        }
+    }
+    // `.github/workflows`, `.devcontainer`: a project without one gets it.
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs_err::create_dir_all(folder)?;
+    }
+    session::write::write(path, text)?;
+    interface.note(&format!("wrote {}", path.display()));
+    if let Some(reader) = reader_of(path).filter(|_| options.format == Format::Requirements) {
+        interface.warning(&format!(
+            "`{reader}` names this file: a build backend that reads its requirements there cannot read hashes"
+        ));
+        interface.hint("export it under another name (`-o requirements.lock.txt`), and keep the file that the build reads");
+    }
+    Ok(())
+}
+
+/// The command of an exported file that checks the lock, without its options: it names the project.
+fn command_of(text: &str) -> Option<&str> {
+    let line = text.lines().find(|line| line.contains(" resolve --locked"))?;
+    let command = line.trim_start().split_once(": ")?.1;
+    command.split(" resolve --locked").next()
+}
+
+/// The file beside an exported one that names it, and from which a build backend may read requirements.
+fn reader_of(path: &Path) -> Option<&'static str> {
+    let folder = path.parent()?;
+    let name = path.file_name()?.to_str()?;
+    ["setup.py", "setup.cfg", "pyproject.toml"].into_iter().find(|reader| {
+        let text = files::read(&folder.join(reader)).ok().flatten().unwrap_or_default();
+        // The name alone, not as the end of another one.
+        text.match_indices(name).any(|(at, _)| text[..at].ends_with(['"', '\'', '/', ' ', '[', '=', ':']))
+    })
+}

@@ -12,6 +12,9 @@ pub enum ForeignError {
     /// A value that is not what its key must have: the key with its package, the value.
     #[error("`{0}` is `{1}`")]
     Value(String, String),
+    /// A package that another one requires, and that the lock does not have: that one, the package.
+    #[error("`{0}` requires `{1}`, which is not in it")]
+    Absent(String, String),
     /// A requirement without an exact version, so that the file locks nothing.
     #[error("line {0}: `{1}` has no exact version, so the file locks nothing")]
     NotExact(usize, String),

@@ -7,6 +7,9 @@ const MAX_TEXT: u64 = 64 << 20;
 /// Maximum size of a source file that is kept, in bytes.
 const MAX_SOURCE: u64 = 4 << 20;
 
+/// Maximum size of a program that may be a script and is kept, in bytes: what an image starts is followed through them.
+const MAX_SCRIPT: u64 = 64 << 10;
+
 /// How much of a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kept {
@@ -46,6 +49,14 @@ pub(super) fn of(path: &str, size: u64) -> Kept {
     if is_text && size <= MAX_TEXT { Kept::Whole } else { Kept::No }
 }
 
+/// How much of a file is kept, by its path and mode.
+pub(super) fn of_file(path: &str, size: u64, mode: u32) -> Kept {
+    match of(path, size) {
+        Kept::No if mode & 0o111 != 0 && size <= MAX_SCRIPT => Kept::Whole,
+        kept => kept,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +81,10 @@ mod tests {
             assert_eq!(of(path, 100), expected, "{path}");
         }
         assert_eq!(of("/opt/v/pyvenv.cfg", 1 << 40), Kept::No);
+        let program = |size, mode| of_file("/opt/v/bin/torchrun", size, mode);
+        assert_eq!(
+            [program(100, 0o755), program(100, 0o644), program(1 << 20, 0o755)],
+            [Kept::Whole, Kept::No, Kept::No]
+        );
     }
 }

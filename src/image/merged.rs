@@ -272,7 +272,7 @@ impl Layer<'_> {
             },
             tarball::Kind::File => {
                 let full = format!("/{}/{name}", parts.join("/"));
-                let start = match kept::of(&full, member.size) {
+                let start = match kept::of_file(&full, member.size, member.mode) {
                     Kept::No => None,
                     kept => Some(self.keep_once(kept, member.size, origin.member, archive)?),
                 };
@@ -295,7 +295,7 @@ impl Layer<'_> {
                     Some(node) => {
                         let (what, mode, modified) = (node.what.clone(), node.mode, node.modified);
                         if let What::File(size, None, origin) = what
-                            && kept::of(&format!("/{}/{name}", parts.join("/")), size) != Kept::No
+                            && kept::of_file(&format!("/{}/{name}", parts.join("/")), size, mode) != Kept::No
                         {
                             self.merged.want(origin, self.merged.nodes.len());
                         }

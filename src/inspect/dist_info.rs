@@ -12,8 +12,9 @@ use sha2::{Digest, Sha256};
 use super::prefix::{PrefixError, Sites, interpreter, patch, sites};
 use super::record::{Entry, MAX_RECORD, encode, entries};
 use super::tree::{About, FileTree, Kind};
+use super::visible::egg_info;
 use crate::model::installed::{
-    CondaHere, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion,
+    CondaHere, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion, Visible,
 };
 use crate::model::metadata::CoreMetadata;
 
@@ -37,13 +38,16 @@ const MAX_FILES: usize = 2_000_000;
 /// other.
 const MAX_DISTRIBUTIONS: usize = 10_000;
 
+/// Maximum number of requirements of all packages of an environment. Large real ones have 30,000.
+const MAX_REQUIREMENTS: usize = 200_000;
+
 /// Reads an environment.
 ///
 /// # Errors
-/// When the folder is not a Python environment, or has too many packages.
+/// When the folder is not a Python environment, or has too many packages or requirements.
 pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installed, PrefixError> {
     let Sites { main: site, others, python } = sites(tree, prefix)?;
-    let mut folders = Vec::new();
+    let (mut folders, mut eggs) = (Vec::new(), Vec::new());
     for site in std::iter::once(&site).chain(&others) {
         // A folder that may not be listed is not empty.
         let entries = tree
@@ -51,17 +55,20 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
             .map_err(|why| PrefixError::Unreadable(site.display().to_string(), why.kind().to_string()))?;
         // pip renames what it fails to remove to `~name` and ignores it from then on.
         let kept = entries.into_iter().filter(|entry| !entry.name.to_string_lossy().starts_with('~'));
-        let mut of_site: Vec<PathBuf> = kept
+        let (mut of_site, of_eggs): (Vec<PathBuf>, Vec<PathBuf>) = kept
             .map(|entry| site.join(entry.name))
-            .filter(|path| path.extension().is_some_and(|e| e == "dist-info"))
-            .collect();
+            .filter(|path| path.extension().is_some_and(|e| e == "dist-info" || e == "egg-info"))
+            .partition(|path| path.extension().is_some_and(|e| e == "dist-info"));
+        eggs.extend(of_eggs);
         of_site.sort();
         folders.extend(of_site);
     }
     if folders.len() > MAX_DISTRIBUTIONS {
         return Err(PrefixError::TooMany(prefix.display().to_string(), MAX_DISTRIBUTIONS));
     }
-    let mut done = read_all(tree, &folders, prefix, depth);
+    let Some(mut done) = read_all(tree, &folders, prefix, depth) else {
+        return Err(PrefixError::TooManyRequirements(prefix.display().to_string(), MAX_REQUIREMENTS));
+    };
     let names: Vec<String> = done.iter().map(|(d, ..)| d.name.clone()).collect();
     // In the order of the folders, whatever order the threads had: a file belongs to all earlier packages that record
     // another content. Equal content is harmless (nvidia/__init__.py).
@@ -98,6 +105,11 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
     let files_seen = done.iter().map(|(_, seen, _)| seen).sum();
     let mut distributions: Vec<Distribution> = done.into_iter().map(|(d, ..)| d).collect();
     distributions.sort_by(|a, b| a.name.cmp(&b.name));
+    // conda's packages and a system's have such files beside records of their own.
+    if !tree.is_file(&prefix.join("pyvenv.cfg")) || tree.exists(&prefix.join("conda-meta")) {
+        eggs.clear();
+    }
+    let eggs = unrecorded(tree, &eggs, &distributions);
     Ok(Installed {
         prefix: prefix.display().to_string(),
         site_packages: site,
@@ -106,6 +118,7 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
         interpreter: interpreter(tree, prefix),
         distributions,
         visible: Vec::new(),
+        eggs,
         is_environment: ["pyvenv.cfg", "conda-meta"].iter().any(|name| tree.exists(&prefix.join(name))),
         own_package: None,
         overridden: Vec::new(),
@@ -115,6 +128,26 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
         conda: CondaHere::default(),
         files_seen,
     })
+}
+
+/// The packages of `.egg-info` folders and files that no RECORD lists: some wheels carry one.
+fn unrecorded(tree: &dyn FileTree, eggs: &[PathBuf], distributions: &[Distribution]) -> Vec<Visible> {
+    let mut recorded: HashSet<String> = HashSet::new();
+    for own in distributions.iter().filter(|_| !eggs.is_empty()) {
+        let text = tree.text(&own.site.join(&own.dist_info).join("RECORD"), MAX_RECORD).unwrap_or_default();
+        let first = |entry: Entry<'_>| entry.path.split('/').next().unwrap_or_default().to_owned();
+        recorded.extend(entries(&text).map(first).filter(|name| name.ends_with(".egg-info")));
+    }
+    let package = |path: &PathBuf| {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        let folder = path.parent()?.to_path_buf();
+        let info = Some(name).filter(|name| !recorded.contains(name));
+        let (name, version) = egg_info(tree, path, info.as_ref()?.strip_suffix(".egg-info")?)?;
+        Some(Visible { name, version: version.as_str().into(), folder, dist_info: info })
+    };
+    let mut out: Vec<Visible> = eggs.iter().filter_map(package).collect();
+    out.sort_by(|a, b| a.name.cmp(&b.name));
+    out
 }
 
 /// Adds packages that Python imports from other folders ([`Installed::visible`]), with their files: the frameworks among
@@ -146,7 +179,7 @@ pub fn add_visible(
         // Recorded scripts lie in `bin`, beside `lib`.
         let prefix = one.folder.ancestors().nth(3).filter(|_| one.folder.parent().is_some_and(is_of_series));
         let prefix = prefix.unwrap_or(&one.folder).to_path_buf();
-        for (distribution, seen, _) in read_all(tree, &[folder], &prefix, depth) {
+        for (distribution, seen, _) in read_all(tree, &[folder], &prefix, depth).unwrap_or_default() {
             installed.files_seen += seen;
             for name in required(&distribution.requires) {
                 if !wanted.contains(&name) {
@@ -165,18 +198,18 @@ fn is_of_series(folder: &Path) -> bool {
 }
 
 /// Reads packages by their metadata folders, in the order of these: each with the number of its checked files, and those
-/// that it records with a hash.
+/// that it records with a hash. `None` if they have too many requirements together.
 fn read_all(
     tree: &dyn FileTree,
     folders: &[PathBuf],
     prefix: &Path,
     depth: Depth,
-) -> Vec<(Distribution, usize, Vec<Owned>)> {
+) -> Option<Vec<(Distribution, usize, Vec<Owned>)>> {
     // Largest first, so that the threads finish at about the same time.
     let mut order: Vec<(u64, usize)> =
         folders.iter().enumerate().map(|(i, f)| (tree.size(&f.join("RECORD")).unwrap_or(0), i)).collect();
     order.sort_unstable_by(|a, b| b.cmp(a));
-    let left = AtomicUsize::new(MAX_FILES);
+    let (left, requirements) = (AtomicUsize::new(MAX_FILES), AtomicUsize::new(0));
     let queue = Mutex::new(order.into_iter());
     let done: Mutex<Vec<(usize, Distribution, usize, Vec<Owned>)>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 8);
@@ -187,6 +220,10 @@ fn read_all(
                     let Some((_, i)) = queue.lock().ok().and_then(|mut q| q.next()) else { return };
                     let site = folders[i].parent().unwrap_or(&folders[i]);
                     let mut distribution = header(tree, &folders[i], site);
+                    let own = distribution.requires.len();
+                    if requirements.fetch_add(own, Ordering::Relaxed) + own > MAX_REQUIREMENTS {
+                        return;
+                    }
                     let (seen, owned) =
                         files(tree, &mut distribution, &folders[i], site, (prefix, depth), &left);
                     if let Ok(mut done) = done.lock() {
@@ -196,9 +233,12 @@ fn read_all(
             });
         }
     });
+    if requirements.into_inner() > MAX_REQUIREMENTS {
+        return None;
+    }
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by_key(|(i, ..)| *i);
-    done.into_iter().map(|(_, distribution, seen, owned)| (distribution, seen, owned)).collect()
+    Some(done.into_iter().map(|(_, distribution, seen, owned)| (distribution, seen, owned)).collect())
 }
 
 fn header(tree: &dyn FileTree, folder: &Path, site: &Path) -> Distribution {
@@ -299,7 +339,7 @@ fn files(
     };
     let record = tree.about(&folder.join("RECORD")).ok();
     let text = String::from_utf8_lossy(&bytes);
-    distribution.record_readable = true;
+    distribution.record_readable = is_whole(&text, folder);
     let mut seen = 0;
     let mut owned = Vec::new();
     let mut path = PathBuf::new();
@@ -385,6 +425,16 @@ fn files(
         }
     }
     (seen, owned)
+}
+
+/// Whether a RECORD lists itself, as every one does, and its last line is complete: a crash or a full disk cuts it.
+fn is_whole(text: &str, folder: &Path) -> bool {
+    let own = folder.file_name().map(|name| format!("{}/RECORD", name.to_string_lossy()));
+    let is_own = |entry: Entry<'_>| {
+        own.as_ref().is_some_and(|own| entry.path.replace('\\', "/").eq_ignore_ascii_case(own))
+    };
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    (last.trim().is_empty() || last.matches(',').count() >= 2) && entries(text).any(is_own)
 }
 
 /// Whether a file is as it was before RECORD was written. The time of metadata cannot be set back, so a copy over it that

@@ -8,8 +8,10 @@ use super::tree::{FileTree, Kind};
 use crate::model::host::System;
 use crate::model::platform::{Arch, Libc, Os, Platform};
 
-/// Maximum number of folders that are searched, and of entries of one folder.
+/// Maximum number of folders that are searched, and of entries of all of them.
 const MAX_FOLDERS: usize = 1_000_000;
+const MAX_SEARCHED: usize = 10_000_000;
+/// Maximum number of entries of one folder of an environment.
 const MAX_ENTRIES: usize = 100_000;
 /// Maximum depth of an environment below the root.
 const MAX_DEPTH: usize = 40;
@@ -48,11 +50,11 @@ const FRAMEWORKS: [&str; 7] =
 pub fn environments(tree: &dyn FileTree) -> Environments {
     let mut out: BTreeMap<PathBuf, Found> = BTreeMap::new();
     let mut queue = VecDeque::from([(PathBuf::from("/"), 0)]);
-    let mut left = MAX_FOLDERS;
+    let (mut left, mut entries_left) = (MAX_FOLDERS, MAX_SEARCHED);
     let mut unreadable = None;
     let mut is_deeper = false;
     while let Some((folder, depth)) = queue.pop_front() {
-        if left == 0 {
+        if left == 0 || entries_left == 0 {
             break;
         }
         left -= 1;
@@ -64,7 +66,7 @@ pub fn environments(tree: &dyn FileTree) -> Environments {
         if NOT_SEARCHED.iter().any(|skipped| folder == Path::new(skipped)) {
             continue;
         }
-        let entries = match tree.list(&folder, MAX_ENTRIES) {
+        let entries = match tree.list(&folder, entries_left) {
             Ok(entries) => entries,
             Err(why) => {
                 if why.kind() == std::io::ErrorKind::PermissionDenied {
@@ -73,6 +75,7 @@ pub fn environments(tree: &dyn FileTree) -> Environments {
                 continue;
             }
         };
+        entries_left -= entries.len();
         for entry in entries {
             let name = entry.name.to_string_lossy();
             if name == "site-packages" || name == "dist-packages" {
@@ -95,7 +98,7 @@ pub fn environments(tree: &dyn FileTree) -> Environments {
     out.retain(|_, found| found.packages > 0);
     let mut own = out.clone();
     own.retain(|prefix, _| is_environment(tree, prefix));
-    let is_complete = left > 0 && !is_deeper && unreadable.is_none();
+    let is_complete = left > 0 && entries_left > 0 && !is_deeper && unreadable.is_none();
     Environments { found: if own.is_empty() { out } else { own }, is_complete, unreadable }
 }
 

@@ -26,6 +26,9 @@ pub enum PrefixError {
     /// It has more packages than the limit.
     #[error("`{0}` has more than {1} installed packages, which is the limit")]
     TooMany(String, usize),
+    /// Its packages have more requirements than the limit.
+    #[error("the packages of `{0}` have more than {1} requirements, which is the limit")]
+    TooManyRequirements(String, usize),
 }
 
 /// The folders of an environment that packages are installed in.

@@ -125,7 +125,7 @@ fn added(tree: &dyn FileTree, site: &Path) -> Vec<PathBuf> {
 }
 
 /// The name and version of an `.egg-info` folder or file: from PKG-INFO, else from its name.
-fn egg_info(tree: &dyn FileTree, path: &Path, stem: &str) -> Option<(String, String)> {
+pub(super) fn egg_info(tree: &dyn FileTree, path: &Path, stem: &str) -> Option<(String, String)> {
     let file = if tree.is_folder(path) { path.join("PKG-INFO") } else { path.to_path_buf() };
     let text = tree.text(&file, MAX_FILE).unwrap_or_default();
     // The header of a message ends at the first empty line.

@@ -235,6 +235,13 @@ impl Target {
         self.packages.iter().filter(|package| package.groups.is_empty())
     }
 
+    /// What builds in the environment require and is installed for them: it is no package of the lock.
+    pub fn brought_by_builds(&self) -> BTreeSet<&str> {
+        let built = self.installed_always().filter(|package| package.is_built_after_others());
+        let required = built.flat_map(|package| &package.build).flat_map(|build| &build.requires);
+        required.map(|requirement| requirement.name.as_str()).collect()
+    }
+
     /// The versions that a later solve should keep.
     pub fn preferences(&self) -> Preferences {
         let versions = self.packages.iter().map(|p| (p.name.clone(), p.version.clone()));

@@ -28,6 +28,9 @@ pub struct Installed {
     pub distributions: Vec<Distribution>,
     /// Packages outside it, or without RECORD, that its Python can import too.
     pub visible: Vec<Visible>,
+    /// Packages in a venv's own site-packages that have an `.egg-info` in place of a `.dist-info`, which no RECORD lists: tools
+    /// of old installed them, and which files are theirs is not known.
+    pub eggs: Vec<Visible>,
     /// Whether it is a venv or a conda environment, and not a Python of the system.
     pub is_environment: bool,
     /// The normalized name of the project's own package, which no lock of the project contains.
@@ -82,7 +85,7 @@ pub struct Visible {
     pub version: InstalledVersion,
     /// The folder on Python's path that it is in.
     pub folder: std::path::PathBuf,
-    /// The name of its `.dist-info` directory, if it has one.
+    /// The name of its `.dist-info` directory, if it has one; of one of [`Installed::eggs`], of its `.egg-info`.
     pub dist_info: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use super::only::Only;
 use super::part::Part;
 use super::requirement::parse_requirement;
 use super::secrets::shown_requirement;
-use super::text::{clean, without_logins};
+use super::text::clean;
 use super::version::{DottedRange, InvalidVersion, SemverRange};
 use super::wheel::Python;
 
@@ -166,7 +166,7 @@ impl UserRequirement {
         };
         let mut requirement: Requirement<VerbatimUrl> =
             parse_requirement(&standard).map_err(|error| InvalidRequest::Requirement {
-                text: clean(&without_logins(text), 80),
+                text: clean(&shown_requirement(text), 80),
                 why: error.to_string(),
                 meant: exact_was_meant(text),
             })?;

@@ -64,7 +64,10 @@ const REST: [&str; 11] = [
 ];
 
 /// Parameters of a URL that are masked besides those that hold a login: they may be secret.
-const PARAMETERS: [&str; 2] = ["auth", "key"];
+const PARAMETERS: [&str; 7] = ["auth", "hmac", "key", "pass", "sas", "session", "ticket"];
+/// What is in the names of such parameters, without `-` and `_`.
+const PARTS: [&str; 8] =
+    ["accesskey", "bearer", "credential", "passphrase", "passw", "secret", "sessionid", "token"];
 
 const MASK: &str = "***";
 
@@ -78,7 +81,7 @@ pub fn masked(text: &str) -> String {
         _ => out,
     };
     let out = places_masked(&values_masked(&out));
-    let is_login = lower.contains(" login");
+    let is_login = lower.contains("login");
     let is_of_mysql = lower.contains("mysql") || lower.contains("mariadb");
     let mut hide_next = false;
     let mut hide_quoted = false;
@@ -87,6 +90,9 @@ pub fn masked(text: &str) -> String {
     let mut open_quote = None;
     let mut previous = "";
     let words = out.split(' ').map(|word| {
+        // `(--password abc)`
+        let bare = word.trim_start_matches(AROUND);
+        let value = bare.trim_end_matches(AROUND);
         // `api key: abc`
         let of_two = word.trim_end_matches([':', '=']).eq_ignore_ascii_case("key")
             && ["api", "secret", "access", "private", "auth"]
@@ -137,9 +143,9 @@ pub fn masked(text: &str) -> String {
                 return word.to_owned();
             }
             // `token abc...`: only what no sentence has.
-            if word.len() >= 16
-                && is_like_a_secret(word)
-                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+            if value.len() >= 16
+                && is_like_a_secret(value)
+                && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
             {
                 return MASK.to_owned();
             }
@@ -154,7 +160,7 @@ pub fn masked(text: &str) -> String {
             return word.to_owned();
         }
         // `Basic abc` of a header
-        if word.trim_start_matches(['\'', '"']).eq_ignore_ascii_case("basic") {
+        if bare.eq_ignore_ascii_case("basic") {
             after_is = true;
             return word.to_owned();
         }
@@ -164,16 +170,17 @@ pub fn masked(text: &str) -> String {
         }
         let Some(at) = word.find(['=', ':']) else {
             // `--token abc`, `login me password abc` of netrc, `curl -u me:abc`
-            let is_option = word.starts_with('-')
-                && (names_secret(word)
-                    || matches!(word, "-u" | "--user")
-                    || is_login && matches!(word, "-p" | "--pass"));
-            hide_next = is_option || word == "password";
-            named_before = !hide_next && names_secret(word);
+            let is_option = bare.starts_with('-')
+                && (names_secret(bare)
+                    || matches!(bare, "-u" | "--user")
+                    || is_login && matches!(bare, "-p" | "--pass"));
+            hide_next = is_option || bare == "password";
+            named_before = !hide_next && names_secret(bare);
             return tokens_masked(word);
         };
         let (name, value) = word.split_at(at);
-        if names_secret(name) || (may_name_secret(name) && is_like_a_token(&value[1..])) {
+        let plain = name.trim_start_matches(AROUND);
+        if names_secret(plain) || (may_name_secret(plain) && is_like_a_token(&value[1..])) {
             // `"api_key": "abc"` has its value in the next word.
             hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
             open_quote = unclosed_quote(&value[1..]);
@@ -183,6 +190,9 @@ pub fn masked(text: &str) -> String {
     });
     words.collect::<Vec<_>>().join(" ")
 }
+
+/// What may stand around a name or a value.
+const AROUND: [char; 11] = ['(', ')', '[', ']', '{', '}', '<', '>', '\'', '"', '`'];
 
 /// Words between a name and its value.
 const ASSIGNS: [&str; 7] = ["=", ":", "=>", ":=", "->", "\u{2192}", "<<<"];
@@ -377,6 +387,10 @@ const SHORTEST: usize = 8;
 /// assert_eq!(secret("https://h/a.whl?q-signature=0123456789").as_deref(), Some("q-signature"));
 /// assert_eq!(secret("https://h/a.whl?signatur%65=0123456789").as_deref(), Some("signature"));
 /// assert_eq!(secret("https://h/a.whl#egg=a&token=0123456789").as_deref(), Some("token"));
+/// for name in ["auth", "pass", "authToken", "accessKey", "bearer", "credentials", "session", "key", "sas", "hmac"] {
+///     assert_eq!(secret(&format!("https://h/a.whl?{name}=hunter2secret")).as_deref(), Some(name));
+/// }
+/// assert_eq!(secret("https://h/a.whl?a=http://user:word@x/").as_deref(), Some("a"));
 /// for harmless in ["?key=builds/2025/nightly", "?cache_key=0123456789abcdef", "?auth=none-needed", "#sha256=0123456789abcdef"] {
 ///     assert_eq!(secret(&format!("https://h/a.whl{harmless}")), None);
 /// }
@@ -384,8 +398,13 @@ const SHORTEST: usize = 8;
 pub fn secret_parameter(url: &str) -> Option<String> {
     let parameters = &url[url.find(['?', '#'])? + 1..];
     let plain = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let is_secret =
-        |name: &str, value: &str| names_login(name) && value.len() >= SHORTEST || has_known_token(value);
+    let has_login = |value: &str| value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    let is_secret = |name: &str, value: &str| {
+        names_login(name) && value.len() >= SHORTEST
+            || may_name_login(name) && looks_random(value)
+            || has_known_token(value)
+            || has_login(value)
+    };
     let mut pairs = parameters.split(['&', ';', '#', '?']).filter_map(|part| part.split_once('='));
     pairs.find_map(|(name, value)| {
         let (name, value) = (plain(name), plain(value));
@@ -408,6 +427,18 @@ fn names_login(name: &str) -> bool {
         || name.contains("signature")
         || name == "token"
         || name.ends_with("_token")
+}
+
+/// Whether a parameter of this name often has a login, and often something else.
+fn may_name_login(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace(['-', '_'], "");
+    PARAMETERS.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part))
+}
+
+/// Whether a value is one word of letters and digits, as a password or key is, and names of branches and folders are not.
+fn looks_random(value: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| value.bytes().any(|byte| test(&byte));
+    value.len() >= SHORTEST && !value.contains('/') && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
 /// Whether a text has a token of known form.
@@ -560,8 +591,12 @@ mod tests {
             format!("AGE-SECRET-KEY-1{long}"),
         ];
         for text in &secrets {
-            let shown = masked(text);
-            assert!(!shown.contains("C3"), "{text} -> {shown}");
+            for text in
+                [text.clone(), format!("error: no kernel image ({text})"), format!("[{text}]: failed")]
+            {
+                let shown = masked(&text);
+                assert!(!shown.contains("C3"), "{text} -> {shown}");
+            }
         }
     }
 

@@ -69,6 +69,7 @@ pub use memory::Memory;
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
 pub use series::{NoSeries, newest_series};
+pub use sources::source_build;
 pub use together::newest_common;
 pub use universe::{AtHand, DIRECT, Universe};
 

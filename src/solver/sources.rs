@@ -16,7 +16,42 @@ use crate::model::project::{Release, ReleaseFile};
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::text::requirement_name;
 use crate::model::wheel::Python;
-use crate::registry::{Cited, Removed};
+use crate::registry::{Cited, Registry, Removed};
+
+/// What is locked of the build of a source tree. `is_of_python`: whether Python itself has the module of a backport.
+pub fn source_build(
+    registry: &Registry,
+    metadata: &CoreMetadata,
+    is_of_python: &dyn Fn(&str) -> bool,
+) -> Option<SourceBuild> {
+    let facts = metadata.source.as_ref()?;
+    let row = registry.source_package(metadata.name.as_ref(), &metadata.version);
+    let mut needs = row.and_then(|row| row.build_needs.as_ref()).unwrap_or(&facts.needs).clone();
+    let frameworks = needs.clone();
+    let kind = row.and_then(|row| row.kind).unwrap_or(facts.kind);
+    let more = row.iter().flat_map(|row| &row.build_requires);
+    let mut asks: Vec<String> = facts.requires.iter().chain(more).cloned().collect();
+    // A build finds Python's own module.
+    asks.retain(|line| !is_of_python(&requirement_name(line)));
+    for row in facts.modules.iter().filter_map(|module| registry.build_module(module)) {
+        // A version that has the module is needed also where the package is listed without a bound.
+        let is_listed = asks.iter().any(|line| requirement_name(line) == requirement_name(&row.requires));
+        if !is_listed || row.requires.contains('<') {
+            asks.push(row.requires.clone());
+        }
+        if !is_listed {
+            // An isolated build would not have it.
+            needs.push(requirement_name(&row.requires));
+        }
+    }
+    needs.sort();
+    needs.dedup();
+    // A framework that the build imports is the locked one.
+    asks.retain(|line| !frameworks.contains(&requirement_name(line)));
+    let metadata_from = facts.metadata_from;
+    let requires = Vec::new();
+    Some(SourceBuild { metadata_from, kind, needs, newest_wheel: None, asks, requires })
+}
 
 impl Problem<'_> {
     /// The source distribution that a release would be built from: only where no allowed Python has a wheel for the
@@ -226,36 +261,9 @@ impl Problem<'_> {
 
     /// What is locked of the build of a source distribution.
     pub fn build_of(&self, metadata: &CoreMetadata) -> Option<SourceBuild> {
-        let facts = metadata.source.as_ref()?;
-        let row = self.registry.source_package(metadata.name.as_ref(), &metadata.version);
-        let mut needs = row.and_then(|row| row.build_needs.as_ref()).unwrap_or(&facts.needs).clone();
-        let frameworks = needs.clone();
-        let kind = row.and_then(|row| row.kind).unwrap_or(facts.kind);
-        let more = row.iter().flat_map(|row| &row.build_requires);
-        let mut asks: Vec<String> = facts.requires.iter().chain(more).cloned().collect();
-        // A build finds Python's own module.
-        asks.retain(|line| {
-            let name = requirement_name(line);
-            self.pythons_of_backport(&name).is_none_or(|pythons| !pythons.is_empty())
-        });
-        for row in facts.modules.iter().filter_map(|module| self.registry.build_module(module)) {
-            // A version that has the module is needed also where the package is listed without a bound.
-            let is_listed = asks.iter().any(|line| requirement_name(line) == requirement_name(&row.requires));
-            if !is_listed || row.requires.contains('<') {
-                asks.push(row.requires.clone());
-            }
-            if !is_listed {
-                // An isolated build would not have it.
-                needs.push(requirement_name(&row.requires));
-            }
-        }
-        needs.sort();
-        needs.dedup();
-        // A framework that the build imports is the locked one.
-        asks.retain(|line| !frameworks.contains(&requirement_name(line)));
-        let metadata_from = facts.metadata_from;
-        let requires = Vec::new();
-        Some(SourceBuild { metadata_from, kind, needs, newest_wheel: None, asks, requires })
+        let is_of_python =
+            |name: &str| self.pythons_of_backport(name).is_some_and(|pythons| pythons.is_empty());
+        source_build(self.registry, metadata, &is_of_python)
     }
 
     /// The newest release of a package that this Python can install as a wheel.

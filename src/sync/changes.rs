@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target, differences, same_version};
-use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed, is_loaded};
+use crate::model::installed::{DirectOrigin, Distribution, FileFault, Installed, Visible, is_loaded};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::requirement_name;
@@ -62,10 +62,13 @@ pub fn changes(
     for package in target.installed_always() {
         let own: Vec<&Distribution> =
             installed.distributions.iter().filter(|own| own.name == package.name).collect();
+        let eggs: Vec<&Visible> = installed.eggs.iter().filter(|egg| egg.name == package.name).collect();
+        changes.leftovers.extend(eggs.iter().filter_map(|egg| egg.dist_info.clone()));
         match own.as_slice() {
             [] => changes.install.push(package.name.clone()),
             [only]
-                if is_whole(only)
+                if eggs.is_empty()
+                    && is_whole(only)
                     && differences(package, only).is_empty()
                     && !has_moved(package, only, is_elsewhere) => {}
             all => {
@@ -86,12 +89,9 @@ pub fn changes(
         restore_locked_files(&mut changes, target, installed);
         return changes;
     };
-    // What builds require is installed before they are built, and is not a package of the lock.
-    let built_last = target.installed_always().filter(|package| package.is_built_after_others());
-    let of_builds = built_last.flat_map(|package| &package.build).flat_map(|build| &build.requires);
     let kept: BTreeSet<&str> = PREINSTALLED_PACKAGES
         .into_iter()
-        .chain(of_builds.map(|requirement| requirement.name.as_str()))
+        .chain(target.brought_by_builds())
         .chain(keeps.iter().map(String::as_str))
         .collect();
     let wanted: BTreeSet<&str> = target.installed_always().map(|package| package.name.as_str()).collect();

@@ -180,7 +180,7 @@ pub(super) fn conda_packages(
     }
     for own in &traces.conda {
         if !locked.iter().any(|one| one.name == own.name) {
-            found.push(findings::extra_package(&own.name));
+            found.push(findings::extra_package(&own.name, None));
         }
     }
     (as_locked, locked.len())

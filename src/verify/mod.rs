@@ -175,7 +175,7 @@ pub fn exactly(areas: &mut [Area], fix: Option<&str>) {
     for found in areas.iter_mut().flat_map(|area| &mut area.findings) {
         if found.code == Code::ExtraPackage {
             found.severity = Severity::Error;
-            found.fix = fix.map(Fix::command);
+            found.fix = found.fix.take().or_else(|| fix.map(Fix::command));
         }
     }
 }

@@ -57,16 +57,22 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
             Difference::Variant(own, locked) => findings::wrong_variant(name, &own, &locked, installed),
         }));
     }
-    for name in by_name.keys() {
-        if target.package(name).is_none()
-            && !PREINSTALLED_PACKAGES.contains(name)
-            && installed.own_package.as_deref() != Some(*name)
-            && !installed.conda.locked.contains(*name)
+    let of_builds = target.brought_by_builds();
+    let is_extra = |name: &str| {
+        target.package(name).is_none()
+            && !PREINSTALLED_PACKAGES.contains(&name)
+            && !of_builds.contains(name)
+            && installed.own_package.as_deref() != Some(name)
+            && !installed.conda.locked.contains(name)
             && target.level == Level::Full
-        {
-            found.push(findings::extra_package(name));
-        }
-    }
+    };
+    found
+        .extend(by_name.keys().filter(|name| is_extra(name)).map(|name| findings::extra_package(name, None)));
+    let eggs = installed.eggs.iter().filter(|egg| !by_name.contains_key(egg.name.as_str()));
+    found.extend(
+        eggs.filter(|egg| is_extra(&egg.name))
+            .map(|egg| findings::extra_package(&egg.name, Some((egg, installed)))),
+    );
     let summary = format!("{as_locked} of {expected} as locked");
     let as_locked = Some((as_locked, expected));
     Area { kind: AreaKind::Packages, findings: found, summary, as_locked }
@@ -77,6 +83,9 @@ pub(super) fn duplicates(installed: &Installed) -> Vec<Finding> {
     let mut by_name: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for distribution in &installed.distributions {
         by_name.entry(&distribution.name).or_default().push(distribution.version.to_string());
+    }
+    for egg in &installed.eggs {
+        by_name.entry(&egg.name).or_default().push(egg.version.to_string());
     }
     let several = by_name.into_iter().filter(|(_, versions)| versions.len() > 1);
     several.map(|(name, versions)| findings::duplicate_package(name, &versions)).collect()

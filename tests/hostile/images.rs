@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use envlock::image::{Choice, Image, ImageError, Progress};
 use sha2::{Digest as _, Sha256};
 
+use super::context::TestContext;
+
 struct Silent;
 
 impl Progress for Silent {
@@ -48,9 +50,19 @@ impl Layout {
 
     /// An image of these layers, given as a descriptor and the digest of what it unpacks to.
     fn image(&self, layers: &[(serde_json::Value, String)]) -> serde_json::Value {
+        self.image_with(layers, serde_json::json!({}))
+    }
+
+    /// An image whose programs are started so.
+    fn image_with(
+        &self,
+        layers: &[(serde_json::Value, String)],
+        start: serde_json::Value,
+    ) -> serde_json::Value {
         let diff_ids: Vec<String> = layers.iter().map(|(_, id)| format!("sha256:{id}")).collect();
         let config = serde_json::json!({
-            "architecture": "amd64", "os": "linux", "rootfs": { "type": "layers", "diff_ids": diff_ids },
+            "architecture": "amd64", "os": "linux", "config": start,
+            "rootfs": { "type": "layers", "diff_ids": diff_ids },
         });
         let config = self.blob("config.v1+json", config.to_string().as_bytes());
         let layers: Vec<&serde_json::Value> = layers.iter().map(|(layer, _)| layer).collect();
@@ -86,6 +98,28 @@ impl Layout {
                     tar.append_link(&mut header, path, target).unwrap();
                 }
             }
+        }
+        self.packed(&tar.into_inner().unwrap())
+    }
+
+    /// A layer of texts, with their modes, and of links.
+    fn layer_of_texts(
+        &self,
+        files: &[(String, u32, String)],
+        links: &[(&str, &str)],
+    ) -> (serde_json::Value, String) {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (path, mode, text) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(*mode);
+            tar.append_data(&mut header, path, text.as_bytes()).unwrap();
+        }
+        for (path, target) in links {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            header.set_entry_type(tar::EntryType::Symlink);
+            tar.append_link(&mut header, path, target).unwrap();
         }
         self.packed(&tar.into_inner().unwrap())
     }
@@ -202,4 +236,69 @@ fn more_layers_and_names_than_any_image_has_are_refused() {
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     // One image, by however many names.
     assert_eq!(read.unwrap().layers, 1);
+}
+
+/// An environment with packages that require nothing, or that much each.
+fn environment(prefix: &str, packages: usize, requirements: usize) -> Vec<(String, u32, String)> {
+    let mut files =
+        vec![(format!("{prefix}/pyvenv.cfg"), 0o644, "home = /usr/bin\nversion = 3.12.1\n".to_owned())];
+    for package in 0..packages {
+        let info = format!("p{package}-1.0.dist-info");
+        let place = format!("{prefix}/lib/python3.12/site-packages/{info}");
+        let mut text = format!("Metadata-Version: 2.1\nName: p{package}\nVersion: 1.0\n");
+        (0..requirements).for_each(|number| text.push_str(&format!("Requires-Dist: q{number}\n")));
+        files.push((format!("{place}/METADATA"), 0o644, text));
+        files.push((format!("{place}/RECORD"), 0o644, format!("{info}/METADATA,,\n{info}/RECORD,,\n")));
+    }
+    files
+}
+
+/// The environment that an image's program runs in is judged, wherever it lies and however many files are beside it.
+#[test]
+fn the_environment_of_the_program_is_found() {
+    let python = ("usr/bin/python3.12".to_owned(), 0o755, "\u{7f}ELF".to_owned());
+    let own = "srv/node_modules/venv";
+    let shebang = format!("#!/{own}/bin/python\nimport p0\n");
+    let through = "#!/bin/sh\nexec \"$@\"\n".to_owned();
+    let program = format!("/{own}/bin/python");
+    for (what, scripts, entry) in [
+        (
+            "a console script",
+            vec![(format!("{own}/bin/torchrun"), shebang.clone())],
+            vec![format!("/{own}/bin/torchrun")],
+        ),
+        ("a script without an ending", vec![("app".to_owned(), shebang)], vec!["/app".to_owned()]),
+        (
+            "a script that starts what follows",
+            vec![("run.sh".to_owned(), through)],
+            vec!["/run.sh".to_owned(), program.clone(), "x.py".to_owned()],
+        ),
+        ("the Python itself", Vec::new(), vec![program, "x.py".to_owned()]),
+    ] {
+        let layout = Layout::new();
+        let mut files = vec![python.clone()];
+        files.extend(environment("opt/venv", 3, 0));
+        files.extend(environment(own, 2, 0));
+        files.extend((0..110_000).map(|number| (format!("srv/n{number}"), 0o644, String::new())));
+        files.extend(scripts.into_iter().map(|(path, text)| (path, 0o755, text)));
+        let bin = format!("{own}/bin/python");
+        let links = [("opt/venv/bin/python", "/usr/bin/python3.12"), (bin.as_str(), "/usr/bin/python3.12")];
+        let start = serde_json::json!({ "Env": ["PATH=/opt/venv/bin:/usr/bin"], "Entrypoint": entry });
+        layout.index(&[layout.image_with(&[layout.layer_of_texts(&files, &links)], start)]);
+        let run = TestContext::new().run(&["image", layout.path().to_str().unwrap()]);
+        let first = run.stdout.lines().find(|line| line.starts_with("environment "));
+        assert!(first.is_some_and(|line| line.contains(own)), "{what}: {}", run.shown());
+    }
+}
+
+/// Packages whose requirements are many together.
+#[test]
+fn requirements_of_an_environment_are_counted() {
+    let layout = Layout::new();
+    let files = environment("opt/venv", 400, 1_000);
+    layout.index(&[
+        layout.image(&[layout.layer_of_texts(&files, &[("opt/venv/bin/python", "/usr/bin/python3")])])
+    ]);
+    let run = TestContext::new().run(&["image", layout.path().to_str().unwrap()]);
+    assert!(run.code != 0 && run.flat().contains("more than 200000 requirements"), "{}", run.shown());
 }

@@ -287,3 +287,111 @@ fn small_disks_with_pip() {
 fn small_disks_with_uv() {
     small_disks(true);
 }
+
+/// A crash or a full disk cuts RECORD: the package is not called whole, and `sync` installs it again.
+#[test]
+fn a_record_that_was_cut_is_noticed() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"alpha\"", "");
+    env.sync(&[]).expect(0);
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    let site = std::path::Path::new(&site);
+    let record = site.join("alpha-2.0.dist-info/RECORD");
+    let whole = std::fs::read_to_string(&record).unwrap();
+    // Nothing, a part of a line, and some whole lines.
+    let lines: usize = whole.split_inclusive('\n').take(1).map(str::len).sum();
+    for length in [0, 30, lines] {
+        std::fs::write(&record, &whole[..length]).unwrap();
+        std::fs::remove_dir_all(site.join("alpha")).unwrap();
+        let run = env.context.run(&["verify", "--smoke", "off"]);
+        assert!(run.flat().contains("alpha has no readable RECORD"), "{length}: {}", run.shown());
+        env.sync(&[]).expect(0);
+        assert_eq!(env.prints("import alpha; print(alpha.x)"), "2", "{length}");
+    }
+}
+
+/// Packages that tools of old installed have an `.egg-info` and no RECORD: they are installed all the same.
+#[test]
+fn packages_without_a_record_are_named() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"alpha\"", "");
+    env.sync(&[]).expect(0);
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    let site = std::path::Path::new(&site);
+    for (name, version) in [("evil", "1.0"), ("alpha", "0.1")] {
+        let folder = site.join(format!("{name}-{version}.egg-info"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("PKG-INFO"), format!("Name: {name}\nVersion: {version}\n")).unwrap();
+    }
+    std::fs::write(site.join("old-1.0-py3.egg-info"), "Name: old\nVersion: 1.0\n").unwrap();
+    let verify = || env.context.run(&["verify", "--exact", "--smoke", "off"]);
+    let run = verify().expect(1);
+    for what in [
+        "alpha is installed 2 times: 2.0, 0.1",
+        "evil 1.0 is installed and not locked",
+        "old 1.0 is installed and not locked",
+    ] {
+        assert!(run.flat().contains(what), "{what}: {}", run.shown());
+    }
+    env.sync(&[]).expect(0);
+    assert!(!site.join("alpha-0.1.egg-info").exists());
+    assert!(!verify().flat().contains("2 times"));
+}
+
+/// An environment whose Python is a script that starts another one, and a whole Python in the place of an environment:
+/// nothing is installed into the other one, and nothing of it is removed.
+fn another_python(with_uv: bool) {
+    let Some(mut env) = Synced::new(with_uv) else { return };
+    if with_uv {
+        env.context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", env.server.address));
+        let text = format!(
+            "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">={}\"\ndependencies = [\"alpha\"]\n[tool.uv]\npackage = false\n[tool.envlock]\n",
+            env.series
+        );
+        env.context.write("pyproject.toml", &text);
+        let made = env.context.command_of("uv").arg("lock").output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        env.context.run(&["resolve", "--gpu", "none", "--python", &env.series]).expect(0);
+    } else {
+        env.lock("\"alpha\"", "");
+    }
+    env.sync(&[]).expect(0);
+    let project = env.context.project();
+    let other = env.context.dir.path().join("other");
+    std::fs::rename(project.join(".venv"), &other).unwrap();
+    let python = other.join("bin/python");
+    let line = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let site = Command::new(&python).args(["-I", "-c", line]).output().unwrap().stdout;
+    let site = String::from_utf8(site).unwrap();
+    let site = std::path::PathBuf::from(site.trim());
+    super::common::synced::plant(&site, "kept", "1.0", "pip");
+    std::fs::remove_dir_all(site.join("alpha")).unwrap();
+    std::fs::remove_dir_all(site.join("alpha-2.0.dist-info")).unwrap();
+    let unchanged = || {
+        assert!(site.join("kept-1.0.dist-info/RECORD").exists() && !site.join("alpha").exists());
+    };
+    // A wrapper in what looks like an environment.
+    env.context.write(".venv/pyvenv.cfg", &format!("home = /usr/bin\nversion_info = {}.0\n", env.series));
+    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", python.display());
+    super::context::executable(&env.context.write(".venv/bin/python", &script));
+    let run = env.sync(&[]).expect(2);
+    assert!(run.flat().contains("starts the Python of"), "{}", run.shown());
+    unchanged();
+    // A link to a whole Python, as one of the system is.
+    std::fs::remove_dir_all(project.join(".venv")).unwrap();
+    std::fs::remove_file(other.join("pyvenv.cfg")).unwrap();
+    std::os::unix::fs::symlink(&other, project.join(".venv")).unwrap();
+    let run = env.sync(&[]).expect(2);
+    assert!(run.flat().contains("is neither a venv nor a conda environment"), "{}", run.shown());
+    unchanged();
+}
+
+#[test]
+fn another_python_is_not_changed_by_pip() {
+    another_python(false);
+}
+
+#[test]
+fn another_python_is_not_changed_where_uv_holds_the_packages() {
+    another_python(true);
+}

@@ -294,3 +294,30 @@ fn a_folder_of_one_extra_allows_no_build_of_another() {
     assert_eq!(ran(&mark), [""; 0]);
     assert_eq!(env.prints("import epsi"), "");
 }
+
+/// What the build of a folder needs is read from it again: a lock that says something else is stale.
+#[test]
+fn the_build_of_a_folder_is_compared() {
+    let Some(env) = Synced::new(false) else { return };
+    let project = env.context.project().join("own");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(
+        project.join("pyproject.toml"),
+        format!("[project]\nname = \"own\"\nversion = \"1.0\"\ndependencies = []\n{BUILD_SYSTEM}"),
+    )
+    .unwrap();
+    std::fs::write(project.join("backend.py"), backend("own", "1.0")).unwrap();
+    env.lock("\"own @ ./own\", \"alpha\"", "[[metadata]]\nname = \"own\"\nrequires-dist = []\n");
+    let honest = env.context.read("envlock.lock");
+    let locked = || env.context.run(&["resolve", "--locked"]);
+    locked().expect(0);
+    for (from, to, what) in [
+        ("build = \"pure\"\n", "build = \"pure\"\nbuild-needs = [\"alpha\"]\n", "does not need `alpha`"),
+        ("build = \"pure\"\n", "build = \"cuda\"\n", "makes something else"),
+    ] {
+        env.context.write("envlock.lock", &honest);
+        forge(&env, from, to);
+        let run = locked().expect(1);
+        assert!(run.flat().contains(what), "{}", run.shown());
+    }
+}

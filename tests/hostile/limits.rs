@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// The first cell of a row of SECURITY.md, and each figure of the second with the file and the name of its constant.
-const ROWS: [(&str, &[(&str, &str, &str)]); 16] = [
+const ROWS: [(&str, &[(&str, &str, &str)]); 17] = [
     (
         "A project page",
         &[
@@ -30,22 +30,35 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 16] = [
         ],
     ),
     (
+        "A file that `init --from` and `-r` read",
+        &[
+            ("64 MiB", "session/files.rs", "MAX_INPUT"),
+            ("50,000 requirements", "formats/imported/mod.rs", "MAX_REQUIREMENTS"),
+        ],
+    ),
+    (
         "A requirement or marker",
         &[
             ("16 KiB", "model/requirement.rs", "MAX_LENGTH"),
             ("nesting of 64", "model/requirement.rs", "MAX_DEPTH"),
         ],
     ),
-    ("An environment", &[("10,000 packages", "inspect/dist_info.rs", "MAX_DISTRIBUTIONS")]),
+    (
+        "An environment",
+        &[
+            ("10,000 packages", "inspect/dist_info.rs", "MAX_DISTRIBUTIONS"),
+            ("200,000 requirements", "inspect/dist_info.rs", "MAX_REQUIREMENTS"),
+        ],
+    ),
     (
         "A lock of another tool",
         &[
             ("64 MiB", "session/files.rs", "MAX_INPUT"),
-            ("50,000 packages", "formats/mod.rs", "MAX_PACKAGES"),
-            ("24 MiB", "formats/mod.rs", "MAX_TOML"),
-            ("600,000 requirements", "formats/mod.rs", "MAX_PARTS"),
+            ("50,000 packages", "formats/error.rs", "MAX_PACKAGES"),
+            ("24 MiB", "formats/error.rs", "MAX_TOML"),
+            ("600,000 requirements", "formats/error.rs", "MAX_PARTS"),
             ("3,000,000 values", "model/text.rs", "MAX_VALUES"),
-            ("500,000 packages", "formats/pylock.rs", "MAX_TIMES"),
+            ("500,000 packages", "formats/pylock/lock.rs", "MAX_TIMES"),
         ],
     ),
     (

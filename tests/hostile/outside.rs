@@ -750,3 +750,19 @@ fn a_pylock_with_choices_without_end_is_refused() {
     let run = context.run(&["plan", "--gpu", "none", "--lock", "pylock.toml"]).expect(2);
     assert!(run.flat().contains("4 MiB") && start.elapsed() < Duration::from_secs(10), "{}", run.shown());
 }
+
+/// A requirements file includes any file: what stands in it is shown without its secrets, and its lines have an end.
+#[test]
+fn what_a_requirements_file_includes() {
+    let context = TestContext::new();
+    let netrc = context.write("netrc", "machine host.example login ci password hunter2secret\n");
+    context.write("requirements.txt", &format!("-r {}\n", netrc.display()));
+    let run = context.run(&["init", "--from", "requirements.txt"]).expect(2);
+    assert!(run.flat().contains("netrc:1") && !run.shown().contains("hunter2"), "{}", run.shown());
+    let many: String = (0..60_000).map(|number| format!("p{number}\n")).collect();
+    context.write("requirements.txt", &many);
+    let start = Instant::now();
+    let run = context.run(&["init", "--from", "requirements.txt"]).expect(2);
+    assert!(run.flat().contains("more than 50000 requirements"), "{}", run.shown());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}

@@ -4,7 +4,7 @@ mod context;
 mod indexes;
 mod reference;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::model::request::UserRequirement;
@@ -46,7 +46,12 @@ pub struct Imported {
     pub conda: Option<Kept>,
     /// The folder of the manifest, to which paths are relative.
     pub folder: PathBuf,
+    /// The requirements that were met so far: a second one of the same text says nothing new.
+    pub known: HashSet<String>,
 }
+
+/// Maximum number of requirements that are imported. The largest real files have some thousand.
+const MAX_REQUIREMENTS: usize = 50_000;
 
 /// Which optional requirements of a file to import.
 #[derive(Debug, Default, Clone)]
@@ -89,7 +94,7 @@ impl Imported {
     pub fn join(&mut self, other: Imported) {
         self.python = self.python.take().or(other.python);
         for (text, parsed) in other.requirements {
-            if !self.requirements.iter().any(|(own, _)| *own == text) {
+            if self.known.insert(text.clone()) {
                 self.requirements.push((text, parsed));
             }
         }
@@ -129,10 +134,16 @@ impl Imported {
         let parsed = UserRequirement::parse(text, origin.into())
             .map_err(|e| ImportError::input(format!("{}: {e}", clean(origin, 80))))?;
         let text = text.trim();
-        if !self.requirements.iter().any(|(own, _)| own == text) {
+        if self.known.insert(text.to_owned()) {
             self.requirements.push((text.to_owned(), parsed));
         }
-        Ok(())
+        match self.requirements.len() > MAX_REQUIREMENTS {
+            true => Err(ImportError::input(format!(
+                "{}: more than {MAX_REQUIREMENTS} requirements",
+                clean(origin, 80)
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Adds a requirement or a direct reference; paths are relative to `base`.

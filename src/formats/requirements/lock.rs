@@ -190,6 +190,12 @@ pub(in crate::formats) fn environment(pinned: &[Pinned], platform: Platform, pyt
         }
     }
     out.packages.sort_by(|a, b| a.name.cmp(&b.name));
+    let twice =
+        out.packages.windows(2).find(|two| two[0].name == two[1].name && two[0].version != two[1].version);
+    out.excluded = twice.map(|two| {
+        let [a, b] = [&two[0].version, &two[1].version];
+        format!("pip refuses the file: it has `{}` as {a} and as {b}", two[0].name)
+    });
     out
 }
 

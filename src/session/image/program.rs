@@ -21,6 +21,11 @@ pub(crate) fn python_of(place: &Place<'_>, command: &[String]) -> Option<PathBuf
     of_command(place, command, MAX_DEPTH).or_else(|| on_path(place, &["python", "python3"]))
 }
 
+/// Whether it is known which `python` a command runs in: of a longer script it is not.
+pub(crate) fn is_followed(place: &Place<'_>, command: &[String]) -> bool {
+    of_command(place, command, MAX_DEPTH).is_some()
+}
+
 /// The `python` that a command certainly runs in.
 fn of_command(place: &Place<'_>, command: &[String], depth: usize) -> Option<PathBuf> {
     let depth = depth.checked_sub(1)?;
@@ -73,7 +78,12 @@ fn of_script(place: &Place<'_>, file: &Path) -> Option<PathBuf> {
     let line = text.strip_prefix("#!")?.lines().next()?;
     let words: Vec<&str> = line.split_whitespace().collect();
     let (program, name) = match words[..] {
-        ["/usr/bin/env", name, ..] if name.starts_with("python") => return on_path(place, &[name]),
+        ["/usr/bin/env", "-S", name, ..] | ["/usr/bin/env", name, ..]
+            if !name.contains('/') && name.starts_with("python") =>
+        {
+            return on_path(place, &[name]);
+        }
+        ["/usr/bin/env", "-S", program, ..] => (program, program.rsplit('/').next()?),
         [program, ..] => (program, program.rsplit('/').next()?),
         [] => return None,
     };

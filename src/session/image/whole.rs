@@ -21,6 +21,10 @@ pub(crate) struct Doubts {
     pub closed: Option<PathBuf>,
     /// The platform of its interpreter, if that can be read.
     pub python: Option<Platform>,
+    /// Whether all of it was searched for environments.
+    pub is_searched: bool,
+    /// The environment that was taken, where it has several and which one the program runs in is not known.
+    pub taken: Option<PathBuf>,
 }
 
 /// Judges an image by the digests that targets of a lock name, and for a machine by its `NVIDIA_REQUIRE_*` variables. `None`
@@ -46,6 +50,19 @@ pub(crate) fn judge(
         let (user, folder) = (clean(&image.config.user, 60), clean(&folder.display().to_string(), 200));
         let why = format!(
             "programs run as user {user}, and not everybody may enter {folder}, which the interpreter is in"
+        );
+        area.findings.push(findings::not_judged(NotJudged::Image(why), false));
+    }
+    if !doubts.is_searched {
+        let why = "it has more files and folders than are searched for environments";
+        area.findings.push(findings::not_judged(NotJudged::Image(why.to_owned()), false));
+    }
+    if let Some(taken) = doubts.taken {
+        let (taken, program) = (taken.display().to_string(), image.config.command.join(" "));
+        let why = format!(
+            "which of its environments `{}` runs in is not known: {} is that of the first `python` on PATH",
+            clean(&program, 80),
+            clean(&taken, 200)
         );
         area.findings.push(findings::not_judged(NotJudged::Image(why), false));
     }

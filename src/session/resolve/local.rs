@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pep508_rs::{ExtraName, MarkerEnvironment};
+use pep508_rs::{ExtraName, MarkerEnvironment, VersionOrUrl};
 
 use crate::lockfile::Target;
 use crate::model::marker::marker_environment;
@@ -13,8 +13,10 @@ use crate::model::request::Request;
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Edge};
 use crate::model::source::Source;
+use crate::model::text::clean;
 use crate::registry::Registry;
 use crate::session::direct;
+use crate::solver::source_build;
 
 /// What differs from the lock, a phrase for each folder or file.
 pub(crate) fn differences(
@@ -53,9 +55,50 @@ pub(crate) fn differences(
         let other = now.iter().find(|edge| !locked.contains(edge)).map(|edge| ("requires", edge));
         let other =
             other.or(locked.iter().find(|edge| !now.contains(edge)).map(|edge| ("no longer requires", edge)));
-        other.map(|(verb, edge)| format!("`{path}` {verb} `{}`", edge.requirement))
+        other
+            .map(|(verb, edge)| format!("`{path}` {verb} `{}`", edge.requirement))
+            .or_else(|| Some(format!("`{path}` {}", build_difference(&found, package, target, registry)?)))
     };
     target.packages.iter().filter_map(difference).collect()
+}
+
+/// How the build of a tree differs from the locked one, as a verb with its object. What its build requirements require in turn
+/// is recorded in the lock alone.
+fn build_difference(
+    found: &CoreMetadata,
+    package: &ChosenPackage,
+    target: &Target,
+    registry: &Registry,
+) -> Option<String> {
+    let is_of_python = |name: &str| {
+        let row = registry.backport(name).filter(|row| !row.is_harmless);
+        row.is_some_and(|row| target.python.minor >= row.python.minor)
+    };
+    let now = source_build(registry, found, &is_of_python)?;
+    let locked = package.build.as_ref()?;
+    if now.kind != locked.kind {
+        return Some("makes something else when it is built".to_owned());
+    }
+    if let Some(name) = now.needs.iter().find(|name| !locked.needs.contains(name)) {
+        return Some(format!("needs `{name}` to be built"));
+    }
+    if let Some(name) = locked.needs.iter().find(|name| !now.needs.contains(name)) {
+        return Some(format!("does not need `{name}` to be built"));
+    }
+    // Where they have no solution, none is locked, and a note of the solve said so.
+    let environment = marker_environment(target.python, target.platform);
+    let is_met = |line: &&String| {
+        let Ok(asked) = parse_requirement(line) else { return true };
+        let name: &str = asked.name.as_ref();
+        let row = locked.requires.iter().find(|row| row.name == name);
+        !asked.marker.evaluate(&environment, &[])
+            || row.is_some_and(|row| match &asked.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(all)) => all.contains(&row.version),
+                _ => true,
+            })
+    };
+    let unmet = now.asks.iter().find(|line| !locked.requires.is_empty() && !is_met(line));
+    unmet.map(|line| format!("requires `{}` to be built", clean(line, 80)))
 }
 
 /// The extras with which the lock has a package: those that the request, the locked packages and its own extras name.

@@ -15,6 +15,7 @@ use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::normalized_name;
 use crate::model::text::shell_line;
+use crate::probe::pythons;
 use crate::registry::Registry;
 use crate::session::Interface;
 use crate::session::error::{Failure, FailureKind};
@@ -66,9 +67,14 @@ impl Owned<'_> {
             ));
         }
         self.tell_active(&prefix);
+        let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
+        let is_new = is_empty || fs_err::symlink_metadata(&prefix).is_err() || self.is_cut_short(&prefix);
+        if !is_new {
+            place::refuse_other_places(&prefix)?;
+        }
         let installed = inspect::read(&inspect::ThisMachine, &prefix, inspect::Depth::Sizes).ok();
         let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
-        let is_ours = installed.is_none() || mark.is_some_and(|text| text == mark_of(&self.project.folder));
+        let is_ours = is_new || mark.is_some_and(|text| text == mark_of(&self.project.folder));
         let is_exact = is_ours || self.options.exact;
         self.refuse_other_stack()?;
         self.refuse_other_python(&prefix, installed.as_ref(), is_ours)?;
@@ -100,7 +106,7 @@ impl Owned<'_> {
             return Ok(self.outcome(prefix, false));
         }
         self.execute(&work, &changes)?;
-        let is_made = installed.is_none();
+        let is_made = is_new;
         if !is_made {
             self.restore(&work, &environments)?;
         }
@@ -111,6 +117,16 @@ impl Owned<'_> {
         let seconds = start.elapsed().as_secs_f64();
         self.interface.done(&format!("installed with {} in {seconds:.1} s", self.owner.program()));
         Ok(self.outcome(prefix, is_made))
+    }
+
+    /// Whether uv was killed while it made the environment: it writes `pyvenv.cfg` last, and a whole Python has a binary.
+    fn is_cut_short(&self, prefix: &Path) -> bool {
+        let kind = |path: &Path| fs_err::symlink_metadata(path).ok().map(|there| there.file_type());
+        let python = kind(&pythons::interpreter(prefix));
+        kind(prefix).is_some_and(|kind| kind.is_dir())
+            && python.is_none_or(|python| python.is_symlink())
+            && !prefix.join("pyvenv.cfg").exists()
+            && place::is_unfinished(prefix)
     }
 
     fn outcome(&self, prefix: PathBuf, is_made: bool) -> Outcome {

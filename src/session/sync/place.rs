@@ -1,6 +1,7 @@
 //! The environment that `sync` changes: where it is, what it is, and whether sync made it.
 
 use std::fs::{File, TryLockError};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use crate::inspect::{self, Chosen, Environment, NoEnvironment};
 use crate::lockfile::{PREINSTALLED_PACKAGES, Target};
 use crate::model::installed::Installed;
 use crate::model::patches::{Patches, WantedPython};
-use crate::model::text::shell_word;
+use crate::model::text::{clean, shell_word};
 use crate::model::wheel::Python;
 use crate::probe::conda;
 use crate::probe::pythons::{self, FoundPython, Places};
@@ -64,13 +65,7 @@ pub(super) fn find(
     if is_empty || fs_err::symlink_metadata(&prefix).is_err() {
         return to_make(options, target, others, prefix, chosen, false);
     }
-    if !prefix.join("pyvenv.cfg").is_file() && !prefix.join("conda-meta").is_dir() {
-        return Err(Failure::new(
-            FailureKind::Installer,
-            format!("`{}` is neither a venv nor a conda environment", prefix.display()),
-        )
-        .hint(format!("sync changes no other Python; {}", another(&prefix))));
-    }
+    refuse_other_places(&prefix)?;
     if prefix.join("condabin").is_dir() {
         return Err(of_base(&prefix));
     }
@@ -98,6 +93,33 @@ pub(super) fn find(
             is_ours,
             made_with: None,
         }),
+    }
+}
+
+/// Refuses a folder with something in it that is no environment, or whose Python is that of another place: an installer would
+/// change that one.
+pub(super) fn refuse_other_places(prefix: &Path) -> Result<(), Failure> {
+    if !prefix.join("pyvenv.cfg").is_file() && !prefix.join("conda-meta").is_dir() {
+        return Err(Failure::new(
+            FailureKind::Installer,
+            format!("`{}` is neither a venv nor a conda environment", prefix.display()),
+        )
+        .hint(format!("sync changes no other Python; {}", another(prefix))));
+    }
+    // A binary, or a link to one, takes the environment that it lies in. A script may start any other.
+    let python = pythons::interpreter(prefix);
+    let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let mut start = [0; 2];
+    let is_script = fs_err::File::open(&python)
+        .and_then(|mut file| file.read_exact(&mut start))
+        .is_ok_and(|()| start == *b"#!");
+    match pythons::prefix_of(&python).filter(|_| is_script) {
+        Some(other) if real(&other) != real(prefix) => Err(Failure::new(
+            FailureKind::Installer,
+            format!("`{}` starts the Python of `{}`", python.display(), clean(&other.to_string_lossy(), 200)),
+        )
+        .hint(format!("sync changes no other Python; {}", another(prefix)))),
+        _ => Ok(()),
     }
 }
 

@@ -54,8 +54,12 @@ impl Work<'_> {
         for name in &self.changes.leftovers {
             // pip and uv cannot remove a package without RECORD, nor one of two.
             let site = self.found.installed.as_ref().map(|installed| &installed.site_packages);
-            if let Some(site) = site {
-                fs_err::remove_dir_all(site.join(name))?;
+            let path = site.map(|site| site.join(name));
+            // An `.egg-info` may be a file.
+            match path.filter(|path| path.exists()) {
+                Some(path) if path.is_dir() && !path.is_symlink() => fs_err::remove_dir_all(path)?,
+                Some(path) => fs_err::remove_file(path)?,
+                None => {}
             }
         }
         for step in others {

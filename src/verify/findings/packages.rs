@@ -12,10 +12,10 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{
     Activation, CondaPackage, Distribution, ForcedLibrary, Installed, InstalledVersion, SearchedFirst,
-    Shadowing, Toolkit,
+    Shadowing, Toolkit, Visible,
 };
 use crate::model::owner::Owner;
-use crate::model::text::shell_word;
+use crate::model::text::{clean, shell_word};
 use crate::model::version::cuda_short;
 use crate::model::wheel::Python;
 
@@ -98,9 +98,16 @@ pub fn wrong_metadata(name: &str, installed: &InstalledVersion) -> Finding {
     finding(Code::WrongMetadata, Severity::Error, text).at(name)
 }
 
-/// An installed package is not in the lock.
-pub fn extra_package(name: &str) -> Finding {
-    finding(Code::ExtraPackage, Severity::Warning, format!("{name} is installed and not locked")).at(name)
+/// An installed package is not in the lock. `egg`: it has no RECORD by which an installer could remove it.
+pub fn extra_package(name: &str, egg: Option<(&Visible, &Installed)>) -> Finding {
+    let found = |text: String| finding(Code::ExtraPackage, Severity::Warning, text).at(name);
+    let Some((egg, environment)) = egg else { return found(format!("{name} is installed and not locked")) };
+    let anew = format!("remove `{}`, and make it again with `envlock sync`", clean(&environment.prefix, 200));
+    found(format!(
+        "{name} {} is installed and not locked: it has an `.egg-info`, and no RECORD of its files",
+        egg.version
+    ))
+    .fixed_by(Fix::advice(anew))
 }
 
 /// Maximum number of requirements on one package that are named.

@@ -104,7 +104,14 @@ pub(super) fn run(global: &Global, args: &ImageArgs, printer: &Printer) -> Resul
     let machine = args.host.as_deref().map(|path| whole::machine(path, &registry)).transpose()?;
     let closed = chosen.first().and_then(|prefix| closed_to_user(&place, &image, prefix));
     let python = chosen.first().and_then(|prefix| place.system(prefix)).map(|system| system.platform);
-    let doubts = whole::Doubts { closed, python };
+    let is_open = args.prefix.is_none()
+        && lock.is_some()
+        && found.found.len() > 1
+        && !command.is_empty()
+        && !program::is_followed(&place, command);
+    let taken = chosen.first().filter(|_| is_open).cloned();
+    let is_searched = found.is_complete || args.prefix.is_some();
+    let doubts = whole::Doubts { closed, python, is_searched, taken };
     let whole = whole::judge(&image, own, args.target.as_deref(), machine.as_ref(), doubts, &registry)?;
     let answer = Answer { image: &image, found: &found, whole, judged: &judged, has_lock: lock.is_some() };
     match printer.json {
@@ -202,9 +209,12 @@ impl Answer<'_> {
 /// The environment that the image's program runs in. Where it runs in none, the one with most packages.
 fn main_environment(place: &Place<'_>, command: &[String], found: &Environments) -> Option<PathBuf> {
     let python = program::python_of(place, command);
-    let own = |python: &PathBuf| {
-        prefixes_of(place, python).into_iter().find(|prefix| found.found.contains_key(prefix))
+    // The search may have passed it over: it is below a folder that is not searched, or the search ended at its limit.
+    let has_packages = |prefix: &PathBuf| {
+        let read = || inspect::read(place.tree, prefix, inspect::Depth::Sizes);
+        found.found.contains_key(prefix) || read().is_ok_and(|own| !own.distributions.is_empty())
     };
+    let own = |python: &PathBuf| prefixes_of(place, python).into_iter().find(has_packages);
     if let Some(prefix) = python.as_ref().and_then(own) {
         return Some(prefix);
     }

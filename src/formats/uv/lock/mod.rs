@@ -151,6 +151,15 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Graph, ForeignError> {
     for (at, node) in nodes.iter().enumerate() {
         by_name.entry(node.name.clone()).or_default().push(at);
     }
+    for node in &nodes {
+        let of_parts = node.extras.values().chain(node.groups.values()).flatten();
+        // What a merge or a cut takes away would be missing without a word; uv refuses the file.
+        if let Some(gone) =
+            node.dependencies.iter().chain(of_parts).find(|one| !by_name.contains_key(&one.name))
+        {
+            return Err(ForeignError::Absent(node.name.clone(), gone.name.clone()));
+        }
+    }
     let is_here = |source: &RawSource| {
         [&source.editable, &source.r#virtual].into_iter().flatten().any(|folder| folder == ".")
     };
@@ -477,8 +486,15 @@ source = { registry = "x" }
     /// A cycle of packages, and of a package with itself, ends.
     #[test]
     fn cycles_end() {
-        let text = "version = 1\n[[package]]\nname = \"a\"\nversion = \"1\"\nsource = { editable = \".\" }\ndependencies = [{ name = \"b\" }]\n[[package]]\nname = \"b\"\nversion = \"1\"\nsource = { registry = \"x\" }\ndependencies = [{ name = \"a\", extra = [\"z\"] }, { name = \"b\" }, { name = \"gone\" }]\n";
+        let text = "version = 1\n[[package]]\nname = \"a\"\nversion = \"1\"\nsource = { editable = \".\" }\ndependencies = [{ name = \"b\" }]\n[[package]]\nname = \"b\"\nversion = \"1\"\nsource = { registry = \"x\" }\ndependencies = [{ name = \"a\", extra = [\"z\"] }, { name = \"b\" }]\n";
         let environments = parse(text).unwrap().environments(Platform::LINUX_X86_64, Some(Python::new(12)));
         assert_eq!(shown(&environments[0]), "default 3.12: a==1 b==1");
+    }
+
+    /// A merge or a cut took the package away: uv refuses such a file.
+    #[test]
+    fn what_is_required_is_there() {
+        let text = "version = 1\n[[package]]\nname = \"a\"\nversion = \"1\"\nsource = { editable = \".\" }\ndependencies = [{ name = \"torch\" }]\n";
+        assert_eq!(parse(text).err(), Some(ForeignError::Absent("a".to_owned(), "torch".to_owned())));
     }
 }

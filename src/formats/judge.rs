@@ -20,6 +20,7 @@ use crate::model::patches::Patches;
 use crate::model::platform::{Os, Platform};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Stack};
 use crate::model::source::Source;
+use crate::model::text::clean;
 use crate::model::variant::{CPU, is_cuda};
 use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::WheelName;
@@ -206,7 +207,11 @@ impl Judged {
         if environment.unversioned.iter().any(|name| name == "torch") {
             self.unknown.push("torch is locked without a version".to_owned());
         }
-        let torch = environment.packages.iter().find(|package| package.name == "torch")?;
+        let torch = environment.packages.iter().find(|package| package.name == "torch");
+        if let (None, Some(unnamed)) = (torch, environment.unnamed.first()) {
+            self.unknown.push(format!("whether `{}` is a framework is not known", clean(unnamed, 80)));
+        }
+        let torch = torch?;
         let version = public(&torch.version);
         let Some(variant) = variant(torch, registry, platform) else {
             self.unknown.push(match &torch.source {
@@ -412,6 +417,9 @@ impl Judged {
                 } else if record.build.is_empty() {
                     let version = &record.version;
                     self.unknown.push(format!("the lock does not state the build of {name} {version}"));
+                } else if platform.os != Os::Macos {
+                    self.unknown
+                        .push(format!("which CUDA {known} is built for, if any, its build does not say"));
                 }
                 continue;
             };

@@ -42,7 +42,9 @@ pub use pyproject::parts;
 pub use requirements::requirement_lines;
 pub use stack::{OtherBuild, failing, other_builds};
 pub use types::{Environment, Package, Tool};
-pub use uv::{Redirected, Scope as UvScope, UvError, UvTables, Workspace, redirect, relative};
+pub use uv::{
+    Redirected, Scope as UvScope, UvError, UvTables, Workspace, paths_of_sources, redirect, relative,
+};
 
 /// A lock in the formats that installers read.
 pub mod write {

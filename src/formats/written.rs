@@ -1,6 +1,8 @@
 //! What the writers of all formats share: why a lock cannot be written to one, which packages are written and how they are
 //! pinned, and the line by which a file of envlock's is known.
 
+use std::fmt::Write as _;
+
 use crate::lockfile::Target;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::index_owner::PYTORCH;
@@ -58,6 +60,16 @@ pub enum ExportError {
     /// An invalid name of a base image.
     #[error("`{0}` is not an image name")]
     NotABase(String),
+    /// An index whose addresses of files hold a token or a signature.
+    #[error(
+        "the index `{index}` gives addresses with a token or signature for the files of `{package}`, which are not written"
+    )]
+    Signed {
+        /// The package.
+        package: String,
+        /// The index.
+        index: String,
+    },
     /// An index without a URL.
     #[error("the lock takes `{package}` from the index `{index}`, which has no URL")]
     NoAddress {
@@ -163,6 +175,16 @@ pub(crate) fn extra_indexes<'p>(packages: &[&'p ChosenPackage]) -> Vec<(&'p str,
     indexes.sort_unstable();
     indexes.dedup_by_key(|(index, _)| *index);
     indexes
+}
+
+/// Says that pip may take a package of an index from another one, where no hash keeps it from that.
+pub(crate) fn open_indexes(out: &mut String, packages: &[&ChosenPackage], start: &str) {
+    if let Some((index, package)) = extra_indexes(packages).first() {
+        let _ = writeln!(
+            out,
+            "{start} Without hashes pip may take {package}, which is of the index `{index}`, from any of the indexes: `envlock sync` does not."
+        );
+    }
 }
 
 /// The requirement of a package for pip and uv, and the hashes of the files that may be installed.

@@ -285,6 +285,13 @@ fn direct_origin(tree: &dyn FileTree, path: &Path) -> Option<DirectOrigin> {
         url: String,
         vcs_info: Option<Repository>,
         dir_info: Option<Folder>,
+        archive_info: Option<Archive>,
+    }
+    /// The hash in the form of today, and that of before.
+    #[derive(serde::Deserialize)]
+    struct Archive {
+        hashes: Option<HashMap<String, String>>,
+        hash: Option<String>,
     }
     #[derive(serde::Deserialize)]
     struct Repository {
@@ -306,6 +313,10 @@ fn direct_origin(tree: &dyn FileTree, path: &Path) -> Option<DirectOrigin> {
         DirectOrigin {
             url: crate::model::text::clean(&recorded.url, 400),
             commit: recorded.vcs_info.and_then(|repository| repository.commit_id),
+            sha256: recorded.archive_info.and_then(|archive| {
+                let old = || archive.hash.as_ref()?.strip_prefix("sha256=").map(str::to_owned);
+                archive.hashes.as_ref().and_then(|all| all.get("sha256").cloned()).or_else(old)
+            }),
             is_editable,
             gone: gone.map(|folder| crate::model::text::clean(&folder.to_string_lossy(), 300)),
         }

@@ -37,6 +37,8 @@ pub fn differences(locked: &ChosenPackage, installed: &Distribution) -> Vec<Diff
         found.push(Difference::Version);
     } else if let Some(other) = other_commit(locked, installed) {
         found.push(other);
+    } else if is_other_file(locked, installed) {
+        found.push(Difference::Metadata);
     } else if let (Some(expected), Some(digest)) = (&locked.metadata_sha256, &installed.metadata_sha256)
         && expected != digest
         // What a build writes is not known before it is run.
@@ -68,6 +70,14 @@ fn other_commit(locked: &ChosenPackage, installed: &Distribution) -> Option<Diff
     let own = direct.commit.as_ref().unwrap_or(&direct.url);
     (!own.eq_ignore_ascii_case(commit))
         .then(|| Difference::Commit { installed: own.clone(), locked: commit.clone() })
+}
+
+/// Whether `direct_url.json` has the hash of a file that is none of the locked ones, which all have theirs.
+fn is_other_file(locked: &ChosenPackage, installed: &Distribution) -> bool {
+    let recorded = installed.direct.as_ref().and_then(|direct| direct.sha256.as_ref());
+    let hashes: Option<Vec<&String>> = locked.files.iter().map(|file| file.sha256.as_ref()).collect();
+    let known = recorded.zip(hashes.filter(|hashes| !hashes.is_empty()));
+    known.is_some_and(|(own, hashes)| !hashes.iter().any(|locked| locked.eq_ignore_ascii_case(own)))
 }
 
 /// Whether the installed wheel is another locked file of the package than the one whose METADATA is locked: a release can

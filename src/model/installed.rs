@@ -152,6 +152,8 @@ pub struct DirectOrigin {
     pub url: String,
     /// The commit of a repository.
     pub commit: Option<String>,
+    /// The SHA-256 of a file, if it is recorded.
+    pub sha256: Option<String>,
     /// Whether it is an editable install.
     pub is_editable: bool,
     /// The folder of an editable install, if it does not exist.

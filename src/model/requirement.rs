@@ -4,6 +4,9 @@
 //! or an extra that ends in a separator (`a- >=1`), and a marker with characters that are not ASCII. So texts are limited
 //! here before they are parsed, and nothing else calls the parser.
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl};
 use serde::{Deserialize, Deserializer};
@@ -12,6 +15,14 @@ use serde::{Deserialize, Deserializer};
 const MAX_LENGTH: usize = 16 * 1024;
 /// Limit of nested parentheses and brackets. Real markers have two or three levels.
 const MAX_DEPTH: usize = 64;
+
+/// Limit of different comparisons in a marker that joins them by `and` and by `or`. The parser makes a decision diagram of them,
+/// which grows with the square: 100 of them take 280 MB. Real markers have some ten.
+const MAX_COMPARISONS: usize = 48;
+/// Limit of all markers of a run with more than [`FEW`] comparisons, as the sum of their squares: the diagrams are kept.
+const MAX_SQUARES: usize = 30_000;
+/// So few are not counted.
+const FEW: usize = 20;
 
 /// Why a text is not a requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +33,9 @@ pub enum InvalidRequirement {
     /// More nested than the limit.
     #[error("its parentheses are nested more than {MAX_DEPTH} deep")]
     TooDeep,
+    /// Its marker has more comparisons than the limit, or markers of so many were too many.
+    #[error("its marker joins more comparisons by `and` and `or` than envlock reads")]
+    TooManyComparisons,
     /// The parser cuts a word of a marker by its number of characters, where it needs that of bytes, and panics.
     #[error("its marker has characters that are not ASCII")]
     NotAscii,
@@ -56,10 +70,48 @@ pub fn parse_requirement(text: &str) -> Result<Requirement<VerbatimUrl>, Invalid
     if text.split_once(';').is_some_and(|(_, marker)| !marker.is_ascii()) {
         return Err(InvalidRequirement::NotAscii);
     }
+    if text.split_once(';').is_some_and(|(_, marker)| !is_small(marker)) {
+        return Err(InvalidRequirement::TooManyComparisons);
+    }
     text.parse().map_err(|error: pep508_rs::Pep508Error| {
         let message = error.message.to_string();
         InvalidRequirement::Syntax(super::text::clean(message.lines().next().unwrap_or(""), 120))
     })
+}
+
+/// Whether the decision diagram of a marker is small.
+fn is_small(marker: &str) -> bool {
+    static SQUARES: AtomicUsize = AtomicUsize::new(0);
+    let (mut has_and, mut has_or, mut quote) = (false, false, None);
+    let mut comparisons: HashSet<String> = HashSet::new();
+    let mut own = String::new();
+    for word in marker.split_inclusive([' ', '(', ')', '\t', '\n']) {
+        let plain = word.trim_matches([' ', '(', ')', '\t', '\n']);
+        match (quote, plain) {
+            (None, "and" | "or") => {
+                has_and |= plain == "and";
+                has_or |= plain == "or";
+                comparisons.insert(std::mem::take(&mut own));
+            }
+            _ => {
+                own.push_str(plain);
+                for c in plain.chars() {
+                    match quote {
+                        None if matches!(c, '\'' | '"') => quote = Some(c),
+                        Some(open) if open == c => quote = None,
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    comparisons.insert(own);
+    let count = comparisons.len();
+    if !(has_and && has_or) || count <= FEW {
+        return true;
+    }
+    count <= MAX_COMPARISONS
+        && SQUARES.fetch_add(count * count, Ordering::Relaxed) + count * count <= MAX_SQUARES
 }
 
 /// Parses a requirement that a package published, or the same with its specifiers repaired where that is how installers of
@@ -219,6 +271,14 @@ mod tests {
         }
         assert!(parse_requirement(" a-b.c_d [e-f, g] >=1.0; os_name == 'x-'").is_ok());
         assert_eq!(parse_requirement("x ; os_name == 'a' \u{20ac}"), Err(InvalidRequirement::NotAscii));
+        let joined = |n: usize| {
+            let parts = (0..n).map(|i| format!("(os_name=='{i}' or extra=='e{i}')"));
+            format!("x ; {}", parts.collect::<Vec<_>>().join(" and "))
+        };
+        assert!(parse_requirement(&joined(5)).is_ok());
+        assert_eq!(parse_requirement(&joined(100)), Err(InvalidRequirement::TooManyComparisons));
+        let names: Vec<String> = (0..200).map(|i| format!("extra == 'e{i}'")).collect();
+        assert!(parse_requirement(&format!("x ; {}", names.join(" or "))).is_ok());
         let long = format!("x{}", " or x".repeat(10_000));
         assert_eq!(parse_requirement(&long), Err(InvalidRequirement::TooLong));
     }

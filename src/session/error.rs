@@ -198,6 +198,9 @@ impl From<ExportError> for Failure {
         let hint = match &error {
             ExportError::StackOnly => Some("run `envlock resolve` without `--stack-only`"),
             ExportError::NoHash(_) => None,
+            ExportError::Signed { .. } => {
+                Some("`envlock export requirements.txt` names the packages by hash alone")
+            }
             ExportError::Conda(_) => Some(
                 "`envlock export environment.yml` has both halves, `envlock export conda-explicit` that of conda",
             ),

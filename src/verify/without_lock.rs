@@ -14,7 +14,7 @@ use crate::model::installed::{Distribution, Installed};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
-use crate::model::text::shell_word;
+use crate::model::text::{shell_word, without_logins};
 use crate::model::variant::cuda_of_variant;
 use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
@@ -25,7 +25,7 @@ pub(super) fn check(registry: &Registry, installed: &Installed, platform: Platfo
     for (name, broken) in broken(installed, &active) {
         // All requirements on the package together, so that the command does not break another one.
         let of_name = || active.iter().map(|(.., other)| other).filter(|other| other.name.as_ref() == name);
-        let asked: BTreeSet<String> = of_name().map(without_marker).collect();
+        let asked: BTreeSet<String> = of_name().map(|one| without_logins(&without_marker(one))).collect();
         let fix = match can_all_be_met(of_name()) {
             true => Fix::command(findings::install(installed, asked.iter().map(String::as_str))),
             false => {
@@ -83,7 +83,7 @@ pub(super) fn beside(
         let (by, line) = broken.first().map_or((name, name), |(by, line)| (*by, line.as_str()));
         let fix = Fix::advice(format!(
             "run `envlock resolve` if the manifest requires it, or `envlock add {}` if it should; `envlock sync --group NAME` or `--extra NAME` if it belongs to one; else change what {by} requires",
-            shell_word(line)
+            shell_word(&without_logins(line))
         ));
         let found = findings::broken_requirement(&broken, (name, versions.get(name).copied()), fix);
         Finding { severity: Severity::Warning, ..found }

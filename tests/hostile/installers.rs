@@ -321,3 +321,37 @@ fn the_build_of_a_folder_is_compared() {
         assert!(run.flat().contains(what), "{}", run.shown());
     }
 }
+
+/// A folder below a project of uv that `uv.lock` names for a package of an index is not built: pyproject.toml does not name it.
+#[test]
+fn a_folder_that_only_uv_lock_names_is_not_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("ran");
+    let Some(mut env) = Synced::new(true) else { return };
+    env.context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", env.server.address));
+    let text = format!(
+        "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">={}\"\ndependencies = [\"alpha\"]\n[tool.uv]\npackage = false\n[tool.envlock]\n",
+        env.series
+    );
+    env.context.write("pyproject.toml", &text);
+    let made = env.context.command_of("uv").arg("lock").output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    env.context.run(&["resolve", "--gpu", "none", "--python", &env.series]).expect(0);
+    let place = env.context.project().join("evil");
+    std::fs::create_dir_all(&place).unwrap();
+    let pyproject =
+        format!("[project]\nname = \"alpha\"\nversion = \"2.0\"\ndependencies = []\n{BUILD_SYSTEM}");
+    std::fs::write(place.join("pyproject.toml"), pyproject).unwrap();
+    let code = format!("open({:?}, 'a').write('alpha\\n')\n", mark.display().to_string());
+    std::fs::write(place.join("backend.py"), backend("alpha", "2.0") + &code).unwrap();
+    let lock = env.context.read("uv.lock");
+    let at = lock.find("source = { registry").unwrap();
+    let end = at + lock[at..].find('\n').unwrap();
+    let forged = format!("{}source = {{ directory = \"evil\" }}{}", &lock[..at], &lock[end..]);
+    let cut = forged.find("sdist = ").or(forged.find("wheels = ")).unwrap();
+    let rest = forged[cut..].find("\n\n").map_or("", |end| &forged[cut + end..]);
+    env.context.write("uv.lock", &format!("{}{rest}", &forged[..cut]));
+    let run = env.sync(&[]);
+    assert_eq!(ran(&mark), [""; 0], "{}", run.shown());
+    assert_ne!(run.code, 0, "{}", run.shown());
+}

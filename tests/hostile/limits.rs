@@ -41,6 +41,7 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 17] = [
         &[
             ("16 KiB", "model/requirement.rs", "MAX_LENGTH"),
             ("nesting of 64", "model/requirement.rs", "MAX_DEPTH"),
+            ("48 comparisons", "model/requirement.rs", "MAX_COMPARISONS"),
         ],
     ),
     (

@@ -766,3 +766,32 @@ fn what_a_requirements_file_includes() {
     assert!(run.flat().contains("more than 50000 requirements"), "{}", run.shown());
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
+
+/// A marker of a few kilobytes makes a decision diagram of gigabytes.
+#[test]
+fn markers_that_multiply_are_refused() {
+    let clauses = |n: usize| -> String {
+        let parts = (0..n).map(|i| format!("(os_name=='{i}' or extra=='e{i}')"));
+        parts.collect::<Vec<_>>().join(" and ")
+    };
+    let context = TestContext::new();
+    context.write("requirements.txt", &format!("six==1.0 ; {}\n", clauses(300)));
+    let mut command = context.command();
+    command.args(["plan", "--lock", "requirements.txt", "--gpu", "none"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (text, peak) = peak_of(command);
+    assert!(peak < 300 << 10, "{peak} kB: {text}");
+    assert!(text.contains("cannot be read as a lock of requirements"), "{text}");
+}
+
+/// A lock that leaves out all that is required, and says that it is one of the stack alone.
+#[test]
+fn a_lock_without_packages_is_stale() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"alpha\"", "");
+    let honest = env.context.read("envlock.lock");
+    let head = honest.split("\n[[package]]").next().unwrap().replace("level = \"full\"", "level = \"stack\"");
+    env.context.write("envlock.lock", &super::common::installed::with_checksum(&head));
+    let run = env.context.run(&["resolve", "--locked"]);
+    assert_ne!(run.code, 0, "{}", run.shown());
+}

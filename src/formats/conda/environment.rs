@@ -45,6 +45,9 @@ fn without_comment(spec: &str) -> &str {
     spec[..comment.unwrap_or(spec.len())].trim()
 }
 
+/// Maximum number of dependencies. What `conda env export` writes of large environments has a thousand.
+const MAX_SPECS: usize = 20_000;
+
 /// Reads an environment.yml.
 pub(in crate::formats) fn environment(
     mut out: Imported,
@@ -104,6 +107,12 @@ pub(in crate::formats) fn environment(
                     );
                 }
                 specs.push(spec.to_owned());
+                if specs.len() > MAX_SPECS {
+                    return Err(ImportError::input(format!(
+                        "{}: more than {MAX_SPECS} dependencies",
+                        clean(name, 80)
+                    )));
+                }
             }
             // `- pip:` and its list, which may be empty.
             serde_json::Value::Object(map) => {

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::formats::written::ENVIRONMENT_MARK;
 use crate::formats::written::{
-    ExportError, address, beside_conda, channels, extra_indexes, in_two_steps, pinned, without_hash,
+    ExportError, address, beside_conda, channels, extra_indexes, in_two_steps, open_indexes, pinned,
+    without_hash,
 };
 use crate::formats::yaml;
 use crate::lockfile::Target;
@@ -101,6 +102,7 @@ pub fn conda_environment(
     let unhashed = without_hash(&first);
     if !unhashed.is_empty() {
         let _ = writeln!(out, "  # no hashes: {} has none, and pip checks all or none", unhashed.join(", "));
+        open_indexes(&mut out, &packages, "  #");
     }
     out.push_str("  - pip:\n");
     for (index, package) in extra_indexes(&packages) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::model::metadata::SourceRequirements;
+use crate::model::secrets::masked;
 use crate::model::text::clean;
 use crate::model::timestamp::Timestamp;
 
@@ -115,7 +116,7 @@ impl ImportError {
 
 /// That a file is not there.
 pub(in crate::formats) fn absent(file: &Path) -> ImportError {
-    ImportError::input(format!("`{}` does not exist", clean(&file.display().to_string(), 200)))
+    ImportError::input(format!("`{}` does not exist", clean(&masked(&file.display().to_string()), 200)))
 }
 
 /// A TOML document that cannot be read, with its line.

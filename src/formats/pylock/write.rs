@@ -8,6 +8,7 @@ use crate::formats::written::ExportError;
 use crate::formats::written::PYLOCK_MARK;
 use crate::lockfile::Target;
 use crate::model::part::Part;
+use crate::model::secrets::secret_parameter;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::{clean, toml_string as quote};
@@ -113,7 +114,11 @@ fn package(
     out.push_str(if is_built { "sdist = " } else { "wheels = [\n" });
     for file in &package.files {
         let index = package.source.index().unwrap_or_default();
-        let address = url(index, &package.name, &file.name).ok_or_else(|| ExportError::NoAddress {
+        let address = url(index, &package.name, &file.name);
+        if address.as_deref().is_some_and(|address| secret_parameter(address).is_some()) {
+            return Err(ExportError::Signed { package: package.name.clone(), index: index.to_owned() });
+        }
+        let address = address.ok_or_else(|| ExportError::NoAddress {
             package: package.name.clone(),
             index: index.to_owned(),
         })?;

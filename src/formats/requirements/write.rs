@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::builds::build_requirements;
 use crate::formats::written::REQUIREMENTS_MARK;
 use crate::formats::written::{
-    ExportError, address, extra_indexes, in_two_steps, installable, pinned, pip_constrains_builds,
-    without_hash,
+    ExportError, address, extra_indexes, in_two_steps, installable, open_indexes, pinned,
+    pip_constrains_builds, without_hash,
 };
 use crate::lockfile::Target;
 
@@ -75,6 +75,7 @@ pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<Strin
         let names = unhashed.join(", ");
         let _ =
             writeln!(out, "# No hashes: {names} has none, and pip checks those of all packages or of none.");
+        open_indexes(&mut out, &packages, "#");
     }
     for framework in target.frameworks.iter().filter(|framework| framework.cuda_from_system) {
         let cudnn = framework.cudnn.as_ref().map(|v| format!(" and cuDNN {v}")).unwrap_or_default();

@@ -27,6 +27,15 @@ pub fn reference(table: &toml::Value) -> Option<String> {
     }
 }
 
+/// The paths that `[tool.uv.sources]` of a pyproject.toml names, relative to its folder.
+pub fn paths_of_sources(pyproject: &str) -> Vec<String> {
+    let table: toml::Table = pyproject.parse().unwrap_or_default();
+    let rows = table.get("tool").and_then(|tool| tool.get("uv")?.get("sources")?.as_table());
+    let rows = rows.into_iter().flat_map(|rows| rows.values());
+    let each = rows.flat_map(|row| row.as_array().map_or(vec![row], |list| list.iter().collect()));
+    each.filter_map(|row| row.get("path")?.as_str().map(str::to_owned)).collect()
+}
+
 /// A path that is told from a name by how it begins.
 pub fn relative(path: String) -> String {
     if path.starts_with(['.', '/']) { path } else { format!("./{path}") }

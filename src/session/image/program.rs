@@ -13,6 +13,8 @@ const WITH_USER: [&str; 2] = ["gosu", "su-exec"];
 const SHELLS: [&str; 4] = ["ash", "bash", "dash", "sh"];
 /// Maximum length of the first line of a script, in bytes.
 const MAX_LINE: u64 = 256;
+/// Maximum number of folders of PATH that are searched.
+const MAX_FOLDERS: usize = 1_000;
 /// Maximum number of scripts that start each other.
 const MAX_DEPTH: usize = 4;
 
@@ -94,7 +96,10 @@ fn of_script(place: &Place<'_>, file: &Path) -> Option<PathBuf> {
 fn on_path(place: &Place<'_>, names: &[&str]) -> Option<PathBuf> {
     let path = place.variable("PATH").unwrap_or_default();
     let folders = path.split(':').filter(|folder| folder.starts_with('/')).map(Path::new);
+    // No file has a longer name, and no image so many folders.
+    let names: Vec<&str> = names.iter().copied().filter(|name| name.len() <= 255).collect();
     folders
+        .take(MAX_FOLDERS)
         .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
         .find(|file| place.tree.is_file(file) && !is_shim(place, file))
 }

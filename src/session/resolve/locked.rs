@@ -95,6 +95,16 @@ fn compared(check: &Check<'_>, old: Option<&Lockfile>) -> Result<Comparison, Fai
         lockfile::stale(lock, request, check.registry).iter().map(ToString::to_string).collect();
     let mut written: Vec<Stale> = Vec::new();
     let mut again = again(check);
+    // `--stack-only` refuses a request without a framework: no lock of it has the stack alone.
+    let is_hollow = |target: &&Target| {
+        target.level == Level::Stack && target.stack.is_none() && target.frameworks.is_empty()
+    };
+    if lock.packages_in.is_none()
+        && let Some(asked) = check.request.requirements.iter().find(|user| user.part.is_none())
+        && let Some(target) = lock.targets.iter().find(is_hollow)
+    {
+        reasons.push(format!("target {} has no packages, and `{}` is required", target.name, asked.line()));
+    }
     if reasons.is_empty() {
         reasons.extend(other_machines(check, lock)?);
         let of_target =

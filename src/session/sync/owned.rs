@@ -1,14 +1,16 @@
 //! `sync` in a project whose packages another tool holds: that tool installs what its lock says, then envlock verifies.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::place::{self, MARK, OWN_FOLDER, mark_of};
 use super::types::{Outcome, Plan, SyncOptions, Synced, in_the_way};
-use crate::formats::{Environment, OtherBuild, Package, judge, other_builds};
+use crate::formats::{Environment, OtherBuild, Package, Workspace, judge, other_builds, paths_of_sources};
 use crate::inspect;
 use crate::lockfile::Target;
+use crate::model::direct::Direct;
 use crate::model::installed::{DirectOrigin, Installed};
 use crate::model::owner::Owner;
 use crate::model::solution::ChosenPackage;
@@ -18,6 +20,7 @@ use crate::model::text::shell_line;
 use crate::probe::pythons;
 use crate::registry::Registry;
 use crate::session::Interface;
+use crate::session::disk::Disk;
 use crate::session::error::{Failure, FailureKind};
 use crate::session::options::Global;
 use crate::session::owner::{self, Current};
@@ -70,7 +73,7 @@ impl Owned<'_> {
         let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
         let is_new = is_empty || fs_err::symlink_metadata(&prefix).is_err() || self.is_cut_short(&prefix);
         if !is_new {
-            place::refuse_other_places(&prefix)?;
+            place::refuse_other_places(&prefix, self.options)?;
         }
         let installed = inspect::read(&inspect::ThisMachine, &prefix, inspect::Depth::Sizes).ok();
         let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
@@ -262,10 +265,11 @@ impl Owned<'_> {
         let (python, platform) = (self.target.python, self.target.platform);
         let real = |path: &Path| fs_err::canonicalize(path).ok();
         let root = self.current.path.parent().unwrap_or(&self.project.folder);
+        let folders = own_folders(self.project, root);
         let is_own = |package: &Package| match &package.source {
             Source::Path(path) => {
                 let own = real(&root.join(path));
-                own.zip(real(root)).is_some_and(|(own, root)| own.starts_with(root))
+                own.zip(real(root)).is_some_and(|(own, root)| folders.contains(&own) && own.starts_with(root))
             }
             _ => false,
         };
@@ -421,4 +425,27 @@ impl Owned<'_> {
             .hint(hint)),
         }
     }
+}
+
+/// The folders and files that a project of uv names itself: its own, the members of its workspace, and what they require by path.
+/// What `uv.lock` alone names is not among them.
+fn own_folders(project: &Project, root: &Path) -> BTreeSet<PathBuf> {
+    let real = |path: &Path| fs_err::canonicalize(path).ok();
+    let mut folders: BTreeSet<PathBuf> = [root, &project.folder].into_iter().filter_map(real).collect();
+    if let Some(workspace) = Workspace::of(&Disk, root) {
+        folders.extend(workspace.members(&Disk).keys().filter_map(|folder| real(folder)));
+    }
+    let mut out = folders.clone();
+    for folder in &folders {
+        let text = files::read(&folder.join(files::PYPROJECT)).ok().flatten().unwrap_or_default();
+        let paths = paths_of_sources(&text);
+        out.extend(paths.iter().filter_map(|path| real(&folder.join(path))));
+    }
+    let request = project.manifest.as_ref().map(|manifest| &manifest.request);
+    for user in request.into_iter().flat_map(|request| &request.requirements) {
+        if let Some(Direct::Path(path)) = user.direct() {
+            out.extend(real(&project.folder.join(path)));
+        }
+    }
+    out
 }

@@ -65,7 +65,7 @@ pub(super) fn find(
     if is_empty || fs_err::symlink_metadata(&prefix).is_err() {
         return to_make(options, target, others, prefix, chosen, false);
     }
-    refuse_other_places(&prefix)?;
+    refuse_other_places(&prefix, options)?;
     if prefix.join("condabin").is_dir() {
         return Err(of_base(&prefix));
     }
@@ -98,7 +98,7 @@ pub(super) fn find(
 
 /// Refuses a folder with something in it that is no environment, or whose Python is that of another place: an installer would
 /// change that one.
-pub(super) fn refuse_other_places(prefix: &Path) -> Result<(), Failure> {
+pub(super) fn refuse_other_places(prefix: &Path, options: &SyncOptions) -> Result<(), Failure> {
     if !prefix.join("pyvenv.cfg").is_file() && !prefix.join("conda-meta").is_dir() {
         return Err(Failure::new(
             FailureKind::Installer,
@@ -110,10 +110,12 @@ pub(super) fn refuse_other_places(prefix: &Path) -> Result<(), Failure> {
     let python = pythons::interpreter(prefix);
     let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let mut start = [0; 2];
-    let is_script = fs_err::File::open(&python)
-        .and_then(|mut file| file.read_exact(&mut start))
-        .is_ok_and(|()| start == *b"#!");
-    match pythons::prefix_of(&python).filter(|_| is_script) {
+    // A dry run does not run it.
+    let is_script = !options.dry_run
+        && fs_err::File::open(&python)
+            .and_then(|mut file| file.read_exact(&mut start))
+            .is_ok_and(|()| start == *b"#!");
+    match is_script.then(|| pythons::prefix_of(&python)).flatten() {
         Some(other) if real(&other) != real(prefix) => Err(Failure::new(
             FailureKind::Installer,
             format!("`{}` starts the Python of `{}`", python.display(), clean(&other.to_string_lossy(), 200)),

@@ -15,6 +15,7 @@ use crate::model::installed::{
     Shadowing, Toolkit, Visible,
 };
 use crate::model::owner::Owner;
+use crate::model::secrets::shown_requirement;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::cuda_short;
 use crate::model::wheel::Python;
@@ -94,7 +95,9 @@ pub fn wrong_variant(name: &str, installed: &str, locked: &str, environment: &In
 
 /// The installed METADATA differs from that of the locked file.
 pub fn wrong_metadata(name: &str, installed: &InstalledVersion) -> Finding {
-    let text = format!("{name} {installed} was not installed from the locked file: its METADATA differs");
+    let text = format!(
+        "{name} {installed} was not installed from the locked file: its METADATA or the hash that it records differs"
+    );
     finding(Code::WrongMetadata, Severity::Error, text).at(name)
 }
 
@@ -120,8 +123,10 @@ pub fn broken_requirement(
     (name, version): (&str, Option<&Version>),
     fix: Fix,
 ) -> Finding {
-    let named =
-        broken.iter().take(MAX_REQUIREMENTS).map(|(by, requirement)| format!("{by} needs {requirement}"));
+    let named = broken
+        .iter()
+        .take(MAX_REQUIREMENTS)
+        .map(|(by, line)| format!("{by} needs {}", shown_requirement(line)));
     let mut named = named.collect::<Vec<_>>().join(", ");
     if let Some(more @ 1..) = broken.len().checked_sub(MAX_REQUIREMENTS) {
         named.push_str(&format!(" (and {more} more)"));

@@ -14,6 +14,7 @@ use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::request::Origin;
 use crate::model::requirement::parse_requirement;
+use crate::model::secrets::shown_requirement;
 use crate::model::solution::{Answer, ChosenPackage, Edge, Note, Solution};
 use crate::model::source::Source;
 use crate::model::text::clean;
@@ -133,7 +134,10 @@ impl Subject<'_> {
             name: name.to_owned(),
             version: package.version.clone(),
             reason,
-            asked: asked.map(|a| Asked { requirement: a.requirement.to_string(), origin: a.origin.clone() }),
+            asked: asked.map(|a| Asked {
+                requirement: shown_requirement(&a.requirement.to_string()),
+                origin: a.origin.clone(),
+            }),
             chain: chain.unwrap_or_default().into_iter().map(str::to_owned).collect(),
             needed_by: lockfile::needed_by(self.target, name).iter().map(needed).collect(),
             newer,
@@ -172,7 +176,10 @@ impl Subject<'_> {
         if let Some(user) = overrides.find(|user| user.name() == package.name) {
             return Ok(Newer::No(vec![Reason {
                 kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: true },
-                text: format!("you override it with `{}`", clean(&user.requirement.to_string(), 120)),
+                text: format!(
+                    "you override it with `{}`",
+                    clean(&shown_requirement(&user.requirement.to_string()), 120)
+                ),
                 parties: vec![Party::package(&package.name)],
                 source: user.origin.to_string(),
             }]));

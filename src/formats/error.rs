@@ -49,7 +49,7 @@ pub(super) const MAX_PACKAGES: usize = 50_000;
 
 /// Maximum number of requirements and files of a TOML lock, each an inline table. They are counted before they are read: a lock
 /// of 64 MiB can have three million, which took 4.8 GB.
-pub(super) const MAX_PARTS: usize = 600_000;
+pub(super) const MAX_PARTS: usize = 400_000;
 
 /// Maximum size of a TOML lock in bytes. The largest public ones have some 10 MB.
 pub(super) const MAX_TOML: usize = 24 << 20;

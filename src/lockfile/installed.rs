@@ -26,6 +26,8 @@ pub enum Difference {
     },
     /// The same version with other METADATA than the locked file's.
     Metadata,
+    /// The same version from a file of another hash.
+    File,
     /// A build for another CUDA variant: installed, locked.
     Variant(String, String),
 }
@@ -38,7 +40,7 @@ pub fn differences(locked: &ChosenPackage, installed: &Distribution) -> Vec<Diff
     } else if let Some(other) = other_commit(locked, installed) {
         found.push(other);
     } else if is_other_file(locked, installed) {
-        found.push(Difference::Metadata);
+        found.push(Difference::File);
     } else if let (Some(expected), Some(digest)) = (&locked.metadata_sha256, &installed.metadata_sha256)
         && expected != digest
         // What a build writes is not known before it is run.
@@ -95,7 +97,39 @@ fn is_of_another_file(locked: &ChosenPackage, installed: &Distribution) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::same_version;
+    use super::*;
+    use crate::model::installed::DirectOrigin;
+
+    #[test]
+    fn a_file_of_another_hash_is_another_file() {
+        let file = |sha256: &str| ChosenFile {
+            name: "a-1-py3-none-any.whl".to_owned(),
+            sha256: Some(sha256.to_owned()),
+            hash_computed: false,
+            size: None,
+        };
+        let locked = ChosenPackage {
+            name: "a".to_owned(),
+            version: "1".parse().unwrap(),
+            source: Source::Index("pypi".to_owned()),
+            build: None,
+            groups: Vec::new(),
+            files: vec![file("aa"), file("bb")],
+            metadata_sha256: None,
+            requires: Vec::new(),
+            reason: crate::model::choice::Choice::Newest,
+            targets: None,
+            variant: None,
+        };
+        for (recorded, differs) in
+            [(None, false), (Some("bb"), false), (Some("AA"), false), (Some("cc"), true)]
+        {
+            let direct = DirectOrigin { sha256: recorded.map(str::to_owned), ..DirectOrigin::default() };
+            let installed =
+                Distribution { direct: Some(direct), version: "1".into(), ..Distribution::default() };
+            assert_eq!(differences(&locked, &installed).contains(&Difference::File), differs, "{recorded:?}");
+        }
+    }
 
     #[test]
     fn a_local_version_counts_only_where_the_lock_has_one() {

@@ -42,11 +42,11 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Invisible characters that reorder, end or hide text (bidirectional overrides, zero-width marks, separators of lines,
-/// tags).
+/// tags), and those that XML does not have.
 pub fn is_format_control(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Encodes a TOML basic string.

@@ -53,7 +53,10 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
                 let short = |commit: &str| format!("commit {}", clean(commit, 12));
                 findings::wrong_version(name, short(&own), short(&locked), installed)
             }
-            Difference::Metadata => findings::wrong_metadata(name, &own.version),
+            Difference::Metadata => findings::wrong_metadata(name, &own.version, "its METADATA differs"),
+            Difference::File => {
+                findings::wrong_metadata(name, &own.version, "`direct_url.json` has the hash of another one")
+            }
             Difference::Variant(own, locked) => findings::wrong_variant(name, &own, &locked, installed),
         }));
     }

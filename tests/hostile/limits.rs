@@ -57,7 +57,7 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 17] = [
             ("64 MiB", "session/files.rs", "MAX_INPUT"),
             ("50,000 packages", "formats/error.rs", "MAX_PACKAGES"),
             ("24 MiB", "formats/error.rs", "MAX_TOML"),
-            ("600,000 requirements", "formats/error.rs", "MAX_PARTS"),
+            ("400,000 requirements", "formats/error.rs", "MAX_PARTS"),
             ("3,000,000 values", "model/text.rs", "MAX_VALUES"),
             ("500,000 packages", "formats/pylock/lock.rs", "MAX_TIMES"),
         ],

@@ -11,7 +11,7 @@ use crate::model::part::Part;
 use crate::model::secrets::secret_parameter;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
-use crate::model::text::{clean, toml_string as quote};
+use crate::model::text::{channel_without_secrets, clean, toml_string as quote};
 
 /// The pylock of a target. `url` returns the URL of a file by index, project and file name.
 ///
@@ -115,7 +115,10 @@ fn package(
     for file in &package.files {
         let index = package.source.index().unwrap_or_default();
         let address = url(index, &package.name, &file.name);
-        if address.as_deref().is_some_and(|address| secret_parameter(address).is_some()) {
+        let has_secret = |address: &str| {
+            secret_parameter(address).is_some() || channel_without_secrets(address) != address
+        };
+        if address.as_deref().is_some_and(has_secret) {
             return Err(ExportError::Signed { package: package.name.clone(), index: index.to_owned() });
         }
         let address = address.ok_or_else(|| ExportError::NoAddress {

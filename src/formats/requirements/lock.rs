@@ -39,6 +39,7 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
     }
     let mut out: Vec<Pinned> = Vec::new();
     let mut address: Option<String> = None;
+    let mut elsewhere: Option<&str> = None;
     for (number, line) in requirement_lines(text) {
         // Another file would have to be read for a whole answer; a project itself and constraints lock nothing.
         if line.starts_with('-') && line.split_whitespace().any(includes) {
@@ -54,6 +55,9 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
             continue;
         }
         if line.starts_with('-') {
+            // Which file of the version pip takes then is not that of an index.
+            elsewhere =
+                elsewhere.or(["--no-index", "--no-binary"].into_iter().find(|one| line.contains(one)));
             if line.split_whitespace().any(is_editable) {
                 let name = quoted(&line);
                 out.push(Pinned { name, what: What::Unnamed, condition: MarkerTree::TRUE, is_hashed: true });
@@ -104,12 +108,13 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
         let (name, what) = (package.name.clone(), What::Package(package));
         out.push(Pinned { name, what, condition: parsed.marker, is_hashed: line.contains("--hash=") });
     }
-    if let Some(address) = &address {
+    let source = elsewhere.map(|option| Source::Index(option.to_owned())).or(address.as_deref().map(index));
+    if let Some(source) = &source {
         for pinned in &mut out {
             if let What::Package(package) = &mut pinned.what
                 && !package.source.is_direct()
             {
-                package.source = index(address);
+                package.source = source.clone();
             }
         }
     }

@@ -93,11 +93,9 @@ pub fn wrong_variant(name: &str, installed: &str, locked: &str, environment: &In
         .fixed_by(Fix::command(install_lock(environment)))
 }
 
-/// The installed METADATA differs from that of the locked file.
-pub fn wrong_metadata(name: &str, installed: &InstalledVersion) -> Finding {
-    let text = format!(
-        "{name} {installed} was not installed from the locked file: its METADATA or the hash that it records differs"
-    );
+/// The installed METADATA differs from that of the locked file, or the file that was installed has another hash: `how`.
+pub fn wrong_metadata(name: &str, installed: &InstalledVersion, how: &str) -> Finding {
+    let text = format!("{name} {installed} was not installed from the locked file: {how}");
     finding(Code::WrongMetadata, Severity::Error, text).at(name)
 }
 

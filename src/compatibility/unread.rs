@@ -163,15 +163,15 @@ fn could_run_newer(registry: &Registry, host: &Host, request: &Request) -> bool 
     let next = (1..=9).map(|step| semver::Version::new(newest.major, newest.minor + step, 0));
     let mut next = next.chain([semver::Version::new(newest.major + 1, 0, 0)]);
     next.any(|cuda| {
-        let variant = Variant::of_cuda(&cuda.to_string()).map(|variant| variant.to_string());
-        limit.value.contains(&cuda) && could_run(registry, host, variant.as_deref())
+        let variant = Variant::Cuda(cuda.major, cuda.minor).to_string();
+        limit.value.contains(&cuda) && could_run(registry, host, Some(&variant))
     })
 }
 
 /// Whether the machine could run a build of a variant: its CUDA decides before anything is known of the build.
 pub fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> bool {
     let Some((major, minor)) = variant.and_then(cuda_of_variant) else { return true };
-    let cuda = semver::Version::new(major.into(), minor.into(), 0);
+    let cuda = semver::Version::new(major, minor, 0);
     let is_known = required_driver(registry, &cuda, host.system.platform.os, Policy::Minor).is_some();
     if is_known && !DriverFit::of(registry, host, Some(&cuda), Policy::Minor).suffices {
         return false;

@@ -81,7 +81,7 @@ impl Judge<'_> {
             return Some(envelope_of_framework(self.registry, row));
         }
         let cuda = self.cuda()?;
-        let variant = Variant::of_cuda(&cuda.to_string())?.to_string();
+        let variant = Variant::Cuda(cuda.major, cuda.minor).to_string();
         let build = self.registry.build(&version, &variant, Platform::LINUX_X86_64)?;
         build.targets.as_ref()?;
         Some(envelope_of(self.registry, build))

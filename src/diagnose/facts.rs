@@ -51,7 +51,7 @@ pub struct Facts {
     /// CUDA variants in index URLs: `cu114`.
     pub index_variants: Vec<String>,
     /// The CUDA releases (major, minor) that commands of installers asked for: `pytorch-cuda=11.8`, an index's `cu118`.
-    pub asked_cuda: Vec<(u32, u32)>,
+    pub asked_cuda: Vec<(u64, u64)>,
     /// Shared libraries with an absolute path in the text, which therefore exist.
     pub libraries: Vec<String>,
     /// The Python series of the folders that the modules of one traceback are in, where there are two: the one that runs, and

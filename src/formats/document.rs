@@ -51,11 +51,11 @@ pub(super) fn version(package: &str, text: &str) -> Result<Version, ForeignError
 }
 
 /// A marker; every environment fulfils an absent one.
-#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(super) fn marker(package: &str, text: Option<&str>) -> Result<MarkerTree, ForeignError> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(MarkerTree::TRUE) };
     let parsed = parse_requirement(&format!("x ; {text}"));
-    parsed.map(|requirement| requirement.marker).map_err(|_| invalid(format!("marker of {package}"), text))
+    let invalid = |error| ForeignError::Requirement(format!("marker of {package}"), quoted(text), error);
+    parsed.map(|requirement| requirement.marker).map_err(invalid)
 }
 
 pub(super) fn holds(marker: &MarkerTree, environment: &MarkerEnvironment, extras: &[ExtraName]) -> bool {

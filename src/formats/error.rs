@@ -1,5 +1,7 @@
 //! How much of a lock is read, and why one is refused.
 
+use crate::model::requirement::InvalidRequirement;
+
 /// Why a file is not a lock that can be judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
@@ -15,6 +17,9 @@ pub enum ForeignError {
     /// A package that another one requires, and that the lock does not have: that one, the package.
     #[error("`{0}` requires `{1}`, which is not in it")]
     Absent(String, String),
+    /// A requirement or marker that is none: its place, the text, what is wrong with it.
+    #[error("`{0}` is `{1}`: {2}")]
+    Requirement(String, String, InvalidRequirement),
     /// A requirement without an exact version, so that the file locks nothing.
     #[error("line {0}: `{1}` has no exact version, so the file locks nothing")]
     NotExact(usize, String),

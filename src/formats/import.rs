@@ -22,7 +22,7 @@ pub fn import(
     folder: &Path,
     optional: &Optional,
 ) -> Result<Imported, ImportError> {
-    let out = Imported { folder: folder.to_owned(), ..Imported::default() };
+    let out = Imported::into_folder(folder);
     let base = folder_of(file);
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let extension = file.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();

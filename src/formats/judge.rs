@@ -602,6 +602,26 @@ mod tests {
         }
     }
 
+    /// A build string of conda's that names no CUDA, and a line that does not say which package it is.
+    #[test]
+    fn what_is_not_named_is_unknown() {
+        let environment = |tool, text: &str| {
+            let lock = ForeignLock::parse(tool, text).unwrap();
+            let environment = lock.environments(Platform::LINUX_X86_64, None).remove(0);
+            judge(&environment, Platform::LINUX_X86_64, &Registry::embedded())
+        };
+        for (build, is_known) in [("custom_0", false), ("cpu_mkl_py312_h1_100", true)] {
+            let address = format!("https://conda.example/conda-forge/linux-64/pytorch-2.9.1-{build}.conda");
+            let text = format!(
+                "version: 6\nenvironments:\n  default:\n    channels: []\n    packages:\n      linux-64:\n      - conda: {address}\npackages:\n- conda: {address}\n"
+            );
+            let judged = environment(Tool::Pixi, &text);
+            assert_eq!(judged.unknown.is_empty(), is_known, "{build}: {:?}", judged.unknown);
+        }
+        let judged = environment(Tool::Requirements, "-e git+https://host.example/pytorch.git#egg=torch\n");
+        assert!(judged.unknown[0].contains("is a framework is not known"), "{:?}", judged.unknown);
+    }
+
     #[test]
     fn a_framework_without_its_cuda() {
         let of = |version: &str| judged("https://index.example/simple", "tensorflow", version);

@@ -7,8 +7,10 @@ use crate::lockfile::Target;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::index_owner::PYTORCH;
 use crate::model::level::Level;
+use crate::model::secrets::secret_parameter;
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
+use crate::model::text::{channel_without_secrets, without_logins};
 use crate::model::wheel::Python;
 
 /// The start of every environment.yml that envlock writes.
@@ -177,6 +179,28 @@ pub(crate) fn extra_indexes<'p>(packages: &[&'p ChosenPackage]) -> Vec<(&'p str,
     indexes
 }
 
+/// The address of a file on its index, for a file that is committed.
+///
+/// # Errors
+/// When the index has none, or one with a token or signature.
+pub(crate) fn address_of_file(
+    package: &ChosenPackage,
+    index: &str,
+    stated: Option<String>,
+) -> Result<String, ExportError> {
+    let (package, index) = (package.name.clone(), index.to_owned());
+    match stated {
+        None => Err(ExportError::NoAddress { package, index }),
+        // In a parameter, or as conda's servers have it: `/t/TOKEN/`.
+        Some(url)
+            if secret_parameter(&url).is_some() || channel_without_secrets(&url) != without_logins(&url) =>
+        {
+            Err(ExportError::Signed { package, index })
+        }
+        Some(url) => Ok(url),
+    }
+}
+
 /// Says that pip may take a package of an index from another one, where no hash keeps it from that.
 pub(crate) fn open_indexes(out: &mut String, packages: &[&ChosenPackage], start: &str) {
     if let Some((index, package)) = extra_indexes(packages).first() {
@@ -228,10 +252,59 @@ pub(crate) fn address(
         .iter()
         .find(|(name, _)| name == family)
         // The exported files are committed, so credentials are removed from the URL.
-        .map(|(name, address)| (name, crate::model::text::without_logins(address)))
+        .map(|(name, address)| (name, without_logins(address)))
         .map(|(_, address)| match variant {
             Some(variant) => format!("{}/{variant}", address.trim_end_matches('/')),
             None => address,
         })
         .ok_or_else(|| ExportError::NoAddress { package: package.to_owned(), index: index.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::choice::Choice;
+
+    fn package(index: &str) -> ChosenPackage {
+        ChosenPackage {
+            name: "corp-a".to_owned(),
+            version: "2.0".parse().unwrap(),
+            source: Source::Index(index.to_owned()),
+            build: None,
+            groups: Vec::new(),
+            files: Vec::new(),
+            metadata_sha256: None,
+            requires: Vec::new(),
+            reason: Choice::Newest,
+            targets: None,
+            variant: None,
+        }
+    }
+
+    #[test]
+    fn addresses_with_a_token_are_not_written() {
+        for (url, is_written) in [
+            ("https://h/a-1-py3-none-any.whl?X-Amz-Signature=0123456789abcdef&Expires=5", false),
+            ("https://h/t/tk-0123456789/a-1-py3-none-any.whl", false),
+            ("https://h/packages/ab/cd/a-1-py3-none-any.whl#sha256=0123456789abcdef", true),
+        ] {
+            let found = address_of_file(&package("corp"), "corp", Some(url.to_owned()));
+            assert_eq!(found.is_ok(), is_written, "{url}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn packages_that_another_index_may_give_are_named() {
+        let said = |index: &str| {
+            let mut out = String::new();
+            open_indexes(&mut out, &[&package(index)], "#");
+            out
+        };
+        assert!(
+            said("corp").contains("pip may take corp-a, which is of the index `corp`"),
+            "{}",
+            said("corp")
+        );
+        assert_eq!([said("pypi"), said("pytorch/cu126")], ["", ""]);
+    }
 }

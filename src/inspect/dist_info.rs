@@ -1,17 +1,16 @@
 //! Reads installed distributions: metadata, installer, and differences between RECORD and the files on disk.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
 
 use super::prefix::{PrefixError, Sites, interpreter, patch, sites};
-use super::record::{Entry, MAX_RECORD, encode, entries};
-use super::tree::{About, FileTree, Kind};
+use super::record::{Entry, MAX_RECORD, entries};
+use super::recorded::{Depth, MAX_FILES, Owned, files};
+use super::tree::FileTree;
 use super::visible::egg_info;
 use crate::model::installed::{
     CondaHere, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion, Visible,
@@ -23,22 +22,11 @@ const MAX_METADATA: u64 = 16 << 20;
 /// Maximum number of entries of site-packages.
 const MAX_ENTRIES: usize = 100_000;
 
-/// How thoroughly files are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// Existence and size.
-    Sizes,
-    /// Also the SHA-256 of every file.
-    Hashes,
-}
-
-/// Maximum number of recorded files that are looked at, of all packages together. A large environment has 300,000.
-const MAX_FILES: usize = 2_000_000;
 /// Maximum number of packages of an environment. The largest real ones have some thousand; packages are compared with each
 /// other.
 const MAX_DISTRIBUTIONS: usize = 10_000;
 
-/// Maximum number of requirements of all packages of an environment. Large real ones have 30,000.
+/// Maximum number of requirements of all packages of an environment. 59 packages of a real one have 820.
 const MAX_REQUIREMENTS: usize = 200_000;
 
 /// Reads an environment.
@@ -332,193 +320,12 @@ fn variant(tree: &dyn FileTree, path: &Path) -> Option<String> {
     value.split_once('+').map(|(_, local)| crate::model::text::clean(local, 40))
 }
 
-/// Path key and hash key of a recorded file, and the number of its line in RECORD.
-type Owned = (u64, u64, u32);
-
-/// Compares the files on disk with RECORD. Returns the number of checked files, and the files that the
-/// distribution records with a hash.
-fn files(
-    tree: &dyn FileTree,
-    distribution: &mut Distribution,
-    folder: &Path,
-    site: &Path,
-    (prefix, depth): (&Path, Depth),
-    left: &AtomicUsize,
-) -> (usize, Vec<Owned>) {
-    let Some(bytes) = tree.start(&folder.join("RECORD"), MAX_RECORD) else {
-        return (0, Vec::new());
-    };
-    let record = tree.about(&folder.join("RECORD")).ok();
-    let text = String::from_utf8_lossy(&bytes);
-    distribution.record_readable = is_whole(&text, folder);
-    let mut seen = 0;
-    let mut owned = Vec::new();
-    let mut path = PathBuf::new();
-    for (entry, number) in entries(&text).zip(0..) {
-        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
-            let why =
-                format!("the environment records more than {MAX_FILES} files: the rest is not looked at");
-            distribution.faults.push(FileFault::Unreadable("RECORD".to_owned(), why));
-            break;
-        }
-        let relative = Path::new(entry.path.as_ref());
-        // RECORD is untrusted: paths outside the environment are ignored.
-        if relative.is_absolute() || leaves(relative, site, prefix) {
-            continue;
-        }
-        if super::is_library(&entry.path) {
-            distribution.libraries.push(entry.path.clone().into_owned());
-        }
-        path.clear();
-        path.push(site);
-        path.push(relative);
-        seen += 1;
-        let found = match tree.about(&path) {
-            Ok(found) => Some(found),
-            // A folder that may not be entered hides its files: they are not missing.
-            Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
-                let why = "permission denied".to_owned();
-                distribution.faults.push(FileFault::Unreadable(entry.path.into_owned(), why));
-                continue;
-            }
-            Err(_) => None,
-        };
-        let Some(found) = found else {
-            // Python may delete and recreate .pyc files; RECORD has no hash for them. Without an empty `__init__.py`, its
-            // folder is a namespace package, and the modules in it are imported as before.
-            let is_empty_init = entry.size == Some(0)
-                && relative.file_name().is_some_and(|name| name == "__init__.py")
-                && path.parent().is_some_and(|folder| tree.is_folder(folder));
-            if !entry.path.ends_with(".pyc") && !is_empty_init {
-                distribution.faults.push(FileFault::Missing(entry.path.into_owned()));
-            }
-            continue;
-        };
-        if found.kind != Kind::File {
-            distribution.faults.push(FileFault::Unreadable(
-                entry.path.clone().into_owned(),
-                "not a regular file".to_owned(),
-            ));
-        } else if let Some(size) = entry.size
-            && found.size != size
-            // What an installer writes last cannot state its own size.
-            && path != folder.join("RECORD")
-        {
-            let (full, path) = (&path, entry.path.clone().into_owned());
-            // Where a link leads, files are as old as they like.
-            let is_above = relative.components().any(|part| part == Component::ParentDir);
-            let is_own = || match is_above {
-                true => !tree.is_link(full),
-                false => tree
-                    .real(site)
-                    .and_then(|site| Ok(tree.real(full)? == site.join(relative)))
-                    .unwrap_or(false),
-            };
-            distribution.faults.push(match is_older(&found, record.as_ref()) && is_own() {
-                true => FileFault::AsPublished(path, size, found.size),
-                false if is_extended(tree, full, &entry, found.size) => {
-                    FileFault::Extended(path, size, found.size)
-                }
-                false => FileFault::Size(path, size, found.size),
-            });
-        } else if depth == Depth::Hashes && entry.hash.starts_with("sha256=") {
-            match file_hash(tree, &path, found.size) {
-                Ok(hash) if hash == entry.hash => {}
-                Ok(_) => distribution.faults.push(FileFault::Hash(entry.path.clone().into_owned())),
-                Err(why) => {
-                    let why = crate::model::text::clean(&why.to_string(), 80);
-                    distribution.faults.push(FileFault::Unreadable(entry.path.clone().into_owned(), why));
-                }
-            }
-        }
-        if !entry.hash.is_empty() {
-            owned.push((key(entry.path.as_ref()), key(entry.hash), number));
-        }
-    }
-    (seen, owned)
-}
-
-/// Whether a RECORD lists itself, as every one does, and its last line is complete: a crash or a full disk cuts it.
-fn is_whole(text: &str, folder: &Path) -> bool {
-    let own = folder.file_name().map(|name| format!("{}/RECORD", name.to_string_lossy()));
-    let is_own = |entry: Entry<'_>| {
-        own.as_ref().is_some_and(|own| entry.path.replace('\\', "/").eq_ignore_ascii_case(own))
-    };
-    let last = text.rsplit('\n').next().unwrap_or_default();
-    (last.trim().is_empty() || last.matches(',').count() >= 2) && entries(text).any(is_own)
-}
-
-/// Whether a file is as it was before RECORD was written. The time of metadata cannot be set back, so a copy over it that
-/// keeps times is not older. That time says nothing where the file has other names, since each new one counts as a change
-/// (uv links another environment to the same file), and where RECORD itself was copied with its time: the environment was
-/// moved or unpacked.
-fn is_older(file: &About, record: Option<&About>) -> bool {
-    const TICK: i128 = 2_000_000_000;
-    record.is_some_and(|record| {
-        let is_moved = record.changed - record.modified > TICK;
-        // The clock of file systems ticks every few milliseconds: both may be written in one tick.
-        let is_unchanged = file.changed <= record.changed || file.links > 1 || is_moved;
-        file.modified < record.modified && is_unchanged
-    })
-}
-
-/// Whether a list of certificates has what is recorded, and more after it: the authorities of a company are appended.
-fn is_extended(tree: &dyn FileTree, path: &Path, entry: &Entry<'_>, found: u64) -> bool {
-    let Some(size) = entry.size.filter(|size| *size < found) else { return false };
-    let is_list = entry.path.ends_with(".pem") && entry.hash.starts_with("sha256=");
-    is_list && first_bytes(tree, path, size).is_ok_and(|digest| encode(&digest) == entry.hash)
-}
-
-/// Whether a recorded path leaves the environment.
-fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
-    let mut depth = site.strip_prefix(prefix).map_or(0, |p| p.components().count()) as i64;
-    for component in relative.components() {
-        match component {
-            Component::ParentDir => depth -= 1,
-            Component::Normal(_) => depth += 1,
-            _ => {}
-        }
-        if depth < 0 {
-            return true;
-        }
-    }
-    false
-}
-
-/// The SHA-256 of a file in RECORD's format.
-fn file_hash(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<String> {
-    digest(tree, path, size).map(|digest| encode(&digest))
-}
-
-/// The SHA-256 of a file. Reads at most `size` + 1 bytes, in case the file grows.
-pub(super) fn digest(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<Vec<u8>> {
-    first_bytes(tree, path, size.saturating_add(1))
-}
-
-/// The SHA-256 of the first `count` bytes of a file, or of all if it has less.
-fn first_bytes(tree: &dyn FileTree, path: &Path, count: u64) -> std::io::Result<Vec<u8>> {
-    let mut file = tree.open(path)?.reader()?.take(count);
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            return Ok(hasher.finalize().to_vec());
-        }
-        hasher.update(&buffer[..n]);
-    }
-}
-
-fn key(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::record::encode;
     use super::super::tree::ThisMachine;
     use super::*;
+    use crate::model::installed::FileFault;
 
     fn install(site: &Path, name: &str, files: &[(&str, &str)]) {
         let info = format!("{name}-1.0.dist-info");

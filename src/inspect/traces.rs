@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::dist_info::Depth;
 use super::prefix::with_system_packages;
 use super::record;
+use super::recorded::Depth;
 use super::tree::{FileTree, Kind};
 use crate::model::installed::{
     Distribution, ForcedLibrary, Installed, SearchedFirst, Shadowing, Toolkit, Traces,

@@ -26,7 +26,7 @@ pub enum Answer {
     Conflict(Box<Conflict>),
     /// These pages or metadata must be fetched first; then solve again.
     NeedMetadata(Vec<Need>),
-    /// The search exceeded its step limit.
+    /// The search ended at its limit of steps or time.
     TooLong,
     /// A conflict. With these pages and metadata, more changes that resolve it could be checked.
     ConflictSoFar(Box<Conflict>, Vec<Need>),

@@ -11,7 +11,7 @@ pub enum Variant {
     /// Nothing but the CPU.
     Cpu,
     /// A CUDA release, as major and minor: `cu126` is 12.6.
-    Cuda(u32, u32),
+    Cuda(u64, u64),
     /// Something else, by its name: `rocm6.4`, `xpu`.
     Other(String),
 }
@@ -45,7 +45,7 @@ impl Variant {
     }
 
     /// The CUDA release, as major and minor.
-    pub fn cuda(&self) -> Option<(u32, u32)> {
+    pub fn cuda(&self) -> Option<(u64, u64)> {
         match self {
             Variant::Cuda(major, minor) => Some((*major, *minor)),
             Variant::Cpu | Variant::Other(_) => None,
@@ -69,6 +69,6 @@ pub fn is_cuda(name: &str) -> bool {
 }
 
 /// The CUDA release of a variant by its name, as major and minor: `(13, 0)` of `cu130`.
-pub fn cuda_of_variant(name: &str) -> Option<(u32, u32)> {
+pub fn cuda_of_variant(name: &str) -> Option<(u64, u64)> {
     Variant::of(name).cuda()
 }

@@ -132,9 +132,7 @@ pub fn companion_of_conda(package: &CondaPackage, platform: Platform) -> Option<
 /// The name that such a variant of PyPI's builds has: `cu129`, `cpu`.
 pub fn variant_of_build(build: &str) -> Option<String> {
     match cuda_of_build(build) {
-        Some((major, minor)) => {
-            Variant::of_cuda(&format!("{major}.{minor}")).map(|variant| variant.to_string())
-        }
+        Some((major, minor)) => Some(Variant::Cuda(major, minor).to_string()),
         None => is_cpu_build(build).then(|| CPU.to_owned()),
     }
 }

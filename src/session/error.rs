@@ -33,7 +33,7 @@ pub enum FailureKind {
     Environment,
     /// No GPU that CUDA shows.
     NoGpu,
-    /// The step limit was exceeded, or a bug in envlock.
+    /// A search ended at its limit of steps or time, or a bug in envlock.
     Internal,
     /// A wheel without GPU code, for which there is no registry row.
     NoCode,
@@ -96,6 +96,10 @@ pub struct Place {
     /// The first is 1.
     pub line: Option<usize>,
 }
+
+/// What is said of a search that ended at its limit.
+pub(crate) const TOO_LONG: &str =
+    "the search ended at its limit: neither an answer nor a proof that there is none was found";
 
 impl Failure {
     pub(crate) fn new(code: FailureKind, message: impl Into<String>) -> Failure {
@@ -161,7 +165,12 @@ impl Failure {
         Failure::new(FailureKind::Network, message)
     }
 
-    /// A bug, or a limit of steps.
+    /// A search that ended at its limit of steps or time, without an answer or a proof that there is none.
+    pub(crate) fn too_long() -> Failure {
+        Failure::internal(TOO_LONG).hint("name a version of one or two packages, or a Python with `--python`")
+    }
+
+    /// A bug, or a limit.
     pub(crate) fn internal(message: impl Into<String>) -> Failure {
         Failure::new(FailureKind::Internal, message)
     }

@@ -28,7 +28,8 @@ pub(crate) fn read(folder: &Path) -> Result<Imported, Failure> {
         installed.distributions.into_iter().partition(|d| d.direct.is_some());
     let installed = Installed { distributions: of_index, ..installed };
     let roots = requested(&installed, host::seen().system.platform);
-    let mut out = Imported { python: installed.python.map(|p| p.to_string()), ..Imported::default() };
+    let mut out = Imported::default();
+    out.python = installed.python.map(|python| python.to_string());
     for distribution in &installed.distributions {
         let name = distribution.name.as_str();
         let root = roots.iter().find(|root| root.name == name);

@@ -83,6 +83,9 @@ pub(crate) fn program(owner: Owner, outside: Option<&Project>) -> Result<PathBuf
     with_places(search).ok_or_else(|| {
         let (file, name) = (owner.file(), owner.program());
         let how = match owner {
+            Owner::Uv if outside.is_some() => {
+                "`resolve` runs no program below the project: install it elsewhere, as `pipx install uv` does"
+            }
             Owner::Uv => "install it: `pip install uv`",
             Owner::Pixi => "install it: https://pixi.prefix.dev",
         };

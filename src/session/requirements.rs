@@ -32,7 +32,7 @@ pub(crate) fn project(
             shell_word(&first.display().to_string())
         )));
     }
-    let mut all = Imported { folder: project.folder.clone(), ..Imported::default() };
+    let mut all = Imported::into_folder(&project.folder);
     for file in files {
         let one = import(file, &project.folder, &Optional::default())?;
         all.join(one);

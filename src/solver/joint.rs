@@ -66,7 +66,7 @@ pub enum JointAnswer {
     Solved(Vec<Solution>),
     /// The conflict of the first target that has no solution.
     Conflict(Box<Conflict>),
-    /// The search exceeded its step limit.
+    /// The search ended at its limit of steps or time.
     TooLong,
 }
 

@@ -122,6 +122,19 @@ impl Synced {
         self.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
     }
 
+    /// Locks these requirements by uv, which holds the packages from then on.
+    pub fn lock_by_uv(&mut self, requirements: &str) {
+        self.context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", self.server.address));
+        let text = format!(
+            "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">={}\"\ndependencies = [{requirements}]\n[tool.uv]\npackage = false\n[tool.envlock]\n",
+            self.series
+        );
+        self.context.write("pyproject.toml", &text);
+        let made = self.context.command_of("uv").arg("lock").output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        self.context.run(&["resolve", "--gpu", "none", "--python", &self.series]).expect(0);
+    }
+
     pub fn sync(&self, arguments: &[&str]) -> Run {
         self.context.run(&[&["sync"], arguments].concat())
     }

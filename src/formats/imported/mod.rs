@@ -46,11 +46,11 @@ pub struct Imported {
     pub conda: Option<Kept>,
     /// The folder of the manifest, to which paths are relative.
     pub folder: PathBuf,
-    /// The requirements that were met so far: a second one of the same text says nothing new.
-    pub known: HashSet<String>,
+    /// The texts of the requirements: a second one of the same text says nothing new.
+    known: HashSet<String>,
 }
 
-/// Maximum number of requirements that are imported. The largest real files have some thousand.
+/// Maximum number of requirements that are imported.
 const MAX_REQUIREMENTS: usize = 50_000;
 
 /// Which optional requirements of a file to import.
@@ -90,6 +90,11 @@ pub struct Kept {
 }
 
 impl Imported {
+    /// Nothing yet, for the manifest in a folder.
+    pub fn into_folder(folder: &Path) -> Imported {
+        Imported { folder: folder.to_owned(), ..Imported::default() }
+    }
+
     /// Adds what another file imports.
     pub fn join(&mut self, other: Imported) {
         self.python = self.python.take().or(other.python);

@@ -294,7 +294,7 @@ cmake = "*"
 [feature.dev]
 "#;
         let read = |optional: &Optional| {
-            let out = Imported { folder: ".".into(), ..Imported::default() };
+            let out = Imported::into_folder(Path::new("."));
             super::read(out, nothing(), text, ("pixi.toml", Path::new(".")), optional)
         };
         let optional = Optional { conda: CondaPart::Pypi, ..Optional::default() };
@@ -329,7 +329,8 @@ cmake = "*"
     #[test]
     fn of_a_pyproject() {
         let text = "[project]\nname = \"x\"\nrequires-python = \">=3.9\"\ndependencies = [\"einops\"]\n[tool.pixi.workspace]\nchannels = [\"conda-forge\"]\nplatforms = [\"osx-arm64\"]\nchannel-priority = \"disabled\"\n[tool.pixi.dependencies]\npython = \"<3.13\"\ngdal = \"*\"\nnumpy = { version = \"2.*\", build-number = \">=1\" }\n[tool.pixi.pypi-options.dependency-overrides]\npandas = \"==2.3.3\"\n[tool.pixi.environments]\ndefault = [\"a\"]\n[tool.pixi.dev]\n";
-        let mut out = Imported { python: Some(">=3.9".to_owned()), ..Imported::default() };
+        let mut out = Imported::default();
+        out.python = Some(">=3.9".to_owned());
         add_of_pyproject(&mut out, nothing(), text, ("pyproject.toml", Path::new(".")), CondaPart::Pypi)
             .unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();

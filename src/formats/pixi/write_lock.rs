@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::formats::written::{ExportError, beside_conda, channels};
+use crate::formats::written::{ExportError, address_of_file, beside_conda, channels};
 use crate::lockfile::Target;
 use crate::model::source::Source;
 use crate::model::text::{channel_without_secrets, without_logins};
@@ -53,11 +53,9 @@ pub fn pixi_lock(target: &Target, places: &Places<'_>) -> Result<String, ExportE
     for package in beside_conda(target)? {
         let file = package.files.first();
         let url = match (&package.source, file) {
-            (Source::Index(index), Some(file)) => (places.file)(index, &package.name, &file.name)
-                .ok_or_else(|| ExportError::NoAddress {
-                    index: index.clone(),
-                    package: package.name.clone(),
-                })?,
+            (Source::Index(index), Some(file)) => {
+                address_of_file(package, index, (places.file)(index, &package.name, &file.name))?
+            }
             (source, _) => source.to_string(),
         };
         let url = quote(&without_logins(&url));

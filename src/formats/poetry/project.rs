@@ -160,7 +160,7 @@ mod tests {
 
     fn imported(text: &str, optional: &Optional) -> (Vec<String>, Vec<String>) {
         let poetry: Poetry = toml::from_str(text).unwrap();
-        let mut out = Imported { folder: ".".into(), ..Imported::default() };
+        let mut out = Imported::into_folder(Path::new("."));
         poetry.add(&mut out, nothing(), ("pyproject.toml", Path::new(".")), optional).unwrap();
         (out.requirements.into_iter().map(|(text, _)| text).collect(), out.left_out)
     }

@@ -4,14 +4,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::formats::written::ExportError;
 use crate::formats::written::PYLOCK_MARK;
+use crate::formats::written::{ExportError, address_of_file};
 use crate::lockfile::Target;
 use crate::model::part::Part;
-use crate::model::secrets::secret_parameter;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
-use crate::model::text::{channel_without_secrets, clean, toml_string as quote};
+use crate::model::text::{clean, toml_string as quote};
 
 /// The pylock of a target. `url` returns the URL of a file by index, project and file name.
 ///
@@ -114,17 +113,7 @@ fn package(
     out.push_str(if is_built { "sdist = " } else { "wheels = [\n" });
     for file in &package.files {
         let index = package.source.index().unwrap_or_default();
-        let address = url(index, &package.name, &file.name);
-        let has_secret = |address: &str| {
-            secret_parameter(address).is_some() || channel_without_secrets(address) != address
-        };
-        if address.as_deref().is_some_and(has_secret) {
-            return Err(ExportError::Signed { package: package.name.clone(), index: index.to_owned() });
-        }
-        let address = address.ok_or_else(|| ExportError::NoAddress {
-            package: package.name.clone(),
-            index: index.to_owned(),
-        })?;
+        let address = address_of_file(package, index, url(index, &package.name, &file.name))?;
         out.push_str(if is_built { "" } else { "    " });
         let _ = write!(out, "{{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
         if let Some(size) = file.size {

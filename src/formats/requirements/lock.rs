@@ -2,14 +2,14 @@
 
 use pep508_rs::{MarkerTree, VersionOrUrl};
 
-use crate::formats::document::{holds, index, invalid, quoted, url};
+use crate::formats::document::{holds, index, quoted, url};
 use crate::formats::error::{ForeignError, MAX_PACKAGES};
 use crate::formats::types::{Environment, Package};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::source::Source;
-use crate::model::text::MAX_VALUES;
+use crate::model::text::{MAX_VALUES, normalized_name};
 use crate::model::wheel::Python;
 
 /// A pinned package and the condition under which it is installed.
@@ -32,14 +32,13 @@ enum What {
     Unnamed,
 }
 
-#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError> {
     if text.bytes().filter(|byte| *byte == b'\n').count() > MAX_VALUES {
         return Err(ForeignError::TooManyValues(MAX_VALUES));
     }
     let mut out: Vec<Pinned> = Vec::new();
     let mut address: Option<String> = None;
-    let mut elsewhere: Option<&str> = None;
+    let (mut has_index, mut built): (bool, Vec<String>) = (true, Vec::new());
     for (number, line) in requirement_lines(text) {
         // Another file would have to be read for a whole answer; a project itself and constraints lock nothing.
         if line.starts_with('-') && line.split_whitespace().any(includes) {
@@ -55,9 +54,11 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
             continue;
         }
         if line.starts_with('-') {
-            // Which file of the version pip takes then is not that of an index.
-            elsewhere =
-                elsewhere.or(["--no-index", "--no-binary"].into_iter().find(|one| line.contains(one)));
+            has_index &= !line.starts_with("--no-index");
+            if let Some(names) = line.strip_prefix("--no-binary") {
+                let names = names.trim_start_matches(['=', ' ']).split(',');
+                built.extend(names.map(|name| normalized_name(name.trim())));
+            }
             if line.split_whitespace().any(is_editable) {
                 let name = quoted(&line);
                 out.push(Pinned { name, what: What::Unnamed, condition: MarkerTree::TRUE, is_hashed: true });
@@ -65,8 +66,9 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
             continue;
         }
         let requirement = line.split(" --").next().unwrap_or(&line).trim();
-        let parsed =
-            parse_requirement(requirement).map_err(|_| invalid(format!("line {number}"), requirement))?;
+        let parsed = parse_requirement(requirement).map_err(|error| {
+            ForeignError::Requirement(format!("line {number}"), quoted(requirement), error)
+        })?;
         let not_exact = || ForeignError::NotExact(number, quoted(requirement));
         let (version, source) = match &parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
@@ -108,14 +110,16 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
         let (name, what) = (package.name.clone(), What::Package(package));
         out.push(Pinned { name, what, condition: parsed.marker, is_hashed: line.contains("--hash=") });
     }
-    let source = elsewhere.map(|option| Source::Index(option.to_owned())).or(address.as_deref().map(index));
-    if let Some(source) = &source {
-        for pinned in &mut out {
-            if let What::Package(package) = &mut pinned.what
-                && !package.source.is_direct()
-            {
-                package.source = source.clone();
-            }
+    for pinned in &mut out {
+        let What::Package(package) = &mut pinned.what else { continue };
+        let is_built = || built.iter().any(|name| *name == package.name || name == ":all:");
+        // Which build pip takes then is not that of an index.
+        let option = (!has_index).then_some("--no-index").or_else(|| is_built().then_some("--no-binary"));
+        match (option, &address) {
+            _ if package.source.is_direct() => {}
+            (Some(option), _) => package.source = Source::Index(option.to_owned()),
+            (None, Some(address)) => package.source = index(address),
+            (None, None) => {}
         }
     }
     Ok(out)
@@ -247,6 +251,30 @@ mod tests {
         );
     }
 
+    /// Where pip takes no file of an index, which build a version is is not known; of others it is.
+    #[test]
+    fn options_that_lead_away_from_the_index() {
+        for (options, sources) in [
+            ("", ["", ""]),
+            ("--no-index\n--find-links /wheels\n", ["--no-index", "--no-index"]),
+            ("--no-binary :all:\n", ["--no-binary", "--no-binary"]),
+            ("--no-binary=Six,other\n", ["--no-binary", ""]),
+        ] {
+            let pinned = parse(&format!("{options}six==1.17.0\ntorch==2.9.1\n")).unwrap();
+            let environment = environment(&pinned, Platform::LINUX_X86_64, Python::new(12));
+            let found: Vec<String> = environment.packages.iter().map(|own| own.source.to_string()).collect();
+            assert_eq!(found, sources, "{options}");
+        }
+    }
+
+    #[test]
+    fn two_versions_of_a_package_are_refused_by_pip() {
+        let excluded =
+            |text: &str| environment(&parse(text).unwrap(), Platform::LINUX_X86_64, Python::new(12)).excluded;
+        assert!(excluded("torch==2.9.1\ntorch==2.8.0\n").is_some_and(|why| why.contains("2.8.0")));
+        assert_eq!(excluded("torch==2.9.1\ntorch==2.8.0 ; sys_platform == 'win32'\n"), None);
+    }
+
     /// Markers that only one Python fulfils say which one it is.
     #[test]
     fn the_python_of_the_markers() {
@@ -265,9 +293,10 @@ mod tests {
                 "\nnumpy>=1 --hash=sha256:aa\n",
                 "line 2: `numpy>=1` has no exact version, so the file locks nothing",
             ),
-            ("a b\n", "`line 1` is `a b`"),
+            ("a b\n", "`line 1` is `a b`: "),
         ] {
-            assert_eq!(parse(text).unwrap_err().to_string(), message);
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{error}");
         }
     }
 }

@@ -73,8 +73,7 @@ impl Build {
             problems.push(Fault::at("targets", "`targets` and `targets_evidence` must be set together"));
         }
         if let Some(cuda) = &self.cuda
-            && cuda_of_variant(&self.variant).map(|(a, b)| (a.into(), b.into()))
-                != Some((cuda.major, cuda.minor))
+            && cuda_of_variant(&self.variant) != Some((cuda.major, cuda.minor))
         {
             let text = format!("`variant`: `{}` is not of CUDA {}.{}", self.variant, cuda.major, cuda.minor);
             problems.push(Fault::at("variant", text));

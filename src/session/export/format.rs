@@ -50,104 +50,59 @@ pub struct About {
     pub is_edited: bool,
 }
 
-/// Every format, in the order of the help.
-const ALL: [(Format, About); 13] = {
-    const fn plain(name: &'static str, mark: &'static str) -> About {
-        About { name, alias: None, help: None, file: name, mark, is_edited: false }
-    }
-    [
-        (Format::Environment, plain("environment.yml", write::ENVIRONMENT_MARK)),
-        (Format::Requirements, plain("requirements.txt", write::REQUIREMENTS_MARK)),
-        (Format::RequirementsBuild, plain("requirements-build.txt", write::REQUIREMENTS_BUILD_MARK)),
-        (Format::BuildConstraints, plain("build-constraints.txt", write::BUILD_CONSTRAINTS_MARK)),
-        (Format::Pylock, plain("pylock.toml", write::PYLOCK_MARK)),
-        (Format::Dockerfile, plain("Dockerfile", export::DOCKERFILE_MARK)),
-        (
-            Format::CondaExplicit,
-            About {
-                alias: Some("conda-explicit.txt"),
-                help: Some("conda's `@EXPLICIT` file: the conda packages by URL and hash"),
-                file: "conda-explicit.txt",
-                ..plain("conda-explicit", write::EXPLICIT_MARK)
-            },
-        ),
-        (
-            Format::Uv,
-            About {
-                help: Some("Tables of pyproject.toml, by which uv resolves to what is locked"),
-                ..plain("uv", write::UV_MARK)
-            },
-        ),
-        (
-            Format::Pixi,
-            About {
-                alias: Some("pixi.toml"),
-                help: Some("pixi.toml"),
-                file: "pixi.toml",
-                ..plain("pixi", write::PIXI_MARK)
-            },
-        ),
-        (
-            Format::PixiLock,
-            About {
-                help: Some("pixi.lock, of a lock with conda packages: every file by URL and hash"),
-                ..plain("pixi.lock", write::PIXI_LOCK_MARK)
-            },
-        ),
-        (
-            Format::Github,
-            About {
-                help: Some("GitHub Actions workflow"),
-                is_edited: true,
-                ..plain("github", export::GITHUB_MARK)
-            },
-        ),
-        (
-            Format::PreCommit,
-            About {
-                help: Some("Configuration of pre-commit"),
-                is_edited: true,
-                ..plain("pre-commit", export::PRE_COMMIT_MARK)
-            },
-        ),
-        (
-            Format::Devcontainer,
-            About {
-                help: Some("devcontainer.json"),
-                is_edited: true,
-                ..plain("devcontainer", export::DEVCONTAINER_MARK)
-            },
-        ),
-    ]
-};
-
 impl Format {
     /// Every format, in the order of the help.
-    pub const ALL: [Format; ALL.len()] = {
-        let mut out = [Format::Environment; ALL.len()];
-        let mut i = 0;
-        while i < out.len() {
-            out[i] = ALL[i].0;
-            i += 1;
-        }
-        out
+    pub const ALL: [Format; 13] = {
+        use Format::*;
+        [
+            Environment,
+            Requirements,
+            RequirementsBuild,
+            BuildConstraints,
+            Pylock,
+            Dockerfile,
+            CondaExplicit,
+            Uv,
+            Pixi,
+            PixiLock,
+            Github,
+            PreCommit,
+            Devcontainer,
+        ]
     };
 
     /// What is known of it.
-    pub fn about(self) -> &'static About {
-        static ROWS: [(Format, About); ALL.len()] = ALL;
-        &ROWS[self as usize].1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_format_has_its_row() {
-        for (i, (format, _)) in ALL.iter().enumerate() {
-            assert_eq!(*format as usize, i, "{format:?}");
+    pub fn about(self) -> About {
+        let plain = |name, mark| About { name, alias: None, help: None, file: name, mark, is_edited: false };
+        let with_help = |name, mark, help| About { help: Some(help), ..plain(name, mark) };
+        let edited = |name, mark, help| About { is_edited: true, ..with_help(name, mark, help) };
+        match self {
+            Format::Environment => plain("environment.yml", write::ENVIRONMENT_MARK),
+            Format::Requirements => plain("requirements.txt", write::REQUIREMENTS_MARK),
+            Format::RequirementsBuild => plain("requirements-build.txt", write::REQUIREMENTS_BUILD_MARK),
+            Format::BuildConstraints => plain("build-constraints.txt", write::BUILD_CONSTRAINTS_MARK),
+            Format::Pylock => plain("pylock.toml", write::PYLOCK_MARK),
+            Format::Dockerfile => plain("Dockerfile", export::DOCKERFILE_MARK),
+            Format::CondaExplicit => {
+                let help = "conda's `@EXPLICIT` file: the conda packages by URL and hash";
+                let file = "conda-explicit.txt";
+                About { alias: Some(file), file, ..with_help("conda-explicit", write::EXPLICIT_MARK, help) }
+            }
+            Format::Uv => {
+                let help = "Tables of pyproject.toml, by which uv resolves to what is locked";
+                with_help("uv", write::UV_MARK, help)
+            }
+            Format::Pixi => {
+                let file = "pixi.toml";
+                About { alias: Some(file), file, ..with_help("pixi", write::PIXI_MARK, file) }
+            }
+            Format::PixiLock => {
+                let help = "pixi.lock, of a lock with conda packages: every file by URL and hash";
+                with_help("pixi.lock", write::PIXI_LOCK_MARK, help)
+            }
+            Format::Github => edited("github", export::GITHUB_MARK, "GitHub Actions workflow"),
+            Format::PreCommit => edited("pre-commit", export::PRE_COMMIT_MARK, "Configuration of pre-commit"),
+            Format::Devcontainer => edited("devcontainer", export::DEVCONTAINER_MARK, "devcontainer.json"),
         }
     }
 }

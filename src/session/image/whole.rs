@@ -60,7 +60,7 @@ pub(crate) fn judge(
     if let Some(taken) = doubts.taken {
         let (taken, program) = (taken.display().to_string(), image.config.command.join(" "));
         let why = format!(
-            "which of its environments `{}` runs in is not known: {} is that of the first `python` on PATH",
+            "which of its environments `{}` runs in is not known: {} is judged",
             clean(&program, 80),
             clean(&taken, 200)
         );

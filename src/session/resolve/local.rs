@@ -85,19 +85,19 @@ fn build_difference(
     if let Some(name) = locked.needs.iter().find(|name| !now.needs.contains(name)) {
         return Some(format!("does not need `{name}` to be built"));
     }
-    // Where they have no solution, none is locked, and a note of the solve said so.
     let environment = marker_environment(target.python, target.platform);
     let is_met = |line: &&String| {
         let Ok(asked) = parse_requirement(line) else { return true };
         let name: &str = asked.name.as_ref();
         let row = locked.requires.iter().find(|row| row.name == name);
         !asked.marker.evaluate(&environment, &[])
-            || row.is_some_and(|row| match &asked.version_or_url {
+            // A file of which the index states no hash is not locked.
+            || row.is_none_or(|row| match &asked.version_or_url {
                 Some(VersionOrUrl::VersionSpecifier(all)) => all.contains(&row.version),
                 _ => true,
             })
     };
-    let unmet = now.asks.iter().find(|line| !locked.requires.is_empty() && !is_met(line));
+    let unmet = now.asks.iter().find(|line| !is_met(line));
     unmet.map(|line| format!("requires `{}` to be built", clean(line, 80)))
 }
 

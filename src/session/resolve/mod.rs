@@ -334,10 +334,7 @@ impl<'p> Prepared<'p> {
                 self.asked.registry = registry;
                 return Ok((self, Answer::Refused(refused, hint)));
             }
-            JointAnswer::TooLong => {
-                return Err(Failure::internal("resolution exceeded the step limit")
-                    .hint("name a version of one or two packages, or a Python with `--python`"));
-            }
+            JointAnswer::TooLong => return Err(Failure::too_long()),
         };
         self.asked.registry = registry;
         let lock = self.lock_of(&solutions);

@@ -43,12 +43,20 @@ pub(crate) fn write(
         let there = there.filter(|there| !is_named && formats::write::same_environment(there, &text));
         texts.push((file.clone(), there.unwrap_or(text)));
     }
-    let lock_text = kept.unwrap_or_else(|| lockfile::render(lock, &requirements::stated_in(project)));
-    // What an index states is refused here, before every other command refuses the lock.
-    lockfile::parse(&lock_text).map_err(|error| {
-        Failure::input(format!("the answer cannot be written as a lock that can be read: {error}"))
-            .hint("name another version of that package, or another index; the files are as they were")
-    })?;
+    let lock_text = match kept {
+        Some(text) => text,
+        None => {
+            let text = lockfile::render(lock, &requirements::stated_in(project));
+            // What an index states is refused here, before every other command refuses the lock.
+            lockfile::parse(&text).map_err(|error| {
+                Failure::input(format!("the answer cannot be written as a lock that can be read: {error}"))
+                    .hint(
+                        "name another version of that package, or another index; the files are as they were",
+                    )
+            })?;
+            text
+        }
+    };
     let written: Vec<String> =
         std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
     // The lock last: `--locked` compares manifest and environment files with it.

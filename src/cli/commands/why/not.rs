@@ -218,7 +218,7 @@ impl Subject<'_> {
                 let outcome = Outcome::Conflict(Box::new(without_the_question(*conflict, &is_way)));
                 Ok(NotAnswer { possible: false, outcome, spec: text, request })
             }
-            Answer::TooLong | Answer::NeedMetadata(_) => Err(too_long()),
+            Answer::TooLong | Answer::NeedMetadata(_) => Err(Failure::too_long()),
         }
     }
 
@@ -264,10 +264,6 @@ impl Subject<'_> {
         };
         Ok((request, party))
     }
-}
-
-fn too_long() -> Failure {
-    Failure::internal("resolution exceeded the step limit")
 }
 
 /// A Python outside the project's limit: that limit, and what else stands against it. `answer` is that without the limit,
@@ -336,7 +332,7 @@ fn beside_the_limit(
                 ..alone
             })
         }
-        Answer::TooLong | Answer::NeedMetadata(_) => Err(too_long()),
+        Answer::TooLong | Answer::NeedMetadata(_) => Err(Failure::too_long()),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::registry::STACK_PACKAGES;
 use crate::session::Interface as _;
-use crate::session::error::Failure;
+use crate::session::error::{Failure, TOO_LONG};
 
 /// At most this many of the other packages that would change are listed.
 const MAX_LISTED_CHANGES: usize = 4;
@@ -213,9 +213,7 @@ impl Subject<'_> {
                 ),
             },
             Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Newer::No(told(*conflict)),
-            Ok(Answer::TooLong | Answer::NeedMetadata(_)) => {
-                Newer::Unknown("resolution exceeded the step limit".to_owned())
-            }
+            Ok(Answer::TooLong | Answer::NeedMetadata(_)) => Newer::Unknown(TOO_LONG.to_owned()),
             Err(error) => Newer::Unknown(error.message),
         })
     }

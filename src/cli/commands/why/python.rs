@@ -8,6 +8,7 @@ use crate::model::project::specifiers_allow;
 use crate::model::request::{Origin, PythonAllowed, PythonRequest};
 use crate::model::solution::{Answer, Solution};
 use crate::model::wheel::Python;
+use crate::session::error::TOO_LONG;
 
 impl Subject<'_> {
     /// What stands against the next Python series, or what changes with it.
@@ -38,9 +39,7 @@ impl Subject<'_> {
                 Newer::Fits(solution.python, others)
             }
             Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Newer::No(told(*conflict)),
-            Ok(Answer::TooLong | Answer::NeedMetadata(_)) => {
-                Newer::Unknown("resolution exceeded the step limit".to_owned())
-            }
+            Ok(Answer::TooLong | Answer::NeedMetadata(_)) => Newer::Unknown(TOO_LONG.to_owned()),
             Err(error) => Newer::Unknown(error.message),
         };
         let texts = match newer {

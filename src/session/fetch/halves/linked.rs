@@ -234,7 +234,7 @@ impl Session<'_> {
         Some(LinkTarget {
             torch: Some(stack.version.clone()),
             python: Some(solution.python),
-            cuda: cuda_of_variant(&stack.variant).map(|(major, _)| major.into()),
+            cuda: cuda_of_variant(&stack.variant).map(|(major, _)| major),
             cudnn: cudnn.map(|version| version.major().into()),
             cxx11_abi: self.registry.cxx11_abi_of_conda(PYTORCH, &stack.version).filter(|_| is_known),
             brought,

@@ -1,0 +1,205 @@
+//! Compares the files of a distribution with its RECORD.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use super::record::{Entry, MAX_RECORD, encode, entries};
+use super::tree::{About, FileTree, Kind};
+use crate::model::installed::{Distribution, FileFault};
+
+/// How thoroughly files are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Existence and size.
+    Sizes,
+    /// Also the SHA-256 of every file.
+    Hashes,
+}
+
+/// Maximum number of recorded files that are looked at, of all packages together. A large environment has 300,000.
+pub(super) const MAX_FILES: usize = 2_000_000;
+
+/// Path key and hash key of a recorded file, and the number of its line in RECORD.
+pub(super) type Owned = (u64, u64, u32);
+
+/// Compares the files on disk with RECORD. Returns the number of checked files, and the files that the
+/// distribution records with a hash.
+pub(super) fn files(
+    tree: &dyn FileTree,
+    distribution: &mut Distribution,
+    folder: &Path,
+    site: &Path,
+    (prefix, depth): (&Path, Depth),
+    left: &AtomicUsize,
+) -> (usize, Vec<Owned>) {
+    let Some(bytes) = tree.start(&folder.join("RECORD"), MAX_RECORD) else {
+        return (0, Vec::new());
+    };
+    let record = tree.about(&folder.join("RECORD")).ok();
+    let text = String::from_utf8_lossy(&bytes);
+    // A RECORD lists itself, and its last line is complete: a crash or a full disk cuts it.
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let is_ended = last.trim().is_empty() || last.matches(',').count() >= 2;
+    let mut lists_itself = false;
+    let mut seen = 0;
+    let mut owned = Vec::new();
+    let mut path = PathBuf::new();
+    for (entry, number) in entries(&text).zip(0..) {
+        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
+            let why =
+                format!("the environment records more than {MAX_FILES} files: the rest is not looked at");
+            distribution.faults.push(FileFault::Unreadable("RECORD".to_owned(), why));
+            lists_itself = true;
+            break;
+        }
+        lists_itself |= entry.path.ends_with("RECORD")
+            && Path::new(&entry.path.replace('\\', "/")).parent().and_then(Path::file_name)
+                == folder.file_name();
+        let relative = Path::new(entry.path.as_ref());
+        // RECORD is untrusted: paths outside the environment are ignored.
+        if relative.is_absolute() || leaves(relative, site, prefix) {
+            continue;
+        }
+        if super::is_library(&entry.path) {
+            distribution.libraries.push(entry.path.clone().into_owned());
+        }
+        path.clear();
+        path.push(site);
+        path.push(relative);
+        seen += 1;
+        let found = match tree.about(&path) {
+            Ok(found) => Some(found),
+            // A folder that may not be entered hides its files: they are not missing.
+            Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+                let why = "permission denied".to_owned();
+                distribution.faults.push(FileFault::Unreadable(entry.path.into_owned(), why));
+                continue;
+            }
+            Err(_) => None,
+        };
+        let Some(found) = found else {
+            // Python may delete and recreate .pyc files; RECORD has no hash for them. Without an empty `__init__.py`, its
+            // folder is a namespace package, and the modules in it are imported as before.
+            let is_empty_init = entry.size == Some(0)
+                && relative.file_name().is_some_and(|name| name == "__init__.py")
+                && path.parent().is_some_and(|folder| tree.is_folder(folder));
+            if !entry.path.ends_with(".pyc") && !is_empty_init {
+                distribution.faults.push(FileFault::Missing(entry.path.into_owned()));
+            }
+            continue;
+        };
+        if found.kind != Kind::File {
+            distribution.faults.push(FileFault::Unreadable(
+                entry.path.clone().into_owned(),
+                "not a regular file".to_owned(),
+            ));
+        } else if let Some(size) = entry.size
+            && found.size != size
+            // What an installer writes last cannot state its own size.
+            && path != folder.join("RECORD")
+        {
+            let (full, path) = (&path, entry.path.clone().into_owned());
+            // Where a link leads, files are as old as they like.
+            let is_above = relative.components().any(|part| part == Component::ParentDir);
+            let is_own = || match is_above {
+                true => !tree.is_link(full),
+                false => tree
+                    .real(site)
+                    .and_then(|site| Ok(tree.real(full)? == site.join(relative)))
+                    .unwrap_or(false),
+            };
+            distribution.faults.push(match is_older(&found, record.as_ref()) && is_own() {
+                true => FileFault::AsPublished(path, size, found.size),
+                false if is_extended(tree, full, &entry, found.size) => {
+                    FileFault::Extended(path, size, found.size)
+                }
+                false => FileFault::Size(path, size, found.size),
+            });
+        } else if depth == Depth::Hashes && entry.hash.starts_with("sha256=") {
+            match file_hash(tree, &path, found.size) {
+                Ok(hash) if hash == entry.hash => {}
+                Ok(_) => distribution.faults.push(FileFault::Hash(entry.path.clone().into_owned())),
+                Err(why) => {
+                    let why = crate::model::text::clean(&why.to_string(), 80);
+                    distribution.faults.push(FileFault::Unreadable(entry.path.clone().into_owned(), why));
+                }
+            }
+        }
+        if !entry.hash.is_empty() {
+            owned.push((key(entry.path.as_ref()), key(entry.hash), number));
+        }
+    }
+    distribution.record_readable = lists_itself && is_ended;
+    (seen, owned)
+}
+
+/// Whether a file is as it was before RECORD was written. The time of metadata cannot be set back, so a copy over it that
+/// keeps times is not older. That time says nothing where the file has other names, since each new one counts as a change
+/// (uv links another environment to the same file), and where RECORD itself was copied with its time: the environment was
+/// moved or unpacked.
+fn is_older(file: &About, record: Option<&About>) -> bool {
+    const TICK: i128 = 2_000_000_000;
+    record.is_some_and(|record| {
+        let is_moved = record.changed - record.modified > TICK;
+        // The clock of file systems ticks every few milliseconds: both may be written in one tick.
+        let is_unchanged = file.changed <= record.changed || file.links > 1 || is_moved;
+        file.modified < record.modified && is_unchanged
+    })
+}
+
+/// Whether a list of certificates has what is recorded, and more after it: the authorities of a company are appended.
+fn is_extended(tree: &dyn FileTree, path: &Path, entry: &Entry<'_>, found: u64) -> bool {
+    let Some(size) = entry.size.filter(|size| *size < found) else { return false };
+    let is_list = entry.path.ends_with(".pem") && entry.hash.starts_with("sha256=");
+    is_list && first_bytes(tree, path, size).is_ok_and(|digest| encode(&digest) == entry.hash)
+}
+
+/// Whether a recorded path leaves the environment.
+fn leaves(relative: &Path, site: &Path, prefix: &Path) -> bool {
+    let mut depth = site.strip_prefix(prefix).map_or(0, |p| p.components().count()) as i64;
+    for component in relative.components() {
+        match component {
+            Component::ParentDir => depth -= 1,
+            Component::Normal(_) => depth += 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return true;
+        }
+    }
+    false
+}
+
+/// The SHA-256 of a file in RECORD's format.
+fn file_hash(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<String> {
+    digest(tree, path, size).map(|digest| encode(&digest))
+}
+
+/// The SHA-256 of a file. Reads at most `size` + 1 bytes, in case the file grows.
+pub(super) fn digest(tree: &dyn FileTree, path: &Path, size: u64) -> std::io::Result<Vec<u8>> {
+    first_bytes(tree, path, size.saturating_add(1))
+}
+
+/// The SHA-256 of the first `count` bytes of a file, or of all if it has less.
+fn first_bytes(tree: &dyn FileTree, path: &Path, count: u64) -> std::io::Result<Vec<u8>> {
+    let mut file = tree.open(path)?.reader()?.take(count);
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(hasher.finalize().to_vec());
+        }
+        hasher.update(&buffer[..n]);
+    }
+}
+
+fn key(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}

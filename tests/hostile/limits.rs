@@ -42,6 +42,7 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 17] = [
             ("16 KiB", "model/requirement.rs", "MAX_LENGTH"),
             ("nesting of 64", "model/requirement.rs", "MAX_DEPTH"),
             ("48 comparisons", "model/requirement.rs", "MAX_COMPARISONS"),
+            ("35,000 as the sum", "model/requirement.rs", "MAX_SQUARES"),
         ],
     ),
     (

@@ -23,7 +23,7 @@ use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::model::variant::{CPU, is_cuda};
 use crate::model::version::{DottedVersion, public};
-use crate::model::wheel::WheelName;
+use crate::model::wheel::{Python, WheelName};
 use crate::registry::conda_names::{OfFramework, framework_packages};
 use crate::registry::{Build, COMPANIONS, Cited, CudaFrom, Registry};
 
@@ -122,7 +122,7 @@ pub fn judge(environment: &Environment, platform: Platform, registry: &Registry)
         package.targets = registry.targets_of(&package.name, &public(&package.version), variant, platform);
     }
     envelopes.extend(judged.torch(environment, registry, platform));
-    envelopes.extend(judged.other_frameworks(registry, platform));
+    envelopes.extend(judged.other_frameworks(environment, registry, platform));
     judged.without_row(registry, platform);
     envelopes.extend(judged.conda_frameworks(registry, platform));
     judged.without_framework(registry);
@@ -145,8 +145,16 @@ fn glibc_need(package: &ChosenPackage, platform: Platform) -> Option<DottedVersi
 }
 
 /// The variant of torch or a package beside it: the local part of its version, or the sub-index of the pytorch index that
-/// it comes from. A version without either is PyPI's build.
-pub(super) fn variant(package: &Package, registry: &Registry, platform: Platform) -> Option<String> {
+/// it comes from. A version without either is PyPI's build. `None` if that is not known, and for what is built from source.
+pub(super) fn variant(
+    package: &Package,
+    python: Python,
+    registry: &Registry,
+    platform: Platform,
+) -> Option<String> {
+    if package.is_built(python, platform) {
+        return None;
+    }
     let is_variant =
         |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name.starts_with("xpu");
     let local = package.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
@@ -213,8 +221,9 @@ impl Judged {
         }
         let torch = torch?;
         let version = public(&torch.version);
-        let Some(variant) = variant(torch, registry, platform) else {
+        let Some(variant) = variant(torch, environment.python, registry, platform) else {
             self.unknown.push(match &torch.source {
+                _ if torch.is_built(environment.python, platform) => built("torch", &version),
                 Source::Index(address) if is_pypi(address) => unknown_torch(registry, &version, platform),
                 other => format!("torch {version} is from `{other}`: which build that is is not known"),
             });
@@ -280,7 +289,12 @@ impl Judged {
     }
 
     /// TensorFlow, JAX and others from PyPI.
-    fn other_frameworks(&mut self, registry: &Registry, platform: Platform) -> Vec<Envelope> {
+    fn other_frameworks(
+        &mut self,
+        environment: &Environment,
+        registry: &Registry,
+        platform: Platform,
+    ) -> Vec<Envelope> {
         let has = |start: &str| self.target.packages.iter().any(|package| package.name.starts_with(start));
         let (brings_cuda, brings_cublas) = (has("nvidia-cuda-runtime"), has("nvidia-cublas"));
         let mut envelopes = Vec::new();
@@ -288,6 +302,11 @@ impl Judged {
         for package in &packages {
             let version = public(&package.version);
             let Some(row) = registry.framework(&package.name, &version, platform) else { continue };
+            let theirs = environment.packages.iter().find(|theirs| theirs.name == package.name);
+            if theirs.is_some_and(|theirs| theirs.is_built(environment.python, platform)) {
+                self.unknown.push(built(&package.name, &version));
+                continue;
+            }
             let uses_cuda = match row.cuda_from {
                 CudaFrom::Packages => true,
                 CudaFrom::Extra(_) => brings_cuda,
@@ -550,6 +569,11 @@ fn unknown_build(registry: &Registry, version: &Version, variant: &str, platform
     }
 }
 
+/// That a framework is not its published build.
+fn built(name: &str, version: &Version) -> String {
+    format!("{name} {version} is built from source: which CUDA and GPUs the build is for is not known")
+}
+
 /// That a torch is not in the registry, and which are.
 fn unknown_torch(registry: &Registry, version: &Version, platform: Platform) -> String {
     let of_platform = || registry.builds().iter().filter(|build| build.platform == platform);
@@ -617,6 +641,31 @@ mod tests {
             );
             let judged = environment(Tool::Pixi, &text);
             assert_eq!(judged.unknown.is_empty(), is_known, "{build}: {:?}", judged.unknown);
+        }
+        for (name, version) in [("torch", "2.9.1"), ("jax-cuda12-plugin", "0.7.2"), ("tensorflow", "2.9.3")] {
+            let files = [
+                (
+                    format!(
+                        "wheels = [{{ name = \"{}-{version}-cp312-cp312-manylinux_2_28_x86_64.whl\", url = \"https://f.example/a.whl\" }}]\n",
+                        name.replace('-', "_")
+                    ),
+                    false,
+                ),
+                (
+                    format!(
+                        "[packages.sdist]\nname = \"{name}-{version}.tar.gz\"\nurl = \"https://f.example/a.tar.gz\"\nhashes = {{ sha256 = \"00\" }}\n"
+                    ),
+                    true,
+                ),
+            ];
+            for (file, is_built) in files {
+                let text = format!(
+                    "lock-version = \"1.0\"\n[[packages]]\nname = \"{name}\"\nversion = \"{version}\"\nindex = \"https://index.example/simple\"\n{file}"
+                );
+                let judged = environment(Tool::Pylock, &text);
+                let is_said = judged.unknown.iter().any(|said| said.contains("is built from source"));
+                assert_eq!(is_said, is_built, "{text}: {:?}", judged.unknown);
+            }
         }
         let judged = environment(Tool::Requirements, "-e git+https://host.example/pytorch.git#egg=torch\n");
         assert!(judged.unknown[0].contains("is a framework is not known"), "{:?}", judged.unknown);

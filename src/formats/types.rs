@@ -100,10 +100,21 @@ pub struct Package {
     pub source: Source,
     /// Its wheels; empty if the format does not name files.
     pub wheels: Vec<ChosenFile>,
-    /// Whether it can be built from source, or the lock does not name files.
-    pub has_source: bool,
+    /// Whether it can be built from source.
+    pub archive: SourceArchive,
     /// Requirements on other packages, if the lock has them.
     pub requires: Vec<Edge>,
+}
+
+/// What a lock says of the source of a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceArchive {
+    /// It names a source archive, a folder or a repository: where no wheel fits, the package is built.
+    Named,
+    /// It names wheels alone.
+    Absent,
+    /// It names no files.
+    Unnamed,
 }
 
 impl Environment {
@@ -158,7 +169,14 @@ pub(super) fn python_for(
 impl Package {
     /// Whether a Python can install it on a platform: by a wheel, or from source.
     pub fn installs(&self, python: Python, platform: Platform) -> bool {
-        self.has_source || self.wheels.is_empty() || !self.usable(python, platform).is_empty()
+        self.archive != SourceArchive::Absent
+            || self.wheels.is_empty()
+            || !self.usable(python, platform).is_empty()
+    }
+
+    /// Whether its tool builds it: the lock names its source, and no wheel that fits.
+    pub fn is_built(&self, python: Python, platform: Platform) -> bool {
+        self.archive == SourceArchive::Named && self.usable(python, platform).is_empty()
     }
 
     /// Its wheels for a Python on a platform, the best first.

@@ -135,12 +135,16 @@ fn a_killed_sync_is_completed(with_uv: bool) {
         std::fs::remove_dir_all(&venv).unwrap();
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let mut command = env.context.command();
-        // A group of its own, so that the installer is killed too.
+        // A group of its own, so that the installer can be killed too.
         command.arg("sync").stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().unwrap();
         std::thread::sleep(whole.mul_f64(f64::from(seed) / f64::from(u32::MAX)));
-        // SAFETY: the child has not been waited for, so that its process group is still its own.
-        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        // Every second time the installer goes on.
+        match round % 2 {
+            // SAFETY: the child has not been waited for, so that its process group is still its own.
+            0 => _ = unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) },
+            _ => child.kill().unwrap(),
+        }
         child.wait().unwrap();
         let left = format!("{:?}", files_of(&venv));
         let run = env.sync(&[]);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::record::{CondaRecord, other_platforms, platform, python};
 use crate::formats::document::{file_name, format_version, index, name, text_of, version, wheel, yaml};
 use crate::formats::error::{ForeignError, MAX_PACKAGES};
-use crate::formats::types::{Environment, Fixed, Package};
+use crate::formats::types::{Environment, Fixed, Package, SourceArchive};
 use crate::model::source::Source;
 use crate::model::text::clean;
 
@@ -109,7 +109,7 @@ fn package(raw: &RawPackage) -> Result<Package, ForeignError> {
             true => index(raw.url.rsplit_once('/').map_or(&raw.url, |(folder, _)| folder)),
             false => Source::Index(String::new()),
         },
-        has_source: file.is_none(),
+        archive: file.as_ref().map_or(SourceArchive::Named, |_| SourceArchive::Absent),
         wheels: file.into_iter().collect(),
         requires: Vec::new(),
         name: package,

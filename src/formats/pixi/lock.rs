@@ -9,7 +9,7 @@ use crate::formats::document::{
     file_name, format_version, git, index, name, text_of, url, version, wheel, yaml,
 };
 use crate::formats::error::{ForeignError, MAX_PACKAGES};
-use crate::formats::types::{Environment, Fixed, Package};
+use crate::formats::types::{Environment, Fixed, Package, SourceArchive};
 use crate::model::solution::Edge;
 use crate::model::source::Source;
 use crate::model::text::{clean, requirement_name};
@@ -185,7 +185,7 @@ fn package(address: &str, raw: &RawPackage, from: &Source) -> Result<Option<Pack
     Ok(Some(Package {
         version: version(&package, &text)?,
         source,
-        has_source: file.is_none(),
+        archive: file.as_ref().map_or(SourceArchive::Named, |_| SourceArchive::Absent),
         wheels: file.into_iter().collect(),
         requires: raw.requires_dist.iter().map(edge).collect(),
         name: package,

@@ -9,7 +9,7 @@ use crate::formats::document::{
     file_name, git, holds, index, index_of_file, invalid, marker, name, url, version, wheel,
 };
 use crate::formats::error::{ForeignError, MAX_PACKAGES};
-use crate::formats::types::{Environment, Package, python_for};
+use crate::formats::types::{Environment, Package, SourceArchive, python_for};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
@@ -179,7 +179,10 @@ fn entry(raw: &RawPackage) -> Result<Entry, ForeignError> {
     let version = raw.version.as_deref().map(|text| version(&package, text)).transpose()?;
     let found = version.map(|version| Package {
         version,
-        has_source: raw.sdist.is_some() || (source.is_direct() && raw.wheels.is_empty()),
+        archive: match raw.sdist.is_some() || (source.is_direct() && raw.wheels.is_empty()) {
+            true => SourceArchive::Named,
+            false => SourceArchive::Absent,
+        },
         wheels: raw.wheels.iter().filter_map(of_files).collect(),
         requires: Vec::new(),
         source,

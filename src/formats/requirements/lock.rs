@@ -4,7 +4,7 @@ use pep508_rs::{MarkerTree, VersionOrUrl};
 
 use crate::formats::document::{holds, index, quoted, url};
 use crate::formats::error::{ForeignError, MAX_PACKAGES};
-use crate::formats::types::{Environment, Package};
+use crate::formats::types::{Environment, Package, SourceArchive};
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
@@ -103,7 +103,7 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
             name: parsed.name.to_string(),
             version,
             source,
-            has_source: file.is_none(),
+            archive: file.as_ref().map_or(SourceArchive::Unnamed, |_| SourceArchive::Absent),
             wheels: file.into_iter().collect(),
             requires: Vec::new(),
         };

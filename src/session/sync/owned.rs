@@ -275,9 +275,7 @@ impl Owned<'_> {
         };
         let is_built = |package: &Package| match &package.source {
             Source::Path(_) | Source::Git { .. } => true,
-            Source::Index(_) | Source::Url(_) => {
-                package.has_source && package.usable(python, platform).is_empty()
-            }
+            Source::Index(_) | Source::Url(_) => package.is_built(python, platform),
         };
         if !self.options.build {
             let built =

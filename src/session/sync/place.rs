@@ -226,7 +226,10 @@ pub(super) fn alone(folder: &Path, interface: &dyn Interface) -> Result<Option<F
     let begun = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
+            Ok(()) => {
+                stays_locked_for_children(&file);
+                return Ok(Some(file));
+            }
             Err(TryLockError::Error(_)) => return Ok(None),
             Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
                 let text = format!("another `envlock sync` is at work in `{}`", folder.display());
@@ -241,6 +244,14 @@ pub(super) fn alone(folder: &Path, interface: &dyn Interface) -> Result<Option<F
         }
         std::thread::sleep(TICK);
     }
+}
+
+/// Lets the installer inherit the lock: one that goes on after `sync` was killed ends before another one begins.
+fn stays_locked_for_children(file: &File) {
+    #[cfg(unix)]
+    let _ = rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty());
+    #[cfg(not(unix))]
+    let _ = file;
 }
 
 /// The time between two looks.

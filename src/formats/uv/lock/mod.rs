@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::formats::document::{file_name, git, index, invalid, marker, name, of_toml, url, version, wheel};
 use crate::formats::error::{ForeignError, MAX_PACKAGES};
-use crate::formats::types::Package;
+use crate::formats::types::{Package, SourceArchive};
 use crate::model::solution::{ChosenFile, Edge};
 use crate::model::source::Source;
 
@@ -120,7 +120,7 @@ struct Node {
     extras: BTreeMap<String, Vec<Dependency>>,
     groups: BTreeMap<String, Vec<Dependency>>,
     wheels: Vec<ChosenFile>,
-    has_source: bool,
+    archive: SourceArchive,
 }
 
 #[derive(Debug, Clone)]
@@ -202,7 +202,7 @@ fn workspace_root(manifest: &RawManifest) -> Result<Option<Node>, ForeignError> 
         extras: BTreeMap::new(),
         groups,
         wheels: Vec::new(),
-        has_source: false,
+        archive: SourceArchive::Absent,
     }))
 }
 
@@ -229,7 +229,10 @@ fn node(raw: &RawPackage) -> Result<Node, ForeignError> {
         extras: named(&raw.optional_dependencies)?,
         groups: named(&raw.dev_dependencies)?,
         wheels: raw.wheels.iter().filter_map(of_files).collect(),
-        has_source: raw.sdist.is_some() || (raw.source.registry.is_none() && raw.wheels.is_empty()),
+        archive: match raw.sdist.is_some() || (raw.source.registry.is_none() && raw.wheels.is_empty()) {
+            true => SourceArchive::Named,
+            false => SourceArchive::Absent,
+        },
         name: package,
     })
 }
@@ -277,7 +280,7 @@ impl Node {
             version: self.version.clone()?,
             source: self.source.clone(),
             wheels: self.wheels.clone(),
-            has_source: self.has_source,
+            archive: self.archive,
             requires: self.dependencies.iter().map(edge).collect(),
         })
     }

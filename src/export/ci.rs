@@ -77,6 +77,64 @@ fn words_of(folder: &str) -> String {
     words.trim_matches('-').to_owned()
 }
 
+/// The runner for a target's platform.
+fn runner(target: &Target) -> &'static str {
+    match (target.platform.os, target.platform.arch) {
+        (Os::Linux, Arch::Aarch64) => "ubuntu-24.04-arm",
+        (Os::Linux, _) => "ubuntu-24.04",
+        (Os::Macos, _) => "macos-15",
+        (Os::Windows, _) => "windows-2025",
+    }
+}
+
+/// The folder of the environment, from the root of the repository.
+fn environment(owner: Option<Owner>, target: &Target, project: Option<&str>) -> String {
+    let prefix = match owner {
+        Some(Owner::Pixi) => ".pixi/envs/default",
+        _ if !target.conda.is_empty() => CONDA_PREFIX,
+        _ => ".venv",
+    };
+    project.map_or(prefix.to_owned(), |folder| format!("{}/{prefix}", folder.trim_end_matches('/')))
+}
+
+/// The action that brings the Python, with what it is asked for. Of conda packages one is the Python: their client is put on PATH.
+fn setup_of_python(target: &Target) -> String {
+    if !target.conda.is_empty() {
+        return format!("{SETUP_MICROMAMBA}\n        with:\n          init-shell: none");
+    }
+    let python = match target.patches.specifiers(target.python.minor) {
+        // As setup-python reads ranges.
+        Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
+        None => format!("3.{}", target.python.minor),
+    };
+    format!("actions/setup-python@v5\n        with:\n          python-version: \"{python}\"")
+}
+
+/// The step with the project's tests, as a comment.
+fn step_of_tests(
+    lock: &Lockfile,
+    envlock: &str,
+    project: Option<&str>,
+    (option, parts): (&str, &str),
+) -> String {
+    let with = match parts {
+        "" if !lock.parts().is_empty() => format!(
+            ", with the group that has their packages (`{} export github --group NAME`)",
+            clean(envlock, 200)
+        ),
+        "" => ", where the lock has what they need".to_owned(),
+        _ => String::new(),
+    };
+    // `run` starts the program where it is started itself.
+    let folder = project.map(|folder| {
+        format!("      #   working-directory: {}\n", yaml::quoted(folder.trim_end_matches('/')))
+    });
+    let folder = folder.unwrap_or_default();
+    format!(
+        "      # The project's tests{with}:\n      # - run: envlock run{option} -- python -m pytest\n{folder}"
+    )
+}
+
 /// A workflow for `.github/workflows`: the lock is current, and what it says installs and computes on a CPU.
 ///
 /// `project` is the project's folder in the repository, if that is not the root. `reads`: the requirements files that the
@@ -87,12 +145,7 @@ pub fn github(
     project: Option<&str>,
     (reads, parts): (&[String], &str),
 ) -> String {
-    let runner = match (target.platform.os, target.platform.arch) {
-        (Os::Linux, Arch::Aarch64) => "ubuntu-24.04-arm",
-        (Os::Linux, _) => "ubuntu-24.04",
-        (Os::Macos, _) => "macos-15",
-        (Os::Windows, _) => "windows-2025",
-    };
+    let runner = runner(target);
     let of_target = option(lock, target);
     let option = format!("{of_target}{parts}");
     let envlock = program(project);
@@ -106,28 +159,10 @@ pub fn github(
             "      - uses: prefix-dev/setup-pixi@v0.10.2\n        with:\n          run-install: false\n"
         }
     };
-    let is_of_conda = !target.conda.is_empty();
-    let prefix = match owner {
-        Some(Owner::Pixi) => ".pixi/envs/default",
-        _ if is_of_conda => CONDA_PREFIX,
-        _ => ".venv",
-    };
-    let folder = match project {
-        Some(folder) => format!("{}/{prefix}", folder.trim_end_matches('/')),
-        None => prefix.to_owned(),
-    };
+    let folder = environment(owner, target, project);
     let prefix = shell_word(&folder);
     let folder = yaml::pattern(&folder);
-    let python = match target.patches.specifiers(target.python.minor) {
-        // As setup-python reads ranges.
-        Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
-        None => format!("3.{}", target.python.minor),
-    };
-    // conda's half has the Python; the client is put on PATH.
-    let python = match is_of_conda {
-        true => format!("{SETUP_MICROMAMBA}\n        with:\n          init-shell: none"),
-        false => format!("actions/setup-python@v5\n        with:\n          python-version: \"{python}\""),
-    };
+    let python = setup_of_python(target);
     let words = words_of(project.unwrap_or_default());
     // Of several projects in a repository each has a file and checks of its own.
     let (file, of_project) = match words.as_str() {
@@ -152,22 +187,7 @@ pub fn github(
         &format!("{{ echo '```'; {verify} 2>&1 || true; echo '```'; }} >> \"$GITHUB_STEP_SUMMARY\""),
         "          ",
     );
-    // In a comment.
-    let named = clean(&envlock, 200);
-    let with_group = match parts {
-        "" if !lock.parts().is_empty() => {
-            format!(", with the group that has their packages (`{named} export github --group NAME`)")
-        }
-        "" => ", where the lock has what they need".to_owned(),
-        _ => String::new(),
-    };
-    // `run` starts the program where it is started itself.
-    let tests_in = match project {
-        Some(folder) => {
-            format!("      #   working-directory: {}\n", yaml::quoted(folder.trim_end_matches('/')))
-        }
-        None => String::new(),
-    };
+    let tests = step_of_tests(lock, &envlock, project, (&option, parts));
     sealed(&format!(
         r#"{GITHUB_MARK}, for .github/workflows
 # Another export does not replace edits. Export again when the lock's Python changes.
@@ -198,9 +218,7 @@ jobs:
 {tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked{computes}.
       - run: {sync}
-      # The project's tests{with_group}:
-      # - run: envlock run{option} -- python -m pytest
-{tests_in}      # What stopped `sync` is annotated by itself.
+{tests}      # What stopped `sync` is annotated by itself.
       - run: {annotate}
         if: {is_made}
       - run: {report}

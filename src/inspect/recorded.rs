@@ -92,49 +92,60 @@ pub(super) fn files(
             }
             continue;
         };
-        if found.kind != Kind::File {
-            distribution.faults.push(FileFault::Unreadable(
-                entry.path.clone().into_owned(),
-                "not a regular file".to_owned(),
-            ));
-        } else if let Some(size) = entry.size
-            && found.size != size
-            // What an installer writes last cannot state its own size.
-            && path != folder.join("RECORD")
-        {
-            let (full, path) = (&path, entry.path.clone().into_owned());
-            // Where a link leads, files are as old as they like.
-            let is_above = relative.components().any(|part| part == Component::ParentDir);
-            let is_own = || match is_above {
-                true => !tree.is_link(full),
-                false => tree
-                    .real(site)
-                    .and_then(|site| Ok(tree.real(full)? == site.join(relative)))
-                    .unwrap_or(false),
-            };
-            distribution.faults.push(match is_older(&found, record.as_ref()) && is_own() {
-                true => FileFault::AsPublished(path, size, found.size),
-                false if is_extended(tree, full, &entry, found.size) => {
-                    FileFault::Extended(path, size, found.size)
-                }
-                false => FileFault::Size(path, size, found.size),
-            });
-        } else if depth == Depth::Hashes && entry.hash.starts_with("sha256=") {
-            match file_hash(tree, &path, found.size) {
-                Ok(hash) if hash == entry.hash => {}
-                Ok(_) => distribution.faults.push(FileFault::Hash(entry.path.clone().into_owned())),
-                Err(why) => {
-                    let why = crate::model::text::clean(&why.to_string(), 80);
-                    distribution.faults.push(FileFault::Unreadable(entry.path.clone().into_owned(), why));
-                }
+        // What an installer writes last cannot state its own size.
+        let is_record = path == folder.join("RECORD");
+        distribution.faults.extend(match entry.size.filter(|size| found.size != *size && !is_record) {
+            _ if found.kind != Kind::File => {
+                Some(FileFault::Unreadable(entry.path.clone().into_owned(), "not a regular file".to_owned()))
             }
-        }
+            Some(size) => {
+                Some(other_size(tree, (site, relative, &path), (&entry, size), (&found, record.as_ref())))
+            }
+            None if depth == Depth::Hashes => other_hash(tree, &path, &entry, found.size),
+            None => None,
+        });
         if !entry.hash.is_empty() {
             owned.push((key(entry.path.as_ref()), key(entry.hash), number));
         }
     }
     distribution.record_readable = lists_itself && is_ended;
     (seen, owned)
+}
+
+/// What a file is whose size is not the recorded one.
+fn other_size(
+    tree: &dyn FileTree,
+    (site, relative, path): (&Path, &Path, &Path),
+    (entry, size): (&Entry<'_>, u64),
+    (found, record): (&About, Option<&About>),
+) -> FileFault {
+    // Where a link leads, files are as old as they like.
+    let is_above = relative.components().any(|part| part == Component::ParentDir);
+    let is_own = || match is_above {
+        true => !tree.is_link(path),
+        false => {
+            tree.real(site).and_then(|site| Ok(tree.real(path)? == site.join(relative))).unwrap_or(false)
+        }
+    };
+    let name = entry.path.clone().into_owned();
+    match is_older(found, record) && is_own() {
+        true => FileFault::AsPublished(name, size, found.size),
+        false if is_extended(tree, path, entry, found.size) => FileFault::Extended(name, size, found.size),
+        false => FileFault::Size(name, size, found.size),
+    }
+}
+
+/// What is wrong with the content of a file whose size is the recorded one.
+fn other_hash(tree: &dyn FileTree, path: &Path, entry: &Entry<'_>, size: u64) -> Option<FileFault> {
+    if !entry.hash.starts_with("sha256=") {
+        return None;
+    }
+    let name = entry.path.clone().into_owned();
+    match file_hash(tree, path, size) {
+        Ok(hash) if hash == entry.hash => None,
+        Ok(_) => Some(FileFault::Hash(name)),
+        Err(why) => Some(FileFault::Unreadable(name, crate::model::text::clean(&why.to_string(), 80))),
+    }
 }
 
 /// Whether a file is as it was before RECORD was written. The time of metadata cannot be set back, so a copy over it that

@@ -81,87 +81,114 @@ pub fn masked(text: &str) -> String {
         _ => out,
     };
     let out = places_masked(&values_masked(&out));
-    let is_login = lower.contains("login");
-    let is_of_mysql = lower.contains("mysql") || lower.contains("mariadb");
-    let mut hide_next = false;
-    let mut hide_quoted = false;
-    let mut named_before = false;
-    let mut after_is = false;
-    let mut open_quote = None;
-    let mut previous = "";
-    let words = out.split(' ').map(|word| {
-        // `(--password abc)`
-        let bare = word.trim_start_matches(AROUND);
-        let value = bare.trim_end_matches(AROUND);
+    let mut words = Words {
+        is_login: lower.contains("login"),
+        is_of_mysql: lower.contains("mysql") || lower.contains("mariadb"),
+        ..Words::default()
+    };
+    out.split(' ').map(|word| words.masked(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// What the words before one say of it.
+#[derive(Default)]
+struct Words<'t> {
+    is_login: bool,
+    is_of_mysql: bool,
+    hide_next: bool,
+    hide_quoted: bool,
+    named_before: bool,
+    after_is: bool,
+    open_quote: Option<char>,
+    previous: &'t str,
+}
+
+impl<'t> Words<'t> {
+    fn masked(&mut self, word: &'t str) -> String {
+        let previous = std::mem::replace(&mut self.previous, word);
+        match self.by_those_before(word, previous) {
+            Some(masked) => masked,
+            None => self.by_itself(word),
+        }
+    }
+
+    /// A word that those before it decide about.
+    fn by_those_before(&mut self, word: &str, previous: &str) -> Option<String> {
+        // `password="two words"`
+        if let Some(quote) = self.open_quote {
+            if word.contains(quote) {
+                self.open_quote = None;
+            }
+            return Some(MASK.to_owned());
+        }
+        // `the password is abc`
+        if self.hide_next && matches!(word, "is" | "was") {
+            return Some(word.to_owned());
+        }
+        // `mysql -pabc`
+        if self.is_of_mysql && word.len() > 2 && word.starts_with("-p") {
+            return Some(format!("-p{MASK}"));
+        }
+        if std::mem::take(&mut self.hide_quoted) && word.starts_with(['\'', '"', '(']) {
+            self.open_quote = unclosed_quote(word);
+            return Some(MASK.to_owned());
+        }
+        if std::mem::take(&mut self.hide_next) && !word.is_empty() {
+            // `password => abc`
+            self.hide_next = ASSIGNS.contains(&word);
+            if self.hide_next {
+                return Some(word.to_owned());
+            }
+            self.open_quote = unclosed_quote(word);
+            return Some(MASK.to_owned());
+        }
         // `api key: abc`
-        let of_two = word.trim_end_matches([':', '=']).eq_ignore_ascii_case("key")
+        let is_of_two = word.trim_end_matches([':', '=']).eq_ignore_ascii_case("key")
             && ["api", "secret", "access", "private", "auth"]
                 .iter()
                 .any(|first| previous.eq_ignore_ascii_case(first));
-        previous = word;
-        // `password="two words"`
-        if let Some(quote) = open_quote {
-            if word.contains(quote) {
-                open_quote = None;
-            }
-            return MASK.to_owned();
+        if is_of_two {
+            self.hide_next = word.ends_with([':', '=']);
+            self.named_before = !self.hide_next;
+            return Some(word.to_owned());
         }
-        // `the password is abc`
-        if hide_next && matches!(word, "is" | "was") {
-            return word.to_owned();
-        }
-        // `mysql -pabc`
-        if is_of_mysql && word.len() > 2 && word.starts_with("-p") {
-            return format!("-p{MASK}");
-        }
-        if std::mem::take(&mut hide_quoted) && word.starts_with(['\'', '"', '(']) {
-            open_quote = unclosed_quote(word);
-            return MASK.to_owned();
-        }
-        if std::mem::take(&mut hide_next) && !word.is_empty() {
-            // `password => abc`
-            hide_next = ASSIGNS.contains(&word);
-            if hide_next {
-                return word.to_owned();
-            }
-            open_quote = unclosed_quote(word);
-            return MASK.to_owned();
-        }
-        if of_two {
-            hide_next = word.ends_with([':', '=']);
-            named_before = !hide_next;
-            return word.to_owned();
-        }
-        if std::mem::take(&mut after_is) && is_like_a_secret(word) {
-            return MASK.to_owned();
+        if std::mem::take(&mut self.after_is) && is_like_a_secret(word) {
+            return Some(MASK.to_owned());
         }
         // `password = abc`, `token is abc123`
-        if std::mem::take(&mut named_before) {
-            hide_next = ASSIGNS.contains(&word);
-            after_is = matches!(word, "is" | "was" | "of" | "to");
-            if hide_next || after_is {
-                return word.to_owned();
+        if std::mem::take(&mut self.named_before) {
+            self.hide_next = ASSIGNS.contains(&word);
+            self.after_is = matches!(word, "is" | "was" | "of" | "to");
+            if self.hide_next || self.after_is {
+                return Some(word.to_owned());
             }
             // `token abc...`: only what no sentence has.
+            let value = word.trim_matches(AROUND);
             if value.len() >= 16
                 && is_like_a_secret(value)
                 && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
             {
-                return MASK.to_owned();
+                return Some(MASK.to_owned());
             }
         }
+        None
+    }
+
+    /// A word that may name a secret, or be one.
+    fn by_itself(&mut self, word: &str) -> String {
+        // `(--password abc)`
+        let bare = word.trim_start_matches(AROUND);
         // `('password', 'abc')`, `set "token" "abc"`
         if word.contains(['\'', '"'])
             && !word.contains(['=', ':'])
             && is_quoted_name(word)
             && names_secret(word)
         {
-            hide_quoted = true;
+            self.hide_quoted = true;
             return word.to_owned();
         }
         // `Basic abc` of a header
         if bare.eq_ignore_ascii_case("basic") {
-            after_is = true;
+            self.after_is = true;
             return word.to_owned();
         }
         // `<password>abc</password>`
@@ -173,22 +200,21 @@ pub fn masked(text: &str) -> String {
             let is_option = bare.starts_with('-')
                 && (names_secret(bare)
                     || matches!(bare, "-u" | "--user")
-                    || is_login && matches!(bare, "-p" | "--pass"));
-            hide_next = is_option || bare == "password";
-            named_before = !hide_next && names_secret(bare);
+                    || self.is_login && matches!(bare, "-p" | "--pass"));
+            self.hide_next = is_option || bare == "password";
+            self.named_before = !self.hide_next && names_secret(bare);
             return tokens_masked(word);
         };
         let (name, value) = word.split_at(at);
         let plain = name.trim_start_matches(AROUND);
         if names_secret(plain) || (may_name_secret(plain) && is_like_a_token(&value[1..])) {
             // `"api_key": "abc"` has its value in the next word.
-            hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
-            open_quote = unclosed_quote(&value[1..]);
+            self.hide_next = value[1..].trim_matches(['"', '\'']).is_empty();
+            self.open_quote = unclosed_quote(&value[1..]);
             return format!("{name}{}{MASK}", &value[..1]);
         }
         tokens_masked(&parameters_masked(&login_masked(word)))
-    });
-    words.collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// What may stand around a name or a value.

@@ -122,19 +122,7 @@ pub fn parse(text: &str, name: &str) -> Result<Host, String> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
-    let raw: RawHost = toml::from_str(text).map_err(|error| {
-        let why = cleaned(error.message(), 300);
-        let Some(span) = error.span() else { return why };
-        let number = text[..span.start.min(text.len())].matches('\n').count();
-        let line = cleaned(&masked(text.lines().nth(number).unwrap_or_default().trim()), 100);
-        // A link may name another file, whose lines are not shown: it may hold secrets.
-        let is_host_file =
-            text.lines().any(|line| line.split('=').next().is_some_and(|key| key.trim() == "schema"));
-        match line.is_empty() || !is_host_file {
-            true => format!("line {}: {why}", number + 1),
-            false => format!("line {} (`{line}`): {why}", number + 1),
-        }
-    })?;
+    let raw: RawHost = toml::from_str(text).map_err(|error| unreadable(text, &error))?;
     if raw.schema != 1 {
         return Err(format!("unsupported schema {} (supported: 1)", raw.schema));
     }
@@ -158,28 +146,7 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
     let platform = format!("{}-{}", system.os, system.arch)
         .parse::<Platform>()
         .map_err(|e| format!("`os` and `arch` of `[system]`: {e}"))?;
-    let driver = match raw.driver {
-        None => None,
-        Some(d) if d.version.as_ref().is_some_and(|version| version.major() < OLDEST_BRANCH) => {
-            return Err(
-                "`version` of `[driver]` is that of a driver, such as `535.129.03`; a CUDA version is `cuda`"
-                    .to_owned(),
-            );
-        }
-        Some(RawDriver { version: None, cuda: None, compat: Some(Some(_)) }) => {
-            return Err("`[driver]` has `compat`, and neither `version` nor `cuda`".to_owned());
-        }
-        Some(d) => {
-            // Without a version, the caller infers it from the CUDA version and the registry.
-            let version = d.version.or_else(|| d.cuda.as_ref().map(|_| Driver::unknown_version()));
-            version.map(|version| Driver {
-                version,
-                cuda: d.cuda,
-                compat: d.compat.flatten(),
-                found_by: name.into(),
-            })
-        }
-    };
+    let driver = raw.driver.map(|raw| driver_of(raw, name)).transpose()?.flatten();
     let clean = |list: BTreeMap<String, String>| -> BTreeMap<String, String> {
         let list = list.into_iter().take(MAX_ROWS);
         list.map(|(name, value)| (cleaned(&name, 200), cleaned(&value, 8_192))).collect()
@@ -225,6 +192,42 @@ pub fn parse_saved(text: &str, name: &str) -> Result<SavedHost, String> {
         notes: Vec::new(),
     };
     Ok(SavedHost { host, loader, environment, modes, unstated })
+}
+
+/// Why a text is no host file, with the line where it ends to be one.
+fn unreadable(text: &str, error: &toml::de::Error) -> String {
+    let why = cleaned(error.message(), 300);
+    let Some(span) = error.span() else { return why };
+    let number = text[..span.start.min(text.len())].matches('\n').count();
+    let line = cleaned(&masked(text.lines().nth(number).unwrap_or_default().trim()), 100);
+    // A link may name another file, whose lines are not shown: it may hold secrets.
+    let is_host_file =
+        text.lines().any(|line| line.split('=').next().is_some_and(|key| key.trim() == "schema"));
+    match line.is_empty() || !is_host_file {
+        true => format!("line {}: {why}", number + 1),
+        false => format!("line {} (`{line}`): {why}", number + 1),
+    }
+}
+
+/// The driver of `[driver]`; `None` where the table says nothing of it.
+fn driver_of(raw: RawDriver, name: &str) -> Result<Option<Driver>, String> {
+    if raw.version.as_ref().is_some_and(|version| version.major() < OLDEST_BRANCH) {
+        return Err(
+            "`version` of `[driver]` is that of a driver, such as `535.129.03`; a CUDA version is `cuda`"
+                .to_owned(),
+        );
+    }
+    if let RawDriver { version: None, cuda: None, compat: Some(Some(_)) } = raw {
+        return Err("`[driver]` has `compat`, and neither `version` nor `cuda`".to_owned());
+    }
+    // Without a version, the caller infers it from the CUDA version and the registry.
+    let version = raw.version.or_else(|| raw.cuda.as_ref().map(|_| Driver::unknown_version()));
+    Ok(version.map(|version| Driver {
+        version,
+        cuda: raw.cuda,
+        compat: raw.compat.flatten(),
+        found_by: name.into(),
+    }))
 }
 
 /// Renders a machine as a host file.

@@ -138,18 +138,31 @@ fn add(
     (name, base): (&str, &Path),
     part: CondaPart,
 ) -> Result<(), ImportError> {
-    let project = document.workspace.as_ref().or(document.project.as_ref());
-    let cutoff = project.and_then(|table| table.get("exclude-newer")).and_then(toml::Value::as_str);
-    match cutoff {
+    let workspace = document.workspace.as_ref().or(document.project.as_ref());
+    add_workspace(out, context, workspace);
+    let specs = conda_specs(out, &document.dependencies);
+    let channels = workspace.map(channels).unwrap_or_default();
+    conda_part(out, context, (&specs, channels.into_iter()), name, part)?;
+    for (package, value) in &document.pypi_dependencies {
+        add_of_pypi(out, context, (package, value), (name, base))?;
+    }
+    add_pypi_options(out, &document.pypi_options);
+    leave_out(out, document);
+    Ok(())
+}
+
+/// Adds what `[workspace]` says, but for its channels.
+fn add_workspace(out: &mut Imported, context: Context<'_>, workspace: Option<&toml::Table>) {
+    let text = |key: &str| workspace.and_then(|table| table.get(key)).and_then(toml::Value::as_str);
+    match text("exclude-newer") {
         Some(cutoff) if Cutoff::parse(cutoff, context.now).is_ok() => {
-            out.exclude_newer = Some(cutoff.to_owned())
+            out.exclude_newer = Some(cutoff.to_owned());
         }
         Some(cutoff) => out.leave_out(&format!("exclude-newer: {cutoff}")),
         None => {}
     }
-    let of_project = project.and_then(|table| table.get("name")).and_then(toml::Value::as_str);
-    out.name = out.name.take().or(of_project.map(|name| clean(name, 60)));
-    for (key, value) in project.into_iter().flatten() {
+    out.name = out.name.take().or(text("name").map(|name| clean(name, 60)));
+    for (key, value) in workspace.into_iter().flatten() {
         match key.as_str() {
             key if WITHOUT_EFFECT.contains(&key) => {}
             "platforms" if value.as_array().is_some_and(|all| all.iter().all(is_linux)) => {}
@@ -160,56 +173,78 @@ fn add(
             key => out.leave_out(&format!("[workspace] {key} = {value}")),
         }
     }
-    let channels = project.and_then(|table| table.get("channels")).and_then(toml::Value::as_array);
-    // The highest first; without one it is 0, and equal ones stay in their order.
+}
+
+/// The channels of a workspace. The highest priority first; without one it is 0, and equal ones stay in their order.
+fn channels(workspace: &toml::Table) -> Vec<&str> {
     let priority =
         |channel: &&toml::Value| channel.get("priority").and_then(toml::Value::as_integer).unwrap_or(0);
+    let channels = workspace.get("channels").and_then(toml::Value::as_array);
     let mut channels: Vec<&toml::Value> = channels.into_iter().flatten().collect();
     channels.sort_by_key(|channel| std::cmp::Reverse(priority(channel)));
     let channels = channels.into_iter();
-    let channels =
-        channels.filter_map(|channel| channel.as_str().or_else(|| channel.get("channel")?.as_str()));
-    let mut specs: Vec<String> = Vec::new();
-    let version = |value: &toml::Value| -> Option<String> {
-        value.as_str().or_else(|| value.get("version")?.as_str()).map(str::to_owned)
-    };
-    for (package, value) in &document.dependencies {
-        match version(value) {
-            Some(version) => {
-                let channel = value.get("channel").and_then(toml::Value::as_str);
-                let channel = channel.map(|channel| format!("{channel}::")).unwrap_or_default();
-                let build = value.get("build").and_then(toml::Value::as_str);
-                let build = build.map(|build| format!(" {build}")).unwrap_or_default();
-                specs.push(format!("{channel}{package} {version}{build}"));
-                let others = value.as_table().into_iter().flatten().map(|(key, _)| key.as_str());
-                let others = others.filter(|key| !["version", "channel", "build"].contains(key));
-                others.for_each(|key| out.leave_out(&format!("[dependencies] {package}: {key}")));
-            }
-            None => out.leave_out(&format!("[dependencies] {package}")),
-        }
-    }
-    conda_part(out, context, (&specs, channels), name, part)?;
-    for (package, value) in &document.pypi_dependencies {
-        let marker = value.get("env-markers").and_then(toml::Value::as_str);
-        let marker = marker.map(|marker| format!(" ; {marker}")).unwrap_or_default();
+    channels.filter_map(|channel| channel.as_str().or_else(|| channel.get("channel")?.as_str())).collect()
+}
+
+/// The version of a dependency, which is its value or a key of it.
+fn version(value: &toml::Value) -> Option<&str> {
+    value.as_str().or_else(|| value.get("version")?.as_str())
+}
+
+/// The conda packages, as environment.yml has them.
+fn conda_specs(out: &mut Imported, dependencies: &BTreeMap<String, toml::Value>) -> Vec<String> {
+    let mut specs = Vec::new();
+    for (package, value) in dependencies {
         let Some(version) = version(value) else {
-            match uv::reference(value) {
-                Some(reference) => {
-                    let line = format!("{package}{} @ {reference}{marker}", extras_of(value));
-                    out.push_line(context, &line, base, name)?;
-                }
-                None => out.leave_out(&format!("[pypi-dependencies] {package}")),
-            }
+            out.leave_out(&format!("[dependencies] {package}"));
             continue;
         };
-        if let Some(index) = value.get("index") {
-            out.indexes(&format!("[pypi-dependencies] {package}: index"), index, Listing::Index);
-        }
-        let extras = extras_of(value);
-        let specifier = if version.trim() == "*" { "" } else { version.trim() };
-        out.push(&format!("{package}{extras}{specifier}{marker}"), name)?;
+        let channel = value.get("channel").and_then(toml::Value::as_str);
+        let channel = channel.map(|channel| format!("{channel}::")).unwrap_or_default();
+        let build = value.get("build").and_then(toml::Value::as_str);
+        let build = build.map(|build| format!(" {build}")).unwrap_or_default();
+        specs.push(format!("{channel}{package} {version}{build}"));
+        let others = value.as_table().into_iter().flatten().map(|(key, _)| key.as_str());
+        let others = others.filter(|key| !["version", "channel", "build"].contains(key));
+        others.for_each(|key| out.leave_out(&format!("[dependencies] {package}: {key}")));
     }
-    for (key, value) in &document.pypi_options {
+    specs
+}
+
+/// Adds a package from PyPI.
+fn add_of_pypi(
+    out: &mut Imported,
+    context: Context<'_>,
+    (package, value): (&str, &toml::Value),
+    (name, base): (&str, &Path),
+) -> Result<(), ImportError> {
+    let marker = value.get("env-markers").and_then(toml::Value::as_str);
+    let marker = marker.map(|marker| format!(" ; {marker}")).unwrap_or_default();
+    let extras = extras_of(value);
+    let Some(version) = version(value) else {
+        let Some(reference) = uv::reference(value) else {
+            out.leave_out(&format!("[pypi-dependencies] {package}"));
+            return Ok(());
+        };
+        return out.push_line(context, &format!("{package}{extras} @ {reference}{marker}"), base, name);
+    };
+    if let Some(index) = value.get("index") {
+        out.indexes(&format!("[pypi-dependencies] {package}: index"), index, Listing::Index);
+    }
+    out.push(&format!("{package}{extras}{}{marker}", bound(version)), name)
+}
+
+/// A version as a requirement has it: `*` is none.
+fn bound(version: &str) -> &str {
+    match version.trim() {
+        "*" => "",
+        version => version,
+    }
+}
+
+/// Adds indexes and overrides of `[pypi-options]`.
+fn add_pypi_options(out: &mut Imported, options: &toml::Table) {
+    for (key, value) in options {
         match (key.as_str(), value) {
             ("index-url" | "extra-index-urls" | "find-links", value) => {
                 out.indexes(&format!("[pypi-options] {key}"), value, Listing::of(key));
@@ -218,8 +253,8 @@ fn add(
                 for (package, value) in rows {
                     match version(value) {
                         Some(version) => {
-                            let bound = if version.trim() == "*" { "" } else { version.trim() };
-                            out.overrides.push(format!("{package}{}{bound}", extras_of(value)));
+                            let extras = extras_of(value);
+                            out.overrides.push(format!("{package}{extras}{}", bound(version)));
                         }
                         None => out.leave_out(&format!("[pypi-options.dependency-overrides] {package}")),
                     }
@@ -228,6 +263,10 @@ fn add(
             (key, value) => out.leave_out(&format!("[pypi-options] {key} = {value}")),
         }
     }
+}
+
+/// Says which tables are not taken.
+fn leave_out(out: &mut Imported, document: &Pixi) {
     let tables = [
         ("system-requirements", &document.system_requirements),
         ("host-dependencies", &document.host_dependencies),
@@ -242,18 +281,12 @@ fn add(
     for (table, rows, why) in [
         ("tasks", &document.tasks, "envlock runs no tasks"),
         ("activation", &document.activation, "envlock sets no variables and runs no scripts"),
+        ("environments", &document.environments, "they are sets of features, which are not imported"),
     ] {
         if !rows.is_empty() {
             let names = rows.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             out.leave_out_because(&format!("[{table}] {names}"), why);
         }
-    }
-    if !document.environments.is_empty() {
-        let names = document.environments.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        out.leave_out_because(
-            &format!("[environments] {names}"),
-            "they are sets of features, which are not imported",
-        );
     }
     for key in document.others.keys() {
         out.leave_out(&format!("[{key}]"));
@@ -263,7 +296,6 @@ fn add(
             out.leave_out(&format!("[{table}.{key}]"));
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -42,25 +42,7 @@ impl<'t> Evaluator<'t, '_> {
                 self.forget(node);
                 Value::Unknown
             }
-            "list" | "tuple" => {
-                let mut cursor = node.walk();
-                let children: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
-                let mut items = Vec::new();
-                for child in children.into_iter().filter(|child| child.kind() != "comment") {
-                    match child.kind() {
-                        "list_splat" => {
-                            let inner =
-                                child.named_child(0).map_or(Value::Unknown, |inner| self.value(inner));
-                            match self.items_of(&inner) {
-                                Some(more) => items.extend(more),
-                                None => return Value::Unknown,
-                            }
-                        }
-                        _ => items.push(self.value(child)),
-                    }
-                }
-                list_of(items)
-            }
+            "list" | "tuple" => self.list(node),
             "dictionary" => self.dictionary(node),
             "list_comprehension" | "generator_expression" => {
                 self.comprehension(node).map_or(Value::Unknown, list_of)
@@ -68,101 +50,134 @@ impl<'t> Evaluator<'t, '_> {
             "dictionary_comprehension" => self.dictionary_comprehension(node),
             "pair" => self.pair(node),
             "attribute" => self.attribute(node),
-            "subscript" => {
-                let (Some(object), Some(key)) = (field("value"), field("subscript")) else {
-                    return Value::Unknown;
-                };
-                let index = self.of(key).parse::<i64>().ok();
-                let object = self.value(object);
-                if has_several_keys(node) {
-                    object.forget();
-                    return Value::Unknown;
-                }
-                if let (Value::List(_), Some(i)) = (&object, index) {
-                    let items = self.items_of(&object).unwrap_or_default();
-                    let at = if i < 0 { items.len() as i64 + i } else { i };
-                    let item = usize::try_from(at).ok().and_then(|at| items.get(at).cloned());
-                    return item.unwrap_or(Value::Unknown);
-                }
-                if let (Value::Row(texts), Some(i)) = (&object, index) {
-                    let item = usize::try_from(i).ok().and_then(|at| texts.get(at));
-                    return item.map_or(Value::Unknown, |text| Value::Text(text.clone()));
-                }
-                let key = self.value(key);
-                let found = match (&object, &key) {
-                    (Value::Dict(_), Value::Text(key)) => object
-                        .entries()
-                        .and_then(|entries| entries.into_iter().find(|(known, _)| known == key))
-                        .map(|(_, value)| value),
-                    _ => None,
-                };
-                found.unwrap_or_else(|| {
-                    // What it is may be changed through this name.
-                    object.forget();
-                    Value::Unknown
-                })
-            }
-            "binary_operator" => {
-                let (Some(left), Some(right)) = (field("left"), field("right")) else {
-                    return Value::Unknown;
-                };
-                let (left, right) = (self.value(left), self.value(right));
-                match field("operator").map(|operator| self.of(operator)) {
-                    Some("+") => self.sum(&left, &right),
-                    Some("/") => match (&left, right.text()) {
-                        (Value::Path(path), Some(part))
-                            if !part.starts_with('/')
-                                && !part.contains("..")
-                                && matches!(right, Value::Text(_)) =>
-                        {
-                            append(path, &format!("/{part}"))
-                        }
-                        _ => Value::Unknown,
-                    },
-                    _ => Value::Unknown,
-                }
-            }
+            "subscript" => self.subscript(node),
+            "binary_operator" => self.binary(node),
             "not_operator" => {
                 let inner = field("argument").map_or(Value::Unknown, |inner| self.value(inner));
                 inner.is_true().map_or(Value::Unknown, |is| Value::Bool(!is))
             }
-            "boolean_operator" => {
-                let (Some(left), Some(right)) = (field("left"), field("right")) else {
-                    return Value::Unknown;
-                };
-                let is_and = field("operator").is_some_and(|operator| self.of(operator) == "and");
-                let left = self.value(left);
-                match left.is_true() {
-                    Some(is) if is == is_and => self.value(right),
-                    Some(_) => left,
-                    None => {
-                        left.forget();
-                        self.forget(right);
-                        Value::Unknown
-                    }
-                }
-            }
-            "conditional_expression" => {
-                let mut cursor = node.walk();
-                let parts: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
-                let [yes, condition, no] = parts.as_slice() else {
-                    self.forget(node);
-                    return Value::Unknown;
-                };
-                match self.value(*condition).is_true() {
-                    Some(true) => self.value(*yes),
-                    Some(false) => self.value(*no),
-                    None => {
-                        self.forget(*yes);
-                        self.forget(*no);
-                        Value::Unknown
-                    }
-                }
-            }
+            "boolean_operator" => self.boolean(node),
+            "conditional_expression" => self.conditional(node),
             "comparison_operator" => self.comparison(node),
             "call" => self.call(node),
             _ => {
                 self.forget(node);
+                Value::Unknown
+            }
+        }
+    }
+
+    /// A list or a tuple.
+    fn list(&mut self, node: Node<'t>) -> Value {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+        let mut items = Vec::new();
+        for child in children.into_iter().filter(|child| child.kind() != "comment") {
+            match child.kind() {
+                "list_splat" => {
+                    let inner = child.named_child(0).map_or(Value::Unknown, |inner| self.value(inner));
+                    match self.items_of(&inner) {
+                        Some(more) => items.extend(more),
+                        None => return Value::Unknown,
+                    }
+                }
+                _ => items.push(self.value(child)),
+            }
+        }
+        list_of(items)
+    }
+
+    /// An item of a list, or the value of a key.
+    fn subscript(&mut self, node: Node<'t>) -> Value {
+        let field = |name| node.child_by_field_name(name);
+        let (Some(object), Some(key)) = (field("value"), field("subscript")) else {
+            return Value::Unknown;
+        };
+        let index = self.of(key).parse::<i64>().ok();
+        let object = self.value(object);
+        if has_several_keys(node) {
+            object.forget();
+            return Value::Unknown;
+        }
+        if let (Value::List(_), Some(i)) = (&object, index) {
+            let items = self.items_of(&object).unwrap_or_default();
+            let at = if i < 0 { items.len() as i64 + i } else { i };
+            let item = usize::try_from(at).ok().and_then(|at| items.get(at).cloned());
+            return item.unwrap_or(Value::Unknown);
+        }
+        if let (Value::Row(texts), Some(i)) = (&object, index) {
+            let item = usize::try_from(i).ok().and_then(|at| texts.get(at));
+            return item.map_or(Value::Unknown, |text| Value::Text(text.clone()));
+        }
+        let key = self.value(key);
+        let found = match (&object, &key) {
+            (Value::Dict(_), Value::Text(key)) => object
+                .entries()
+                .and_then(|entries| entries.into_iter().find(|(known, _)| known == key))
+                .map(|(_, value)| value),
+            _ => None,
+        };
+        found.unwrap_or_else(|| {
+            // What it is may be changed through this name.
+            object.forget();
+            Value::Unknown
+        })
+    }
+
+    /// A sum, or a part below a path.
+    fn binary(&mut self, node: Node<'t>) -> Value {
+        let field = |name| node.child_by_field_name(name);
+        let (Some(left), Some(right)) = (field("left"), field("right")) else {
+            return Value::Unknown;
+        };
+        let (left, right) = (self.value(left), self.value(right));
+        match field("operator").map(|operator| self.of(operator)) {
+            Some("+") => self.sum(&left, &right),
+            Some("/") => match (&left, right.text()) {
+                (Value::Path(path), Some(part))
+                    if !part.starts_with('/') && !part.contains("..") && matches!(right, Value::Text(_)) =>
+                {
+                    append(path, &format!("/{part}"))
+                }
+                _ => Value::Unknown,
+            },
+            _ => Value::Unknown,
+        }
+    }
+
+    /// `and` and `or`.
+    fn boolean(&mut self, node: Node<'t>) -> Value {
+        let field = |name| node.child_by_field_name(name);
+        let (Some(left), Some(right)) = (field("left"), field("right")) else {
+            return Value::Unknown;
+        };
+        let is_and = field("operator").is_some_and(|operator| self.of(operator) == "and");
+        let left = self.value(left);
+        match left.is_true() {
+            Some(is) if is == is_and => self.value(right),
+            Some(_) => left,
+            None => {
+                left.forget();
+                self.forget(right);
+                Value::Unknown
+            }
+        }
+    }
+
+    /// `yes if condition else no`.
+    fn conditional(&mut self, node: Node<'t>) -> Value {
+        let mut cursor = node.walk();
+        let parts: Vec<Node<'t>> = node.named_children(&mut cursor).collect();
+        let [yes, condition, no] = parts.as_slice() else {
+            self.forget(node);
+            return Value::Unknown;
+        };
+        match self.value(*condition).is_true() {
+            Some(true) => self.value(*yes),
+            Some(false) => self.value(*no),
+            None => {
+                self.forget(*yes);
+                self.forget(*no);
                 Value::Unknown
             }
         }

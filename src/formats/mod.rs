@@ -19,12 +19,12 @@ mod own_entries;
 mod pixi;
 mod poetry;
 mod pylock;
-mod pyproject;
+pub mod pyproject;
 mod requirements;
 mod setup;
 mod stack;
 mod types;
-mod uv;
+pub mod uv;
 mod written;
 pub(crate) mod yaml;
 
@@ -38,13 +38,9 @@ pub use lock::ForeignLock;
 pub(crate) use own_entries::{Entries, in_its_form};
 pub use pixi::{Machine as PixiMachine, PixiError, with_machines};
 pub use poetry::requirements as requirements_of_poetry;
-pub use pyproject::parts;
 pub use requirements::requirement_lines;
 pub use stack::{OtherBuild, failing, other_builds};
 pub use types::{Environment, Package, Tool};
-pub use uv::{
-    Redirected, Scope as UvScope, UvError, UvTables, Workspace, paths_of_sources, redirect, relative,
-};
 
 /// A lock in the formats that installers read.
 pub mod write {

@@ -54,7 +54,6 @@ pub mod resolve;
 pub(crate) mod run;
 pub(crate) mod settings;
 pub mod sync;
-pub(crate) mod uv_tables;
 pub(crate) mod variables;
 pub(crate) mod verify;
 pub(crate) mod words;

@@ -11,7 +11,8 @@ use super::error::{Failure, FailureKind};
 use super::exit;
 use super::files;
 use super::settings::Project;
-use crate::formats::{ForeignLock, Tool, Workspace, judge, own_name};
+use crate::formats::uv::{self, DefaultGroups, Settings, Workspace};
+use crate::formats::{ForeignLock, Tool, judge, own_name};
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
@@ -19,7 +20,7 @@ use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
-use crate::model::text::{clean, conflict_marker, normalized_name};
+use crate::model::text::{clean, conflict_marker};
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
@@ -266,11 +267,7 @@ fn with_reason(package: ChosenPackage, target: &Target) -> ChosenPackage {
 
 /// The Python series that a project's `.python-version` names, which uv takes.
 pub(crate) fn pinned_python(project: &Project) -> Option<Python> {
-    let text = files::read(&project.folder.join(".python-version")).ok().flatten()?;
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let version = lines.next()?;
-    let version: Python = version.strip_prefix("cpython@").unwrap_or(version).parse().ok()?;
-    Some(Python::new(version.minor))
+    uv::pinned_python(&files::read(&project.folder.join(".python-version")).ok().flatten()?)
 }
 
 /// The Python series that uv takes for a project, and why: `.python-version`, else that of its environment, which is not
@@ -286,80 +283,45 @@ pub(crate) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> 
     let environment = project.folder.join(environment(&project.folder));
     let own = inspect::python_of(&inspect::ThisMachine, &environment).filter(allows);
     let found = own.or_else(|| {
-        let requires = requires_python(project);
+        let requires = project.about().and_then(|own| own.requires_python);
         Some(with_places(|places| pythons::of_uv(places, &whole(project), requires.as_deref()))?.version)
     })?;
     Some((Python::new(found.minor), "the one that uv takes here"))
 }
 
-/// `requires-python` of a project's pyproject.toml.
-pub(crate) fn requires_python(project: &Project) -> Option<String> {
-    let text = files::read(&project.folder.join(files::PYPROJECT)).ok().flatten()?;
-    let table: toml::Table = text.parse().ok()?;
-    Some(table.get("project")?.get("requires-python")?.as_str()?.to_owned())
-}
-
 /// The groups that uv installs when none is named.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum DefaultGroups {
-    All,
-    /// By their normalized names.
-    Named(Vec<String>),
-}
-
-impl DefaultGroups {
-    /// Whether a group is one, by its normalized name.
-    pub fn has(&self, group: &str) -> bool {
-        match self {
-            DefaultGroups::All => true,
-            DefaultGroups::Named(names) => names.iter().any(|name| name == group),
-        }
-    }
-}
-
-/// The groups that uv installs when none is named: `[tool.uv] default-groups`, else `dev`.
 pub(crate) fn default_groups(project: &Project) -> DefaultGroups {
     // A file that cannot be read is told where the packages are read from it.
-    let stated = settings_of_uv(&project.folder.join(files::PYPROJECT))
-        .unwrap_or_default()
-        .and_then(|settings| settings.get("default-groups").cloned());
-    match stated {
-        Some(toml::Value::String(all)) if all == "all" => DefaultGroups::All,
-        Some(toml::Value::Array(groups)) => {
-            DefaultGroups::Named(groups.iter().filter_map(toml::Value::as_str).map(normalized_name).collect())
-        }
-        _ => DefaultGroups::Named(vec!["dev".to_owned()]),
-    }
+    let settings = settings_of_uv(&project.folder.join(files::PYPROJECT)).ok().flatten();
+    settings.unwrap_or_default().default_groups()
 }
 
-/// The packages that uv's settings of a project have built from source although they have wheels: `no-binary-package` of the
-/// first `uv.toml` or `[tool.uv]` at or above the project, by their normalized names.
+/// The packages that uv's settings of a project have built from source although they have wheels: those of the first
+/// `uv.toml` or `[tool.uv]` at or above the project, by their normalized names.
 ///
 /// # Errors
 /// A file of settings that is there and cannot be read: what uv takes from it is not known.
 pub(crate) fn built_by_settings(project: &Project) -> Result<Vec<String>, Failure> {
     let folder = fs_err::canonicalize(&project.folder).unwrap_or_else(|_| project.folder.clone());
     let files =
-        folder.ancestors().flat_map(|folder| ["uv.toml", files::PYPROJECT].map(|name| folder.join(name)));
-    let mut settings = None;
+        folder.ancestors().flat_map(|folder| [UV_TOML, files::PYPROJECT].map(|name| folder.join(name)));
     for file in files {
-        settings = settings_of_uv(&file)?;
-        if settings.is_some() {
-            break;
+        if let Some(settings) = settings_of_uv(&file)? {
+            return Ok(settings.built());
         }
     }
-    let names = settings.and_then(|settings| settings.get("no-binary-package")?.as_array().cloned());
-    Ok(names.iter().flatten().filter_map(toml::Value::as_str).map(normalized_name).collect())
+    Ok(Vec::new())
 }
 
-/// uv's settings in a file: all of `uv.toml`, `[tool.uv]` of another one.
-fn settings_of_uv(file: &Path) -> Result<Option<toml::Table>, Failure> {
+/// uv's settings in a file of their own.
+const UV_TOML: &str = "uv.toml";
+
+/// uv's settings in a `uv.toml` or a pyproject.toml.
+fn settings_of_uv(file: &Path) -> Result<Option<Settings>, Failure> {
     let Some(text) = files::read(file)? else { return Ok(None) };
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        Failure::input(format!("{}: {}", file.display(), clean(error.message(), 200)))
-    })?;
-    Ok(match file.file_name().is_some_and(|name| name == "uv.toml") {
-        true => Some(table),
-        false => table.get("tool").and_then(|tool| tool.get("uv")?.as_table().cloned()),
-    })
+    let settings = match file.file_name().is_some_and(|name| name == UV_TOML) {
+        true => Settings::of_uv_toml(&text).map(Some),
+        false => Settings::of_pyproject(&text),
+    };
+    settings.map_err(|error| Failure::input(format!("{}: {}", file.display(), clean(error.message(), 200))))
 }

@@ -7,9 +7,9 @@ use super::clock;
 use super::data_folder;
 use super::error::{Failure, FailureKind};
 use super::files;
-use super::manifest::{self, Manifest};
+use super::manifest::{self, Manifest, of_uv};
 use super::only;
-use super::uv_tables;
+use crate::formats::pyproject::{self, About};
 use crate::index::locate::{self, Located, Places};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::conda::CONDA_CHANNELS;
@@ -21,7 +21,7 @@ use crate::model::request::{
     Limit, Origin, PythonAllowed, PythonRequest, Request, StatedMetadata, UserRequirement,
 };
 use crate::model::secrets::shown_requirement;
-use crate::model::text::{clean, normalized_name, plain_address, shell_word};
+use crate::model::text::{clean, plain_address, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::{Registry, RegistryFile};
 use crate::session::options::{Global, SolveOptions};
@@ -95,8 +95,8 @@ impl Project {
     pub fn with_manifest(folder: PathBuf, name: &str, text: &str) -> Result<Project, Failure> {
         let mut manifest = manifest::parse(text, name)?;
         if name == files::PYPROJECT {
-            uv_tables::apply(&mut manifest, text, &folder);
-            uv_tables::add_members(&mut manifest, text, &folder)?;
+            of_uv::apply(&mut manifest, text, &folder);
+            of_uv::add_members(&mut manifest, text, &folder)?;
         }
         manifest.request.folder = Some(absolute(&folder));
         Ok(Project { folder, manifest: Some(manifest), reads: Vec::new(), is_all_read: false })
@@ -113,20 +113,12 @@ impl Project {
 
     /// The normalized name of the package that the project itself is, if its pyproject.toml describes one.
     pub fn package(&self) -> Option<String> {
-        #[derive(serde::Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        struct Pyproject {
-            project: Option<Named>,
-            build_system: Option<serde::de::IgnoredAny>,
-        }
-        #[derive(serde::Deserialize)]
-        struct Named {
-            name: String,
-        }
-        let text = files::read(&self.folder.join(files::PYPROJECT)).ok().flatten()?;
-        let read: Pyproject = toml::from_str(&text).ok()?;
-        read.build_system?;
-        Some(normalized_name(&read.project?.name))
+        self.about().filter(|own| own.has_build_system)?.name
+    }
+
+    /// What its pyproject.toml says of the project itself.
+    pub fn about(&self) -> Option<About> {
+        pyproject::about(&files::read(&self.folder.join(files::PYPROJECT)).ok().flatten()?)
     }
 
     /// The project's name: the manifest's, else the folder's.

@@ -52,7 +52,7 @@ struct Project {
 #[derive(Deserialize, Default)]
 struct Tool {
     #[serde(default)]
-    uv: Uv,
+    uv: uv::Settings,
     #[serde(default)]
     poetry: Poetry,
     #[serde(default)]
@@ -88,38 +88,21 @@ impl Tool {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
-struct Uv {
-    #[serde(default)]
-    constraint_dependencies: Vec<String>,
-    #[serde(default)]
-    override_dependencies: Vec<String>,
-    exclude_newer: Option<toml::Value>,
-    exclude_newer_package: Option<toml::Value>,
-    #[serde(default)]
-    sources: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    index: Vec<toml::Value>,
-    #[serde(flatten)]
-    others: toml::Table,
-}
-
 /// From where packages are taken.
 struct Sources<'d> {
-    rows: &'d BTreeMap<String, toml::Value>,
+    rows: uv::Sources,
     /// The names of the indexes that are the pytorch index.
     pytorch: BTreeSet<&'d str>,
 }
 
-impl Uv {
-    fn sources(&self) -> Sources<'_> {
+impl Sources<'_> {
+    fn of(settings: &uv::Settings) -> Sources<'_> {
         let is_pytorch = |index: &&toml::Value| {
             let url = index.get("url").and_then(toml::Value::as_str);
             url.is_some_and(|url| pytorch_index(url).is_some())
         };
-        let named = self.index.iter().filter(is_pytorch).filter_map(|index| index.get("name")?.as_str());
-        Sources { rows: &self.sources, pytorch: named.collect() }
+        let named = settings.index.iter().filter(is_pytorch).filter_map(|index| index.get("name")?.as_str());
+        Sources { rows: settings.sources(), pytorch: named.collect() }
     }
 }
 
@@ -148,7 +131,7 @@ pub(in crate::formats) fn read(
     let project = document.project.unwrap_or_default();
     out.name.clone_from(&project.name);
     out.python.clone_from(&project.requires_python);
-    let sources = &document.tool.uv.sources();
+    let sources = &Sources::of(&document.tool.uv);
     for dependency in &project.dependencies {
         sourced(&mut out, context, dependency, sources, (name, base))?;
     }
@@ -213,8 +196,8 @@ pub(in crate::formats) fn read(
         groups.filter(|group| !parts.read.contains(&Part::group(group))).map(String::as_str).collect();
     out.leave_out_parts("[dependency-groups]", "a dependency group", "--group", &groups);
     document.tool.indexes(&mut out);
-    out.constraints.extend(document.tool.uv.constraint_dependencies);
-    out.overrides.extend(document.tool.uv.override_dependencies);
+    out.constraints.extend(document.tool.uv.constraint_dependencies.iter().cloned());
+    out.overrides.extend(document.tool.uv.override_dependencies.iter().cloned());
     match document.tool.uv.exclude_newer.as_ref().map(toml::Value::as_str) {
         Some(Some(text)) if Cutoff::parse(text, context.now).is_ok() => {
             out.exclude_newer = Some(text.to_owned());
@@ -270,8 +253,7 @@ fn sourced(
     (name, base): (&str, &Path),
 ) -> Result<(), ImportError> {
     let package = requirement_name(line);
-    let row = sources.rows.iter().find(|(key, _)| normalized_name(key) == package).map(|(_, row)| row);
-    let Some(row) = row.filter(|_| !line.contains(" @ ")) else {
+    let Some(row) = sources.rows.row(&package).filter(|_| !line.contains(" @ ")) else {
         return out.push_line(context, line, base, name);
     };
     let member = |package: &str| {

@@ -1,5 +1,75 @@
 //! `[tool.uv.sources]`: a requirement, as uv takes it from a repository, a folder or a URL.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::model::request::UserRequirement;
+use crate::model::text::normalized_name;
+
+/// The rows of `[tool.uv.sources]`, by normalized name.
+#[derive(Debug, Clone, Default)]
+pub struct Sources(BTreeMap<String, toml::Value>);
+
+impl Sources {
+    pub(super) fn new(rows: &BTreeMap<String, toml::Value>) -> Sources {
+        Sources(rows.iter().map(|(name, row)| (normalized_name(name), row.clone())).collect())
+    }
+
+    /// The row of a package, by its normalized name.
+    pub fn row(&self, package: &str) -> Option<&toml::Value> {
+        self.0.get(package)
+    }
+
+    /// The paths that they name.
+    pub fn paths(&self) -> Vec<String> {
+        let each =
+            self.0.values().flat_map(|row| row.as_array().map_or(vec![row], |list| list.iter().collect()));
+        each.filter_map(|row| row.get("path")?.as_str().map(str::to_owned)).collect()
+    }
+
+    /// With paths that are relative to the folder above, for the file of a folder below it.
+    #[must_use]
+    pub fn below(mut self, folder: &str) -> Sources {
+        let from_above = |row: &mut toml::Value| {
+            if let Some(toml::Value::String(path)) = row.get_mut("path")
+                && Path::new(path.as_str()).is_relative()
+            {
+                *path = format!("{}/{path}", relative(folder.to_owned()));
+            }
+        };
+        for row in self.0.values_mut() {
+            match row {
+                toml::Value::Array(list) => list.iter_mut().for_each(from_above),
+                one => from_above(one),
+            }
+        }
+        self
+    }
+
+    /// Adds the rows of a member of a workspace, which come before those of the root.
+    pub fn extend(&mut self, more: Sources) {
+        self.0.extend(more.0);
+    }
+
+    /// A requirement, from where its row takes it. `member`: the path of a member of the workspace.
+    pub fn requirement(
+        &self,
+        user: UserRequirement,
+        member: &dyn Fn(&str) -> Option<String>,
+    ) -> Vec<UserRequirement> {
+        let name = normalized_name(user.name());
+        let Some(row) = self.row(&name).filter(|_| user.direct().is_none()) else { return vec![user] };
+        let redirected = redirect(&user.line(), &name, row, member);
+        let lines = redirected.lines.iter();
+        let parsed: Vec<UserRequirement> = lines
+            .filter_map(|line| UserRequirement::parse(line, user.origin.clone()).ok())
+            .map(|own| own.of_part(user.part.clone()))
+            .collect();
+        let stays = parsed.is_empty() || !redirected.indexes.is_empty();
+        parsed.into_iter().chain(stays.then_some(user)).collect()
+    }
+}
+
 /// A requirement with its row of `[tool.uv.sources]`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Redirected {
@@ -25,15 +95,6 @@ pub fn reference(table: &toml::Value) -> Option<String> {
         Some(path) => Some(relative(path.to_owned())),
         None => text("url").map(str::to_owned),
     }
-}
-
-/// The paths that `[tool.uv.sources]` of a pyproject.toml names, relative to its folder.
-pub fn paths_of_sources(pyproject: &str) -> Vec<String> {
-    let table: toml::Table = pyproject.parse().unwrap_or_default();
-    let rows = table.get("tool").and_then(|tool| tool.get("uv")?.get("sources")?.as_table());
-    let rows = rows.into_iter().flat_map(|rows| rows.values());
-    let each = rows.flat_map(|row| row.as_array().map_or(vec![row], |list| list.iter().collect()));
-    each.filter_map(|row| row.get("path")?.as_str().map(str::to_owned)).collect()
 }
 
 /// A path that is told from a name by how it begins.

@@ -1,6 +1,7 @@
 //! `envlock.toml`, or the same in a `pyproject.toml`: the requirements of the project.
 
 mod conda;
+pub(crate) mod of_uv;
 mod pyproject;
 mod stack;
 mod target;
@@ -12,7 +13,7 @@ use toml::Spanned;
 
 use super::error::Failure;
 use super::files::{PIXI, PYPROJECT};
-use crate::formats::parts::{self, Lists};
+use crate::formats::pyproject::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;

@@ -10,7 +10,7 @@ use super::NotLocked;
 use super::conda::RawConda;
 use super::target::TargetTable;
 use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
-use crate::formats::parts::{Entry, Lists};
+use crate::formats::pyproject::parts::{Entry, Lists};
 use crate::model::part::Part;
 
 #[derive(Deserialize)]

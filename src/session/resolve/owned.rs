@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::writing::NewManifest;
+use crate::formats::uv::{Scope, UvError, UvTables};
 use crate::formats::{OtherBuild, failing, other_builds};
-use crate::formats::{UvError, UvScope, UvTables};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
 use crate::model::level::Level;
@@ -147,7 +147,7 @@ pub(crate) fn as_locked_by_uv(solutions: &mut [Solution], project: &Project) -> 
 
 /// The Pythons for which the stack is tried, the most first: a build may not exist for the oldest that a project allows, and
 /// the project may ask for another one for newer ones.
-const SCOPES: [UvScope; 3] = [UvScope::EveryPython, UvScope::FromTheSeries, UvScope::TheSeries];
+const SCOPES: [Scope; 3] = [Scope::EveryPython, Scope::FromTheSeries, Scope::TheSeries];
 
 impl Owned<'_> {
     /// Writes pyproject.toml, `uv.lock` and the lock of the stack. Returns the names of the files that changed.
@@ -280,7 +280,7 @@ impl Owned<'_> {
         let mut tried: Vec<String> = Vec::new();
         for scope in SCOPES {
             let text = self.tables(&targets, asked, scope)?;
-            if tried.contains(&text) || (scope != UvScope::EveryPython && !self.allows_others(lock)) {
+            if tried.contains(&text) || (scope != Scope::EveryPython && !self.allows_others(lock)) {
                 continue;
             }
             if files::read(path)?.as_deref() != Some(&text) {
@@ -299,12 +299,12 @@ impl Owned<'_> {
         Err(first.unwrap_or_else(|| Failure::new(FailureKind::Installer, "uv locked nothing")))
     }
 
-    fn tell_scope(&self, scope: UvScope, lock: &Lockfile) {
+    fn tell_scope(&self, scope: Scope, lock: &Lockfile) {
         let Some(python) = lock.targets.first().map(|target| target.python) else { return };
         let (which, others) = match scope {
-            UvScope::EveryPython => return,
-            UvScope::FromTheSeries => (format!("Python {python} and newer"), "older ones are"),
-            UvScope::TheSeries => (format!("Python {python}"), "others are"),
+            Scope::EveryPython => return,
+            Scope::FromTheSeries => (format!("Python {python} and newer"), "older ones are"),
+            Scope::TheSeries => (format!("Python {python}"), "others are"),
         };
         self.interface.warning(&format!(
             "the stack is locked for {which}; {others} uv's to choose, and not judged: `requires-python` leaves them out"
@@ -312,7 +312,7 @@ impl Owned<'_> {
     }
 
     /// A text of pyproject.toml with the tables that the targets need.
-    fn tables(&self, targets: &[Target], text: &str, scope: UvScope) -> Result<String, Failure> {
+    fn tables(&self, targets: &[Target], text: &str, scope: Scope) -> Result<String, Failure> {
         let (addresses, _) = settings::indexes(self.project, self.args.index_url.as_deref());
         written_tables(self.project, targets, text, (&addresses, scope)).map_err(error)
     }
@@ -386,7 +386,7 @@ impl Owned<'_> {
         let wanted = lock.targets.first().map(Target::wanted_python);
         let found = owner::with_places(|places| match of_uv {
             Some(python) => {
-                let requires = owner::requires_python(self.project);
+                let requires = self.project.about().and_then(|own| own.requires_python);
                 let series = format!("{}=={python}.*", requires.map(|text| text + ",").unwrap_or_default());
                 pythons::of_uv(places, &folder, Some(&series))
             }
@@ -431,7 +431,7 @@ fn written_tables(
     project: &Project,
     targets: &[Target],
     text: &str,
-    (addresses, scope): (&[(String, String)], UvScope),
+    (addresses, scope): (&[(String, String)], Scope),
 ) -> Result<String, UvError> {
     let bounds = project.manifest.as_ref().map(|manifest| manifest.own_bounds.clone()).unwrap_or_default();
     let tables = UvTables::of(targets, addresses, scope)?.with_bounds(&bounds.constraints, &bounds.overrides);

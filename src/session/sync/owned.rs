@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use super::place::{self, MARK, OWN_FOLDER, mark_of};
 use super::types::{Outcome, Plan, SyncOptions, Synced, in_the_way};
-use crate::formats::{Environment, OtherBuild, Package, Workspace, judge, other_builds, paths_of_sources};
+use crate::formats::uv::{Settings, Workspace};
+use crate::formats::{Environment, OtherBuild, Package, judge, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
 use crate::model::direct::Direct;
@@ -436,8 +437,8 @@ fn own_folders(project: &Project, root: &Path) -> BTreeSet<PathBuf> {
     let mut out = folders.clone();
     for folder in &folders {
         let text = files::read(&folder.join(files::PYPROJECT)).ok().flatten().unwrap_or_default();
-        let paths = paths_of_sources(&text);
-        out.extend(paths.iter().filter_map(|path| real(&folder.join(path))));
+        let settings = Settings::of_pyproject(&text).ok().flatten().unwrap_or_default();
+        out.extend(settings.sources().paths().iter().filter_map(|path| real(&folder.join(path))));
     }
     let request = project.manifest.as_ref().map(|manifest| &manifest.request);
     for user in request.into_iter().flat_map(|request| &request.requirements) {

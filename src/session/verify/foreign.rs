@@ -4,6 +4,7 @@ use std::path::Path;
 
 use pep440_rs::Version;
 
+use crate::formats::uv::DefaultGroups;
 use crate::formats::{self, Environment, ForeignLock, Judged, Tool};
 use crate::lockfile::same_version;
 use crate::model::host::Host;
@@ -14,7 +15,6 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::session::error::Failure;
 use crate::session::options::Parts;
-use crate::session::owner::DefaultGroups;
 
 /// The named environment of a lock, else the one that was installed, with the command that installs it.
 ///

@@ -277,7 +277,7 @@ fn choose<'f>(found: &'f [Found], choice: &Choice) -> Result<&'f Found, ImageErr
     match fitting.as_slice() {
         [only] => Ok(only),
         [] => Err(no_such(choice, found.iter().map(|found| label(&found)).collect())),
-        several => Err(ImageError::Several(several.iter().take(NAMED).map(label).collect())),
+        several => Err(ImageError::Several(several.len(), named(several.iter().map(label)))),
     }
 }
 
@@ -285,12 +285,15 @@ fn no_such(choice: &Choice, has: Vec<String>) -> ImageError {
     let platform = choice.platform.map(|platform| platform.to_string());
     let asked: Vec<String> =
         choice.tag.iter().cloned().chain(platform).map(|word| format!("`{}`", clean(&word, 100))).collect();
-    let has = if has.is_empty() {
-        "none".to_owned()
-    } else {
-        has.into_iter().take(NAMED).collect::<Vec<_>>().join(", ")
-    };
-    ImageError::NoSuch(asked.join(" for "), has)
+    let has = if has.is_empty() { "none".to_owned() } else { named(has.into_iter()) };
+    let asked = if asked.is_empty() { "that is described".to_owned() } else { asked.join(" for ") };
+    ImageError::NoSuch(asked, has)
+}
+
+/// The first names of a list, and that there are more.
+fn named(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = if names.len() > NAMED { ", ..." } else { "" };
+    names.take(NAMED).collect::<Vec<_>>().join(", ") + more
 }
 
 /// Whether a reference name is the asked one: all of it, or its tag.
@@ -310,9 +313,8 @@ fn of_docker(archive: &Archive, choice: &Choice) -> Result<Described, ImageError
         [only] => only,
         [] => return Err(no_such(choice, rows.iter().map(|row| clean(&label(row), 120)).collect())),
         several => {
-            return Err(ImageError::Several(
-                several.iter().take(NAMED).map(|row| clean(&label(row), 120)).collect(),
-            ));
+            let names = named(several.iter().map(|row| clean(&label(row), 120)));
+            return Err(ImageError::Several(several.len(), names));
         }
     };
     let bytes = archive.bytes(&row.config, MAX_DOCUMENT)?;

@@ -78,9 +78,9 @@ pub enum ImageError {
     /// It is no image of a kind that is read.
     #[error("`{0}` is neither an archive of `docker save`, an OCI layout nor a SIF or SquashFS file: {1}")]
     NotAnImage(String, String),
-    /// It contains several images, with their names.
-    #[error("it contains {} images: {}", .0.len(), .0.join(", "))]
-    Several(Vec<String>),
+    /// It contains this many images, with their names.
+    #[error("it contains {0} images: {1}")]
+    Several(usize, String),
     /// It contains no image of that name or platform; those that it has.
     #[error("it contains no image {0}; it has {1}")]
     NoSuch(String, String),

@@ -11,11 +11,12 @@ use super::prefix::{PrefixError, Sites, interpreter, patch, sites};
 use super::record::{Entry, MAX_RECORD, entries};
 use super::recorded::{Depth, MAX_FILES, Owned, files};
 use super::tree::FileTree;
-use super::visible::egg_info;
+use super::visible::{egg_info, egg_link};
 use crate::model::installed::{
     CondaHere, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion, Visible,
 };
 use crate::model::metadata::CoreMetadata;
+use crate::model::text::{clean, normalized_name, requirement_name};
 
 /// Maximum size of METADATA that is read, in bytes.
 const MAX_METADATA: u64 = 16 << 20;
@@ -45,7 +46,9 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
         let kept = entries.into_iter().filter(|entry| !entry.name.to_string_lossy().starts_with('~'));
         let (mut of_site, of_eggs): (Vec<PathBuf>, Vec<PathBuf>) = kept
             .map(|entry| site.join(entry.name))
-            .filter(|path| path.extension().is_some_and(|e| e == "dist-info" || e == "egg-info"))
+            .filter(|path| {
+                path.extension().is_some_and(|e| e == "dist-info" || e == "egg-info" || e == "egg-link")
+            })
             .partition(|path| path.extension().is_some_and(|e| e == "dist-info"));
         eggs.extend(of_eggs);
         of_site.sort();
@@ -118,7 +121,7 @@ pub fn read(tree: &dyn FileTree, prefix: &Path, depth: Depth) -> Result<Installe
     })
 }
 
-/// The packages of `.egg-info` folders and files that no RECORD lists: some wheels carry one.
+/// The packages of `.egg-link` files, and of `.egg-info` folders and files that no RECORD lists: some wheels carry one.
 fn unrecorded(tree: &dyn FileTree, eggs: &[PathBuf], distributions: &[Distribution]) -> Vec<Visible> {
     let mut recorded: HashSet<String> = HashSet::new();
     for own in distributions.iter().filter(|_| !eggs.is_empty()) {
@@ -129,6 +132,11 @@ fn unrecorded(tree: &dyn FileTree, eggs: &[PathBuf], distributions: &[Distributi
     let package = |path: &PathBuf| {
         let name = path.file_name()?.to_string_lossy().into_owned();
         let folder = path.parent()?.to_path_buf();
+        if let Some(stem) = name.strip_suffix(".egg-link") {
+            let (version, folder) = egg_link(tree, path, stem)?;
+            let (package, version) = (normalized_name(stem), version.as_str().into());
+            return Some(Visible { name: package, version, folder, dist_info: Some(name) });
+        }
         let info = Some(name).filter(|name| !recorded.contains(name));
         let (name, version) = egg_info(tree, path, info.as_ref()?.strip_suffix(".egg-info")?)?;
         Some(Visible { name, version: version.as_str().into(), folder, dist_info: info })
@@ -147,9 +155,8 @@ pub fn add_visible(
     depth: Depth,
 ) {
     let mut wanted: Vec<String> = Vec::new();
-    let required = |lines: &[String]| -> Vec<String> {
-        lines.iter().map(|line| crate::model::text::requirement_name(line)).collect()
-    };
+    let required =
+        |lines: &[String]| -> Vec<String> { lines.iter().map(|line| requirement_name(line)).collect() };
     for own in installed.distributions.iter().filter(|own| is_framework(&own.name)) {
         wanted.extend(required(&own.requires));
     }
@@ -230,18 +237,17 @@ fn read_all(
 }
 
 fn header(tree: &dyn FileTree, folder: &Path, site: &Path) -> Distribution {
-    let dist_info =
-        folder.file_name().map(|n| crate::model::text::clean(&n.to_string_lossy(), 200)).unwrap_or_default();
+    let dist_info = folder.file_name().map(|n| clean(&n.to_string_lossy(), 200)).unwrap_or_default();
     let stem = dist_info.trim_end_matches(".dist-info");
     let (name, version) = stem.split_once('-').unwrap_or((stem, ""));
     let mut distribution = Distribution {
-        name: crate::model::text::normalized_name(name),
+        name: normalized_name(name),
         version: version.into(),
         dist_info: dist_info.clone(),
         site: site.to_path_buf(),
         installer: tree
             .start(&folder.join("INSTALLER"), 200)
-            .map(|b| crate::model::text::clean(String::from_utf8_lossy(&b).trim(), 40)),
+            .map(|b| clean(String::from_utf8_lossy(&b).trim(), 40)),
         ..Distribution::default()
     };
     if let Some(bytes) = tree.start(&folder.join("METADATA"), MAX_METADATA) {
@@ -253,12 +259,16 @@ fn header(tree: &dyn FileTree, folder: &Path, site: &Path) -> Distribution {
             distribution.requires = metadata.lines().map(str::to_owned).collect();
         }
         distribution.metadata_sha256 = Some(digest);
+    } else if tree.exists(&folder.join("METADATA")) {
+        // What the package requires is not known.
+        let path = format!("{dist_info}/METADATA");
+        distribution.faults.push(FileFault::Unreadable(path, "it is too large, or not a file".to_owned()));
     }
     distribution.direct = direct_origin(tree, &folder.join("direct_url.json"));
     if let Some(bytes) = tree.start(&folder.join("WHEEL"), 1 << 16) {
         let text = String::from_utf8_lossy(&bytes);
         let tags = text.lines().filter_map(|line| line.strip_prefix("Tag:"));
-        distribution.tags = tags.map(|tag| crate::model::text::clean(tag.trim(), 120)).collect();
+        distribution.tags = tags.map(|tag| clean(tag.trim(), 120)).collect();
     }
     if ["torch", "torchvision", "torchaudio"].contains(&distribution.name.as_str()) {
         distribution.variant = variant(tree, &site.join(&distribution.name).join("version.py"));
@@ -299,14 +309,14 @@ fn direct_origin(tree: &dyn FileTree, path: &Path) -> Option<DirectOrigin> {
         let folder = url::Url::parse(&recorded.url).ok().and_then(|url| url.to_file_path().ok());
         let gone = folder.filter(|folder| is_editable && !tree.exists(folder));
         DirectOrigin {
-            url: crate::model::text::clean(&recorded.url, 400),
+            url: clean(&recorded.url, 400),
             commit: recorded.vcs_info.and_then(|repository| repository.commit_id),
             sha256: recorded.archive_info.and_then(|archive| {
                 let old = || archive.hash.as_ref()?.strip_prefix("sha256=").map(str::to_owned);
                 archive.hashes.as_ref().and_then(|all| all.get("sha256").cloned()).or_else(old)
             }),
             is_editable,
-            gone: gone.map(|folder| crate::model::text::clean(&folder.to_string_lossy(), 300)),
+            gone: gone.map(|folder| clean(&folder.to_string_lossy(), 300)),
         }
     }))
 }
@@ -317,7 +327,7 @@ fn variant(tree: &dyn FileTree, path: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().find(|l| l.trim_start().starts_with("__version__"))?;
     let value = line.split(['\'', '"']).nth(1)?;
-    value.split_once('+').map(|(_, local)| crate::model::text::clean(local, 40))
+    value.split_once('+').map(|(_, local)| clean(local, 40))
 }
 
 #[cfg(test)]

@@ -137,10 +137,13 @@ fn other_size(
 
 /// What is wrong with the content of a file whose size is the recorded one.
 fn other_hash(tree: &dyn FileTree, path: &Path, entry: &Entry<'_>, size: u64) -> Option<FileFault> {
-    if !entry.hash.starts_with("sha256=") {
-        return None;
-    }
     let name = entry.path.clone().into_owned();
+    if !entry.hash.starts_with("sha256=") {
+        // What Python writes, and RECORD with its signatures, have none.
+        let is_without = name.ends_with(".pyc")
+            || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("RECORD"));
+        return (!is_without).then_some(FileFault::NoHash(name));
+    }
     match file_hash(tree, path, size) {
         Ok(hash) if hash == entry.hash => None,
         Ok(_) => Some(FileFault::Hash(name)),

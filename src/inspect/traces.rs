@@ -7,6 +7,7 @@ use super::prefix::with_system_packages;
 use super::record;
 use super::recorded::Depth;
 use super::tree::{FileTree, Kind};
+use super::visible::added;
 use crate::model::installed::{
     Distribution, ForcedLibrary, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
 };
@@ -218,36 +219,33 @@ fn is_namespace_first(tree: &dyn FileTree, distribution: &Distribution, folder: 
 /// Files that virtualenv and uv put into each environment themselves.
 const OF_VENV: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
 
+/// The modules that Python imports at each start, where it finds them.
+const AT_START: [&str; 2] = ["sitecustomize", "usercustomize"];
+
+/// The characters that end a line of a `.pth` file. Source: `Lib/site.py`, which calls `str.splitlines`.
+const LINE_ENDS: [char; 10] =
+    ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
+
 /// Files that Python executes at each start and that no package records; they are read, never run.
 fn startup(tree: &dyn FileTree, installed: &Installed) -> Vec<(String, String)> {
     let site = &installed.site_packages;
     let mut found: Vec<(String, String)> = Vec::new();
-    for mut name in tree.names(site, MAX_ENTRIES) {
-        if ["sitecustomize", "usercustomize"].contains(&name.as_str()) {
-            name.push_str("/__init__.py");
+    for name in tree.names(site, MAX_ENTRIES) {
+        match name.ends_with(".pth") && !OF_VENV.contains(&name.as_str()) {
+            // site.py executes the lines that begin with `import`; the others are folders.
+            true => {
+                let is_run = |line: &&str| line.starts_with("import ") || line.starts_with("import\t");
+                let line = executed(tree, &site.join(&name), is_run);
+                found.extend(line.map(|line| (name, line)));
+            }
+            false => found.extend(at_start(tree, site, &name)),
         }
-        let stem = name.split(['.', '/']).next().unwrap_or_default();
-        let is_module = ["sitecustomize", "usercustomize"].contains(&stem);
-        if !(is_module || name.ends_with(".pth")) || OF_VENV.contains(&name.as_str()) {
-            continue;
-        }
-        if is_module && [".so", ".pyc", ".pyd"].iter().any(|end| name.ends_with(end)) {
-            found.push((name, "compiled code".to_owned()));
-            continue;
-        }
-        if is_module && !name.ends_with(".py") {
-            continue;
-        }
-        let text = tree.text(&site.join(&name), MAX_FILE).unwrap_or_default();
-        // site.py executes the lines of a .pth file that begin with `import`; the others are folders.
-        let executed = |line: &&str| match is_module {
-            true => !line.trim().is_empty() && !line.trim_start().starts_with('#'),
-            false => line.starts_with("import ") || line.starts_with("import\t"),
-        };
-        // As Python reads text: a byte order mark is not part of it, and `\r` ends a line.
-        if let Some(line) = text.trim_start_matches('\u{feff}').split(['\n', '\r']).find(executed) {
-            found.push((name, clean(line.trim(), 80)));
-        }
+    }
+    // They are imported from any folder of Python's path.
+    for folder in added(tree, site) {
+        let own = tree.names(&folder, MAX_ENTRIES).into_iter();
+        let own = own.filter_map(|name| at_start(tree, &folder, &name));
+        found.extend(own.map(|(name, line)| (folder.join(name).to_string_lossy().into_owned(), line)));
     }
     if found.is_empty() {
         return found;
@@ -259,6 +257,33 @@ fn startup(tree: &dyn FileTree, installed: &Installed) -> Vec<(String, String)> 
     }
     found.sort();
     found
+}
+
+/// A module that is imported at each start, and its first line that does something.
+fn at_start(tree: &dyn FileTree, folder: &Path, name: &str) -> Option<(String, String)> {
+    let stem = name.split('.').next().unwrap_or_default();
+    if !AT_START.contains(&stem) {
+        return None;
+    }
+    if [".so", ".pyc", ".pyd"].iter().any(|end| name.ends_with(end)) {
+        return Some((name.to_owned(), "compiled code".to_owned()));
+    }
+    let file = if name == stem { format!("{name}/__init__.py") } else { name.to_owned() };
+    if !file.ends_with(".py") {
+        return None;
+    }
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    executed(tree, &folder.join(&file), is_code).map(|line| (file, line))
+}
+
+/// The first line of a file that Python executes; for one that is too large to be read, that it is.
+fn executed(tree: &dyn FileTree, file: &Path, is_run: impl Fn(&&str) -> bool) -> Option<String> {
+    let Some(text) = tree.text(file, MAX_FILE) else {
+        return tree.is_file(file).then(|| "it cannot be read as text".to_owned());
+    };
+    // As Python reads text: a byte order mark is not part of it.
+    let line = text.trim_start_matches('\u{feff}').split(LINE_ENDS).find(is_run)?;
+    Some(clean(line.trim(), 80))
 }
 
 /// The text of a distribution's RECORD; empty if it cannot be read.
@@ -349,15 +374,21 @@ mod tests {
 
     #[test]
     fn startup_code_is_what_python_executes_and_no_package_installed() {
-        let site = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let site = dir.path().join("site");
         let write = |name: &str, text: &str| {
-            let path = site.path().join(name);
+            let path = site.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
+        std::fs::create_dir(&site).unwrap();
         write("plain.pth", "../folder\n");
         write("marked.pth", "\u{feff}import evil\n");
         write("returns.pth", "../folder\rimport evil\r");
+        write("feeds.pth", "../folder\u{c}import evil\u{85}");
+        write("large.pth", &format!("import evil\n{}", "#".repeat(2 << 20)));
+        write("added.pth", "../added\n");
+        write("../added/sitecustomize.py", "import evil\n");
         write("a,b.pth", "import recorded\n");
         write("sitecustomize/__init__.py", "# hidden\nimport evil\n");
         write("usercustomize/__init__.py", "import recorded\n");
@@ -366,14 +397,17 @@ mod tests {
         write("x-1.dist-info/RECORD", "\"a,b.pth\",,\nusercustomize/__init__.py,,\n");
         let distribution = Distribution { dist_info: "x-1.dist-info".into(), ..Distribution::default() };
         let installed = Installed {
-            site_packages: site.path().into(),
+            site_packages: site.clone(),
             distributions: vec![distribution],
             ..Installed::default()
         };
         let names: Vec<String> =
             startup(&ThisMachine, &installed).into_iter().map(|(name, _)| name).collect();
         let compiled = "usercustomize.cpython-311-x86_64-linux-gnu.so";
-        assert_eq!(names, ["marked.pth", "returns.pth", "sitecustomize/__init__.py", compiled]);
+        let expected =
+            ["feeds.pth", "large.pth", "marked.pth", "returns.pth", "sitecustomize/__init__.py", compiled];
+        assert!(names[0].ends_with("site/../added/sitecustomize.py"), "{names:?}");
+        assert_eq!(names[1..], expected);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn under(tree: &dyn FileTree, root: &Path, folder: &Path) -> PathBuf {
 }
 
 /// The folders that the `.pth` and `.egg-link` files of a folder add to Python's path.
-fn added(tree: &dyn FileTree, site: &Path) -> Vec<PathBuf> {
+pub(super) fn added(tree: &dyn FileTree, site: &Path) -> Vec<PathBuf> {
     let names = tree.names(site, MAX_ENTRIES).into_iter();
     let mut files: Vec<PathBuf> = names.map(|name| site.join(name)).collect();
     files.retain(|file| file.extension().is_some_and(|e| e == "pth" || e == "egg-link"));
@@ -137,6 +137,19 @@ pub(super) fn egg_info(tree: &dyn FileTree, path: &Path, stem: &str) -> Option<(
         (Some(name), Some(version)) => Some((normalized_name(&name), version)),
         _ => named(stem),
     }
+}
+
+/// The version and the folder of what an `.egg-link` file leads to: a project that was installed to be developed.
+pub(super) fn egg_link(tree: &dyn FileTree, path: &Path, stem: &str) -> Option<(String, PathBuf)> {
+    let text = tree.text(path, MAX_FILE)?;
+    let folder = path.parent()?.join(text.lines().next()?.trim());
+    let names = tree.names(&folder, MAX_ENTRIES).into_iter();
+    let mut infos = names.filter(|name| name.ends_with(".egg-info"));
+    let own = infos.find_map(|name| {
+        let (package, version) = egg_info(tree, &folder.join(&name), name.strip_suffix(".egg-info")?)?;
+        (package == normalized_name(stem)).then_some(version)
+    });
+    Some((own.unwrap_or_default(), folder))
 }
 
 /// The name and version in the name of a metadata folder: `numpy-2.1.0`, `numpy-2.1.0-py3.12`.

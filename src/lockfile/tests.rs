@@ -345,8 +345,13 @@ fn hostile_sources_are_refused() {
         ("channel = \"conda-forge\"", "channel = \"https://example.org\""),
         ("\"libgcc >=13\"", "\"libgcc\\n@EXPLICIT\""),
     ] {
-        assert!(matches!(forged(&text, from, to), Err(LockError::Malformed(_))), "{from} -> {to}");
+        let Err(LockError::Malformed(why)) = forged(&text, from, to) else { panic!("{from} -> {to}") };
+        assert!(!why.contains("user:pw"), "{why}");
     }
+    let with_login =
+        forged(&text_of(&sample()), "requires = [", "requires = [\"x @ https://u:pw@h/x.whl\", ");
+    let why = with_login.unwrap_err().to_string();
+    assert!(why.contains("`x @ https://h/x.whl` is not a requirement without a login"), "{why}");
 }
 
 #[test]

@@ -6,8 +6,9 @@ use pep440_rs::Version;
 use super::error::LockError;
 use crate::model::direct::is_plain_path;
 use crate::model::project::archive_stem;
+use crate::model::secrets::shown_requirement;
 use crate::model::solution::Edge;
-use crate::model::text::{clean, is_line, normalized_name, requirement_name};
+use crate::model::text::{clean, is_line, normalized_name, requirement_name, without_logins};
 use crate::model::wheel::WheelName;
 
 /// Size limit of a text in a lock, in bytes.
@@ -21,7 +22,8 @@ pub(super) fn folder(path: String) -> Result<String, LockError> {
 }
 
 pub(super) fn not(text: &str, what: &str) -> LockError {
-    LockError::Malformed(format!("`{}` is not {what}", clean(text, 60)))
+    let shown = clean(&shown_requirement(text), 60);
+    LockError::Malformed(format!("`{shown}` is not {what}"))
 }
 
 pub(super) fn is_hex(text: &str) -> bool {
@@ -144,9 +146,16 @@ pub(super) fn edge(text: String) -> Result<Edge, LockError> {
     let is_line = text.len() <= MAX_TEXT && is_line(&text);
     let to = requirement_name(&text);
     match is_line && name(to.clone()).is_ok() {
+        true if has_login(&text) => Err(not(&text, "a requirement without a login")),
         true => Ok(Edge { to, requirement: text }),
         false => Err(not(&text, "a requirement")),
     }
+}
+
+/// Whether an address in a text has a login; `git` is that of everybody.
+fn has_login(text: &str) -> bool {
+    let text = text.replace("ssh://git@", "ssh://");
+    without_logins(&text) != text
 }
 
 /// A text for people, on one line.

@@ -28,8 +28,8 @@ pub struct Installed {
     pub distributions: Vec<Distribution>,
     /// Packages outside it, or without RECORD, that its Python can import too.
     pub visible: Vec<Visible>,
-    /// Packages in a venv's own site-packages that have an `.egg-info` in place of a `.dist-info`, which no RECORD lists: tools
-    /// of old installed them, and which files are theirs is not known.
+    /// Packages in a venv's own site-packages that have an `.egg-info` in place of a `.dist-info`, which no RECORD lists, or an
+    /// `.egg-link` to a folder: tools of old installed them, and which files are theirs is not known.
     pub eggs: Vec<Visible>,
     /// Whether it is a venv or a conda environment, and not a Python of the system.
     pub is_environment: bool,
@@ -85,8 +85,15 @@ pub struct Visible {
     pub version: InstalledVersion,
     /// The folder on Python's path that it is in.
     pub folder: std::path::PathBuf,
-    /// The name of its `.dist-info` directory, if it has one; of one of [`Installed::eggs`], of its `.egg-info`.
+    /// The name of its `.dist-info` directory, if it has one; of one of [`Installed::eggs`], of its `.egg-info` or `.egg-link`.
     pub dist_info: Option<String>,
+}
+
+impl Visible {
+    /// The `.egg-link` that it is found by.
+    pub fn egg_link(&self) -> Option<&str> {
+        self.dist_info.as_deref().filter(|name| name.ends_with(".egg-link"))
+    }
 }
 
 impl Installed {
@@ -239,6 +246,8 @@ pub enum FileFault {
     Extended(String, u64, u64),
     /// The hash differs.
     Hash(String),
+    /// The hashes were to be compared, and RECORD has no SHA-256 of it.
+    NoHash(String),
     /// It exists but cannot be read: path, reason.
     Unreadable(String, String),
     /// Another distribution also records the file: path, its name.
@@ -274,6 +283,7 @@ impl FileFault {
             | FileFault::AsPublished(path, ..)
             | FileFault::Extended(path, ..)
             | FileFault::Hash(path)
+            | FileFault::NoHash(path)
             | FileFault::Unreadable(path, _)
             | FileFault::OwnedTwice(path, _) => path,
         }
@@ -406,7 +416,7 @@ impl CondaPackage {
             FileFault::Size(path, _, size) | FileFault::AsPublished(path, _, size) => {
                 is_executed(path) || *size == 0
             }
-            FileFault::Extended(..) | FileFault::OwnedTwice(..) => false,
+            FileFault::Extended(..) | FileFault::OwnedTwice(..) | FileFault::NoHash(_) => false,
         })
     }
 

@@ -77,7 +77,8 @@ pub fn parse_requirement(text: &str) -> Result<Requirement<VerbatimUrl>, Invalid
     }
     text.parse().map_err(|error: pep508_rs::Pep508Error| {
         let message = error.message.to_string();
-        InvalidRequirement::Syntax(super::text::clean(message.lines().next().unwrap_or(""), 120))
+        let first = super::secrets::masked(message.lines().next().unwrap_or(""));
+        InvalidRequirement::Syntax(super::text::clean(&first, 120))
     })
 }
 

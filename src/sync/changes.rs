@@ -23,7 +23,7 @@ pub struct Changes {
     #[serde(skip)]
     pub again: Vec<String>,
     /// The `.dist-info` folders of packages to replace that an installer could not remove: without RECORD, or one of
-    /// several.
+    /// several; and what tools of old left of a locked package.
     #[serde(skip)]
     pub leftovers: Vec<String>,
     /// Packages to replace that conda installed: pip would write over their files.
@@ -65,7 +65,13 @@ pub fn changes(
         let eggs: Vec<&Visible> = installed.eggs.iter().filter(|egg| egg.name == package.name).collect();
         changes.leftovers.extend(eggs.iter().filter_map(|egg| egg.dist_info.clone()));
         match own.as_slice() {
-            [] => changes.install.push(package.name.clone()),
+            [] => {
+                changes.install.push(package.name.clone());
+                // What an installer takes for the package.
+                if !eggs.is_empty() {
+                    changes.again.push(package.name.clone());
+                }
+            }
             [only]
                 if eggs.is_empty()
                     && is_whole(only)
@@ -190,7 +196,10 @@ fn restore_locked_files(changes: &mut Changes, target: &Target, installed: &Inst
 fn is_whole(own: &Distribution) -> bool {
     let is_damage = |fault: &FileFault| match fault {
         FileFault::Missing(_) | FileFault::Size(..) | FileFault::Hash(_) | FileFault::Unreadable(..) => true,
-        FileFault::AsPublished(..) | FileFault::Extended(..) | FileFault::OwnedTwice(..) => false,
+        FileFault::AsPublished(..)
+        | FileFault::Extended(..)
+        | FileFault::OwnedTwice(..)
+        | FileFault::NoHash(_) => false,
     };
     let shared = |fault: &FileFault| match fault {
         FileFault::Size(path, ..) | FileFault::Hash(path) => {

@@ -141,7 +141,7 @@ fn files(
             }
             FileFault::Missing(path) if path.ends_with(".pyc") => {}
             FileFault::Missing(path) => deleted.add(path, String::new()),
-            FileFault::Unreadable(..) | FileFault::OwnedTwice(..) => {}
+            FileFault::Unreadable(..) | FileFault::NoHash(_) | FileFault::OwnedTwice(..) => {}
         }
     }
     let missing = missing.message(&package.name, "missing");

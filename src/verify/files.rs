@@ -34,6 +34,7 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         let mut altered = Group::default();
         let mut published = Group::default();
         let mut extended = Group::default();
+        let mut unhashed = Group::default();
         for fault in &distribution.faults {
             // A file of two packages is one fault, reported for the pair.
             if shared.iter().any(|pair| pair.explains(name, fault, installed)) {
@@ -57,7 +58,9 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
                         format!(" has {} bytes more than RECORD says, appended", found - recorded),
                     );
                 }
-                FileFault::OwnedTwice(..) => {}
+                // conda states the hashes in records of its own.
+                FileFault::NoHash(path) if !conda => unhashed.add(path, String::new()),
+                FileFault::NoHash(_) | FileFault::OwnedTwice(..) => {}
             }
         }
         wrong += missing.0.len() + altered.0.len();
@@ -75,6 +78,10 @@ pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Are
         }));
         let extended = extended.message(name, "longer than RECORD says");
         found.extend(extended.map(|group| findings::altered_file(AlteredFiles::Extended { group })));
+        let unhashed = unhashed.message(name, "without a SHA-256 in RECORD, and not compared");
+        found.extend(unhashed.map(|group| {
+            findings::unreadable_record(&Unreadable::Hashes { group: &group, name, installed })
+        }));
     }
     for pair in &shared {
         let (keep, other) = pair.keep(installed, locked);
@@ -146,7 +153,7 @@ impl<'i> Shared<'i> {
             | FileFault::Extended(path, ..)
             | FileFault::Hash(path) => path,
             FileFault::OwnedTwice(..) => return true,
-            FileFault::Missing(_) | FileFault::Unreadable(..) => return false,
+            FileFault::Missing(_) | FileFault::NoHash(_) | FileFault::Unreadable(..) => return false,
         };
         let of_pair = [self.one, self.other].contains(&package);
         // Altered for both, it is neither's.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::findings::WrongPython;
+use super::findings::{OtherFile, Unreadable, WrongPython};
 use super::{Area, AreaKind, findings};
 use crate::lockfile::{Difference, PREINSTALLED_PACKAGES, Target, differences, same_version};
 use crate::model::finding::Finding;
@@ -10,6 +10,7 @@ use crate::model::installed::{Distribution, Installed};
 use crate::model::level::Level;
 use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
+use crate::model::source::Source;
 use crate::model::text::clean;
 
 pub(super) fn check(target: &Target, installed: &Installed) -> Area {
@@ -32,6 +33,19 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
     for package in &target.packages {
         let name = package.name.as_str();
         let Some(own) = by_name.get(name).and_then(|l| l.first()) else {
+            let egg = installed.eggs.iter().find(|egg| egg.name == name);
+            if let Some(egg) = egg.filter(|egg| same_version(&package.version, &egg.version)) {
+                match egg.egg_link() {
+                    // A folder that is locked is installed to be developed.
+                    Some(_) if matches!(package.source, Source::Path(_)) => as_locked += 1,
+                    Some(link) => {
+                        let by = OtherFile::Linked(egg, link, installed);
+                        found.push(findings::wrong_metadata(name, &egg.version, &by));
+                    }
+                    None => found.push(findings::unreadable_record(&Unreadable::Egg(egg, installed))),
+                }
+                continue;
+            }
             match installed.visible.iter().find(|visible| visible.name == name) {
                 Some(visible) if same_version(&package.version, &visible.version) => as_locked += 1,
                 Some(visible) => {
@@ -53,9 +67,12 @@ pub(super) fn check(target: &Target, installed: &Installed) -> Area {
                 let short = |commit: &str| format!("commit {}", clean(commit, 12));
                 findings::wrong_version(name, short(&own), short(&locked), installed)
             }
-            Difference::Metadata => findings::wrong_metadata(name, &own.version, "its METADATA differs"),
+            Difference::Metadata => {
+                findings::wrong_metadata(name, &own.version, &OtherFile::Differs("its METADATA differs"))
+            }
             Difference::File => {
-                findings::wrong_metadata(name, &own.version, "`direct_url.json` has the hash of another one")
+                let how = OtherFile::Differs("`direct_url.json` has the hash of another one");
+                findings::wrong_metadata(name, &own.version, &how)
             }
             Difference::Variant(own, locked) => findings::wrong_variant(name, &own, &locked, installed),
         }));

@@ -45,7 +45,7 @@ fn unreadable(native: &Native, installed: &Installed) -> Vec<Finding> {
                 | FileFault::Extended(p, ..)
                 | FileFault::Hash(p)
                 | FileFault::Unreadable(p, _) => p == path,
-                FileFault::OwnedTwice(..) => false,
+                FileFault::NoHash(_) | FileFault::OwnedTwice(..) => false,
             })
         });
         match why {

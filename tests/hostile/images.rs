@@ -302,3 +302,16 @@ fn requirements_of_an_environment_are_counted() {
     let run = TestContext::new().run(&["image", layout.path().to_str().unwrap()]);
     assert!(run.code != 0 && run.flat().contains("more than 200000 requirements"), "{}", run.shown());
 }
+
+/// A METADATA that is larger than what is kept of a layer says nothing of what the package requires.
+#[test]
+fn metadata_that_is_not_read_is_no_agreement() {
+    let layout = Layout::new();
+    let mut files = environment("opt/venv", 1, 1);
+    files[1].2.push_str(&format!("\n{}", "x".repeat(65 << 20)));
+    layout.index(&[
+        layout.image(&[layout.layer_of_texts(&files, &[("opt/venv/bin/python", "/usr/bin/python3")])])
+    ]);
+    let run = TestContext::new().run(&["image", layout.path().to_str().unwrap()]);
+    assert!(run.code == 1 && run.flat().contains("METADATA of p0 cannot be read"), "{}", run.shown());
+}

@@ -338,6 +338,104 @@ fn packages_without_a_record_are_named() {
     assert!(!verify().flat().contains("2 times"));
 }
 
+/// A folder that only looks like an environment of sync, by files that a repository can have, is not emptied.
+#[test]
+fn what_is_no_environment_is_not_emptied() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"alpha\"", "");
+    let project = env.context.project();
+    let mark = format!(
+        "envlock sync made this environment and may remove packages, for the project\n{}\n",
+        project.canonicalize().unwrap().display()
+    );
+    env.context.write("data/notes", "precious");
+    let venv = project.join(".venv");
+    let refused = |what: &str| {
+        let run = env.sync(&[]).expect(2);
+        assert!(run.flat().contains(what), "{what}: {}", run.shown());
+        assert_eq!(std::fs::read_to_string(project.join("data/notes")).unwrap(), "precious");
+        assert!(project.join("envlock.lock").exists());
+    };
+    for (folder, why) in [(".", "the project is in it"), ("data", "sync did not put `notes` there")] {
+        env.context.write(&format!("{folder}/.envlock/made-by-sync"), &mark);
+        env.context.write(&format!("{folder}/pyvenv.cfg"), "home = /nonexistent/bin\n");
+        std::os::unix::fs::symlink(folder, &venv).unwrap();
+        refused(why);
+        std::fs::remove_file(&venv).unwrap();
+    }
+    std::fs::rename(project.join("data"), &venv).unwrap();
+    std::os::unix::fs::symlink(".venv", project.join("data")).unwrap();
+    refused("sync did not put `notes` there");
+    std::fs::remove_file(venv.join("notes")).unwrap();
+    env.sync(&[]).expect(0);
+}
+
+/// What tools of old left of a locked package is not the locked file, and is replaced.
+fn old_tools(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    env.lock("\"alpha\"", "");
+    env.sync(&[]).expect(0);
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    let site = std::path::Path::new(&site);
+    let verify = || env.context.run(&["verify", "--deep", "--exact", "--smoke", "off"]);
+    let remove = || {
+        std::fs::remove_dir_all(site.join("alpha")).unwrap();
+        std::fs::remove_dir_all(site.join("alpha-2.0.dist-info")).unwrap();
+    };
+    let about = "Metadata-Version: 2.1\nName: alpha\nVersion: 2.0\n";
+    remove();
+    std::fs::write(site.join("alpha-2.0-py3.egg-info"), about).unwrap();
+    let run = verify();
+    assert!(run.flat().contains("alpha has an `.egg-info` and no RECORD"), "{}", run.shown());
+    assert!(run.flat().contains("0 of 1 as locked"), "{}", run.shown());
+    env.sync(&[]).expect(0);
+    assert_eq!(env.prints("import alpha; print(alpha.x)"), "2");
+    remove();
+    let source = env.context.dir.path().join("source");
+    std::fs::create_dir_all(source.join("alpha.egg-info")).unwrap();
+    std::fs::write(source.join("alpha.egg-info/PKG-INFO"), about).unwrap();
+    std::fs::write(source.join("alpha.py"), "x = 'other'\n").unwrap();
+    std::fs::write(site.join("alpha.egg-link"), format!("{}\n.", source.display())).unwrap();
+    std::fs::write(site.join("easy-install.pth"), format!("{}\n", source.display())).unwrap();
+    let run = verify().expect(1);
+    assert!(run.flat().contains("was not installed from the locked file: `alpha.egg-link` takes it from"));
+    env.sync(&[]).expect(0);
+    assert_eq!(env.prints("import alpha; print(alpha.x)"), "2");
+    assert!(!site.join("alpha.egg-link").exists());
+}
+
+#[test]
+fn what_old_tools_left_is_replaced_by_pip() {
+    old_tools(false);
+}
+
+#[test]
+fn what_old_tools_left_is_replaced_by_uv() {
+    old_tools(true);
+}
+
+/// An installer that is killed while it removes a package leaves modules that no RECORD lists.
+#[test]
+fn modules_that_an_interruption_left_go() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"alpha\"", "");
+    env.sync(&[]).expect(0);
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    std::fs::write(std::path::Path::new(&site).join("alpha/old.py"), "").unwrap();
+    let at_work = env.context.write(".venv/.envlock/replacing-packages", "");
+    env.sync(&[]).expect(0);
+    assert!(!std::path::Path::new(&site).join("alpha/old.py").exists() && !at_work.exists());
+    assert_eq!(env.prints("import alpha; print(alpha.x)"), "2");
+    // In an environment that is not sync's, it is said.
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    super::common::synced::plant(std::path::Path::new(&site), "other", "1.0", "pip");
+    env.context.write(".venv/.envlock/replacing-packages", "");
+    std::fs::remove_file(env.context.project().join(".venv/.envlock/made-by-sync")).unwrap();
+    let run = env.sync(&[]).expect(0);
+    assert!(run.flat().contains("was interrupted while it replaced packages"), "{}", run.shown());
+    assert!(std::path::Path::new(&site).join("other-1.0.dist-info").exists());
+}
+
 /// An environment whose Python is a script that starts another one, and a whole Python in the place of an environment:
 /// nothing is installed into the other one, and nothing of it is removed.
 fn another_python(with_uv: bool) {

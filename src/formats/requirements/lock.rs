@@ -139,6 +139,9 @@ fn is_editable(word: &str) -> bool {
 const LINE_ENDS: [char; 10] =
     ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
 
+/// Maximum size of a line with those that continue it, in bytes: a package with 1,000 files has 100,000.
+const MAX_LINE: usize = 1 << 20;
+
 /// The lines of a requirements file as pip reads them, each with the number of its first: continued lines joined, comments removed,
 /// without the empty ones.
 pub fn requirement_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
@@ -147,7 +150,7 @@ pub fn requirement_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     std::iter::from_fn(move || {
         loop {
             let (mut whole, mut first) = (String::new(), None);
-            while !rest.is_empty() {
+            while !rest.is_empty() && whole.len() <= MAX_LINE {
                 let line = without_comment(next_line(&mut rest));
                 number += 1;
                 first.get_or_insert(number);

@@ -19,7 +19,7 @@ use super::error::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
 use super::{files, lock, owner};
-use crate::inspect::Environment;
+use crate::inspect::{self, Environment};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
 use crate::model::installed::{DirectOrigin, Installed};
@@ -27,10 +27,11 @@ use crate::model::owner::PackageLock;
 use crate::model::request::Request;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
+use crate::model::text::clean;
 use crate::registry::Registry;
 use crate::solver::allowed_pythons;
 use crate::sync::{self, Changes, Talk};
-use place::{Found, OtherLocks, OwnProject};
+use place::{AT_WORK, Found, OWN_FOLDER, OtherLocks, OwnProject};
 use types::in_the_way;
 use work::Work;
 
@@ -172,6 +173,11 @@ impl Run<'_> {
             Some(found) => found,
             None => place::find(self.options, self.project, target, environment, &others)?,
         };
+        if !found.is_ours && found.place.prefix.join(OWN_FOLDER).join(AT_WORK).is_file() {
+            self.interface.warning(
+                "an earlier `envlock sync` was interrupted while it replaced packages: old files of theirs may be left here",
+            );
+        }
         let own = found.own_project(self.project, self.options);
         let editable = found.installed.as_ref().and_then(|i| i.editable_of(&self.project.folder));
         let keeps = own.as_ref().map(|own| own.name.clone()).or(editable.map(str::to_owned));
@@ -270,7 +276,20 @@ impl Run<'_> {
         let (installer, addresses) = (work.installer.clone(), work.addresses.clone());
         Work { installer, addresses, found: &left, changes: &more, project: None, ..*work }
             .execute(self.start, self.interface)?;
-        Ok(None)
+        // What an installer takes for installed, and is not: it says so of packages elsewhere on Python's path.
+        let installed = inspect::read(&inspect::ThisMachine, &left.place.prefix, inspect::Depth::Sizes).ok();
+        let missing = sync::changes(work.target, installed.as_ref(), None, &is_elsewhere).install;
+        match missing.first() {
+            None => Ok(None),
+            Some(name) => Err(Failure::new(
+                FailureKind::Installer,
+                format!("{} did not install `{}`, and says it did", work.installer.name(), clean(name, 80)),
+            )
+            .hint(format!(
+                "remove `{}`, and make it again with `envlock sync`",
+                left.place.prefix.display()
+            ))),
+        }
     }
 
     /// The Python series that the request allows besides the locked one, newest first, with the options that are given again.

@@ -25,6 +25,9 @@ use crate::sync::{Changes, Interpreter, Place};
 pub(super) const OWN_FOLDER: &str = ".envlock";
 /// The file that marks an environment as made by sync.
 pub(super) const MARK: &str = "made-by-sync";
+/// The file that is there while packages are removed and replaced. An installer that is killed meanwhile leaves files that no
+/// RECORD lists, and Python may import them.
+pub(super) const AT_WORK: &str = "replacing-packages";
 
 /// The environment to change.
 pub(super) struct Found {
@@ -59,6 +62,7 @@ pub(super) fn find(
     own_folder(&prefix)?;
     // An earlier run was interrupted while it made the environment. What somebody put there since then is kept.
     if making(&prefix).is_file() && is_unfinished(&prefix) {
+        refuse_to_replace(&prefix, project, "an earlier run was interrupted while it made it")?;
         return to_make(options, target, others, prefix, chosen, true);
     }
     let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
@@ -77,12 +81,16 @@ pub(super) fn find(
         installed.as_ref().and_then(|i| i.python.map(|own| Python { patch: own.patch.or(i.patch), ..own }));
     let fault = match own {
         _ if !python.exists() => Some("its Python does not exist any more".to_owned()),
+        _ if is_ours && prefix.join(OWN_FOLDER).join(AT_WORK).is_file() => {
+            Some("an earlier `envlock sync` was interrupted while it replaced packages".to_owned())
+        }
         Some(own) if !wanted.allows(own) => Some(format!("it has Python {own}, and {wanted} is locked")),
         _ => None,
     };
     match fault {
         // An environment of conda is conda's to make.
-        Some(_) if is_ours && !prefix.join("conda-meta").is_dir() => {
+        Some(fault) if is_ours && !prefix.join("conda-meta").is_dir() => {
+            refuse_to_replace(&prefix, project, &fault)?;
             to_make(options, target, others, prefix, chosen, true)
         }
         Some(fault) => Err(not_usable(&prefix, &fault)),
@@ -93,6 +101,29 @@ pub(super) fn find(
             is_ours,
             made_with: None,
         }),
+    }
+}
+
+/// Refuses to make an environment anew, which empties its folder, where the folder has more in it than an environment: whoever
+/// writes sync's mark into a folder of a repository could have any other emptied.
+fn refuse_to_replace(prefix: &Path, project: &Project, fault: &str) -> Result<(), Failure> {
+    let refused = |why: String, hint: &str| {
+        let text = format!("`{}` cannot be used: {fault}", prefix.display());
+        Err(Failure::new(FailureKind::Installer, format!("{text}; it is not made anew: {why}"))
+            .hint(format!("{hint}, or {}", another(prefix))))
+    };
+    let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    if real(&project.folder).starts_with(real(prefix)) {
+        return refused("the project is in it".to_owned(), "keep environments below the project");
+    }
+    let entries = std::fs::read_dir(prefix).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    match names.find(|name| !OF_NEW_VENV.iter().chain(&OF_USED_VENV).any(|own| own == name)) {
+        Some(name) => refused(
+            format!("sync did not put `{}` there", clean(&name, 100)),
+            "move it away, or remove the folder",
+        ),
+        None => Ok(()),
     }
 }
 
@@ -200,6 +231,10 @@ const OF_NEW_VENV: [&str; 11] = [
     "CACHEDIR.TAG",
     ".lock",
 ];
+
+/// What sync, packages and their tools put beside that. Source: the `data` of wheels that are installed there, such as
+/// jupyter's `etc`; `src` of `pip install -e git+`.
+const OF_USED_VENV: [&str; 6] = [OWN_FOLDER, "etc", "man", "var", "src", "doc"];
 
 /// Whether a folder holds nothing but an environment that is being made: no other file, and no package but the installer.
 pub(super) fn is_unfinished(prefix: &Path) -> bool {

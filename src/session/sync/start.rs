@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::place::{MARK, OWN_FOLDER, is_unfinished, making, mark_of};
+use super::place::{AT_WORK, MARK, OWN_FOLDER, is_unfinished, making, mark_of};
 use super::types::{Plan, counted};
 use super::work::Work;
 use crate::model::text::shell_line;
@@ -51,21 +51,38 @@ impl Work<'_> {
             self.start(step, interface)?;
         }
         lists(!make.is_empty())?;
-        for name in &self.changes.leftovers {
-            // pip and uv cannot remove a package without RECORD, nor one of two.
-            let site = self.found.installed.as_ref().map(|installed| &installed.site_packages);
-            let path = site.map(|site| site.join(name));
-            // An `.egg-info` may be a file.
-            match path.filter(|path| path.exists()) {
-                Some(path) if path.is_dir() && !path.is_symlink() => fs_err::remove_dir_all(path)?,
-                Some(path) => fs_err::remove_file(path)?,
-                None => {}
-            }
+        let at_work = prefix.join(OWN_FOLDER).join(AT_WORK);
+        let replaces = !self.changes.remove.is_empty() || !self.changes.replace.is_empty();
+        if replaces {
+            write::replace(&at_work, "")?;
         }
+        self.remove_leftovers()?;
         for step in others {
-            self.start(step, interface)?;
+            // An installer that ends by itself puts back what it moved.
+            let done = self.start(step, interface);
+            if done.as_ref().is_err_and(|failure| failure.exit != exit::INTERRUPTED) {
+                let _ = fs_err::remove_file(&at_work);
+            }
+            done?;
+        }
+        if replaces {
+            fs_err::remove_file(&at_work)?;
         }
         self.tell(start, interface);
+        Ok(())
+    }
+
+    /// Removes what pip and uv cannot: a package without RECORD, or one of two.
+    fn remove_leftovers(&self) -> Result<(), Failure> {
+        let site = self.found.installed.as_ref().map(|installed| &installed.site_packages);
+        for path in self.changes.leftovers.iter().filter_map(|name| Some(site?.join(name))) {
+            // An `.egg-info` may be a file.
+            match path.is_dir() && !path.is_symlink() {
+                true => fs_err::remove_dir_all(path)?,
+                false if path.exists() => fs_err::remove_file(path)?,
+                false => {}
+            }
+        }
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! Findings about the files that RECORD lists.
 
 use super::finding;
-use super::installer::{install_over, reinstall, reinstall_conda};
+use super::installer::{install_lock, install_over, reinstall, reinstall_conda};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::installed::{CondaPackage, Installed};
+use crate::model::installed::{CondaPackage, Installed, Visible};
 use crate::model::text::shell_word;
 
 /// A message about all files of a package that have the same fault.
@@ -27,6 +27,17 @@ pub enum Unreadable<'u> {
         /// The environment.
         installed: &'u Installed,
     },
+    /// Files whose hashes RECORD does not have, where they were to be compared.
+    Hashes {
+        /// The files.
+        group: &'u FileGroup,
+        /// The package.
+        name: &'u str,
+        /// The environment.
+        installed: &'u Installed,
+    },
+    /// A locked package of [`Installed::eggs`].
+    Egg(&'u Visible, &'u Installed),
     /// A file of `conda-meta`.
     Conda(&'u str),
 }
@@ -35,6 +46,18 @@ pub enum Unreadable<'u> {
 pub fn unreadable_record(of: &Unreadable<'_>) -> Finding {
     let (name, dist_info, installed) = match of {
         Unreadable::Record { name, dist_info, installed } => (*name, *dist_info, *installed),
+        Unreadable::Hashes { group, name, installed } => {
+            return finding(Code::UnreadableRecord, Severity::Warning, group.text.clone())
+                .at(&group.first)
+                .fixed_by(Fix::command(reinstall(installed, name, false)));
+        }
+        Unreadable::Egg(egg, installed) => {
+            let text =
+                format!("{} has an `.egg-info` and no RECORD: its files could not be checked", egg.name);
+            return finding(Code::UnreadableRecord, Severity::Warning, text)
+                .at(egg.dist_info.as_deref().unwrap_or(&egg.name))
+                .fixed_by(Fix::command(install_lock(installed)));
+        }
         Unreadable::Conda(name) => {
             let text = format!(
                 "conda-meta/{name} cannot be read as a record: the files of its package could not be checked"

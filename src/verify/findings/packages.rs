@@ -93,10 +93,30 @@ pub fn wrong_variant(name: &str, installed: &str, locked: &str, environment: &In
         .fixed_by(Fix::command(install_lock(environment)))
 }
 
-/// The installed METADATA differs from that of the locked file, or the file that was installed has another hash: `how`.
-pub fn wrong_metadata(name: &str, installed: &InstalledVersion, how: &str) -> Finding {
-    let text = format!("{name} {installed} was not installed from the locked file: {how}");
-    finding(Code::WrongMetadata, Severity::Error, text).at(name)
+/// By what an installed package is seen not to be the locked file.
+pub enum OtherFile<'o> {
+    /// A difference of its METADATA or of its hash, as a sentence.
+    Differs(&'o str),
+    /// It is taken from a folder, by this `.egg-link`.
+    Linked(&'o Visible, &'o str, &'o Installed),
+}
+
+/// The installed METADATA differs from that of the locked file, or the file that was installed is another one.
+pub fn wrong_metadata(name: &str, installed: &InstalledVersion, by: &OtherFile<'_>) -> Finding {
+    let found = |how: &str| {
+        let text = format!("{name} {installed} was not installed from the locked file: {how}");
+        finding(Code::WrongMetadata, Severity::Error, text).at(name)
+    };
+    match by {
+        OtherFile::Differs(how) => found(how),
+        OtherFile::Linked(egg, link, environment) => {
+            found(&taken_from(egg, link)).fixed_by(Fix::command(install_lock(environment)))
+        }
+    }
+}
+
+fn taken_from(egg: &Visible, link: &str) -> String {
+    format!("`{}` takes it from `{}`", clean(link, 80), clean(&egg.folder.to_string_lossy(), 200))
 }
 
 /// An installed package is not in the lock. `egg`: it has no RECORD by which an installer could remove it.
@@ -104,11 +124,11 @@ pub fn extra_package(name: &str, egg: Option<(&Visible, &Installed)>) -> Finding
     let found = |text: String| finding(Code::ExtraPackage, Severity::Warning, text).at(name);
     let Some((egg, environment)) = egg else { return found(format!("{name} is installed and not locked")) };
     let anew = format!("remove `{}`, and make it again with `envlock sync`", clean(&environment.prefix, 200));
-    found(format!(
-        "{name} {} is installed and not locked: it has an `.egg-info`, and no RECORD of its files",
-        egg.version
-    ))
-    .fixed_by(Fix::advice(anew))
+    let how = match egg.egg_link() {
+        Some(link) => taken_from(egg, link),
+        None => "it has an `.egg-info`, and no RECORD of its files".to_owned(),
+    };
+    found(format!("{name} {} is installed and not locked: {how}", egg.version)).fixed_by(Fix::advice(anew))
 }
 
 /// Maximum number of requirements on one package that are named.

@@ -268,7 +268,7 @@ fn read(args: &ImageArgs, printer: &Printer) -> Result<Image, Failure> {
     bar.bar.finish_and_clear();
     image.map_err(|error| {
         let hint = match &error {
-            ImageError::Several(_) => Some("`--tag NAME` or `--platform linux-aarch64` chooses one"),
+            ImageError::Several(..) => Some("`--tag NAME` or `--platform linux-aarch64` chooses one"),
             ImageError::NotAnImage(..) => {
                 Some("`docker save NAME -o image.tar` and `skopeo copy docker://NAME oci:FOLDER` write one")
             }

@@ -298,6 +298,7 @@ fn hostile_sources_are_refused() {
     for (from, to) in [
         ("https://example.org/b-1.0", "https://user:pw@example.org/b-1.0"),
         ("https://example.org/b-1.0", "file:///etc/b-1.0"),
+        ("b-1.0-py3-none-any.whl\"", "b-1.0-py3-none-any.whl?token=0123456789abcdef\""),
         ("https://example.org/b-1.0", "https://example.org/b 1.0"),
         ("https://example.org/b-1.0", "https://example.org/b\\n--index-url x"),
         ("https://example.org/team", "--upload-pack=x"),

@@ -6,7 +6,7 @@ use pep440_rs::Version;
 use super::error::LockError;
 use crate::model::direct::is_plain_path;
 use crate::model::project::archive_stem;
-use crate::model::secrets::shown_requirement;
+use crate::model::secrets::{secret_parameter, shown_requirement};
 use crate::model::solution::Edge;
 use crate::model::text::{clean, is_line, normalized_name, requirement_name, without_logins};
 use crate::model::wheel::WheelName;
@@ -53,6 +53,7 @@ pub(super) fn address(text: &str) -> Result<String, LockError> {
             && url.password().is_none()
     });
     match parsed {
+        Some(_) if secret_parameter(text).is_some() => Err(not(text, "an address without a token")),
         Some(_) if is_plain_address(text, b"?&()") => Ok(text.to_owned()),
         _ => Err(not(text, "an http or https URL without credentials")),
     }

@@ -11,7 +11,7 @@ use crate::model::level::Level;
 use crate::model::request::{Request, STACK_PACKAGES};
 use crate::model::text::clean;
 use crate::session::Interface as _;
-use crate::session::{exit, host};
+use crate::session::{chosen_host, exit};
 
 /// Requested names that are not packages on PyPI, or not the intended ones. Shown only if the request failed,
 /// because another index may have a package of that name.
@@ -73,7 +73,7 @@ pub(super) fn refuse<'m>(
     let is_of_index = request.find("torch").is_some() && request.conda.stack.is_none();
     if conflict.reasons.iter().any(|r| of_hardware(&r.parties)) && is_of_index {
         let at_fault = machines.into_iter().find(|(name, _)| *name == conflict.target);
-        let options = at_fault.map(|(_, host)| host::as_options(host)).unwrap_or_default();
+        let options = at_fault.map(|(_, host)| chosen_host::as_options(host)).unwrap_or_default();
         printer.hint(&format!("`envlock plan -v{options}` lists every build that can run"));
     }
     let mut told = BTreeSet::new();

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use crate::session::{cache_folder, data_folder, error, exit, files, settings, write};
+use crate::session::{cache_folder, data_folder, exit, failure, files, settings, write};
 
 /// Runs the program on the process's arguments and environment.
 pub fn run() -> ExitCode {
@@ -44,8 +44,8 @@ pub fn run() -> ExitCode {
                 let lines =
                     text.lines().take_while(|l| !l.is_empty() && !l.starts_with("Usage")).map(str::trim);
                 let message = lines.collect::<Vec<_>>().join(" ");
-                let failure =
-                    error::Failure::usage(message.trim_start_matches("error: ")).hint("see `envlock --help`");
+                let failure = failure::Failure::usage(message.trim_start_matches("error: "))
+                    .hint("see `envlock --help`");
                 printer::Printer::for_json().failure(&failure);
                 return ExitCode::from(exit::CANNOT_ANSWER);
             }

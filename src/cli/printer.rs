@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::{ColorChoice, TalkArgs};
 use crate::model::text::shell_word;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::variables;
 use crate::session::{Interface, exit};
 

@@ -16,22 +16,22 @@
 
 mod code;
 mod complete;
-mod conda;
+mod conda_specs;
 mod driver;
 mod envelope;
-mod host;
 mod linked;
 mod needs;
+mod possible_host;
 mod runtime;
 mod unread;
 
 pub use code::{containers_serving, cudnn_drops, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
-pub use conda::{AskedDriver, UnreadSpec, asked_driver, with_machine_specs};
+pub use conda_specs::{AskedDriver, UnreadSpec, asked_driver, with_machine_specs};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
-pub use host::{ImpossibleHost, check_host};
 pub use linked::{LinkTarget, Misfit, MisfitKind, misfit};
 pub use needs::{Needs, Violation, glibc_suffices};
+pub use possible_host::{ImpossibleHost, check_host};
 pub use runtime::{cuda_runtime, is_built_for_cuda, unknown_cuda_user};
 pub use unread::{Unread, UnreadBuild, could_run, unread_build};

@@ -5,17 +5,17 @@
 
 mod channel;
 mod explain;
-mod machine;
 mod pixi_lock;
 mod repodata;
 mod solve;
 mod spec;
-mod stack;
+mod torch_builds;
+mod virtual_packages;
 
 pub use explain::{Asked, Explained, Written, explain};
-pub use machine::{VirtualPackage, opened, virtual_packages};
 pub use pixi_lock::{InvalidPixiLock, in_newest_format};
 pub use repodata::{InvalidRepodata, Repodata};
 pub use solve::{Bound, CondaError, Question, Records, Solved, Unmet, unmet, unmet_of_request};
 pub use spec::{InvalidSpec, channel_of_spec, parse, parse_request};
-pub use stack::{Stack, StackChoice, is_of_variant, spec as stack_spec};
+pub use torch_builds::{Stack, StackChoice, is_of_variant, spec as stack_spec};
+pub use virtual_packages::{VirtualPackage, opened, virtual_packages};

@@ -8,9 +8,9 @@ use rattler_conda_types::{GenericVirtualPackage, PackageNameMatcher, RepoDataRec
 use rattler_solve::{ChannelPriority, SolveError, SolverImpl, SolverTask, resolvo};
 
 use super::channel::name_of;
-use super::machine::VirtualPackage;
 use super::repodata::{InvalidRepodata, Repodata, reachable};
 use super::spec::{InvalidSpec, admits, channel_of_spec, parse};
+use super::virtual_packages::VirtualPackage;
 use crate::model::conda::{CondaSpec, name_of_spec};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;

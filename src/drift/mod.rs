@@ -2,7 +2,7 @@
 //!
 //! Facts that one of the two looks does not know are not compared.
 
-mod gpus;
+mod gpu_changes;
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ fn stated(fact: &str, saved: &SavedHost) -> String {
         "libc" => host.system.libc.as_ref().map_or_else(unknown, ToString::to_string),
         "platform" if saved.unstated.platform => unknown(),
         "platform" => host.system.platform.to_string(),
-        "gpus" => host.gpus.as_deref().map_or_else(unknown, gpus::shown),
+        "gpus" => host.gpus.as_deref().map_or_else(unknown, gpu_changes::shown),
         _ => String::new(),
     }
 }
@@ -123,7 +123,7 @@ fn of_machine(before: &SavedHost, after: &SavedHost) -> Vec<Change> {
         _ => {}
     }
     if let (Some(then), Some(now)) = (&before.gpus, &after.gpus) {
-        gpus::changes(then, now, &mut out);
+        gpu_changes::changes(then, now, &mut out);
     }
     if is_platform_known && before.system.platform != after.system.platform {
         let text = "what was installed for the other platform does not run";
@@ -193,7 +193,7 @@ fn of_driver(then: &Driver, now: &Driver, is_compat_known: bool, out: &mut Vec<C
 fn of_modes(before: &SavedHost, after: &SavedHost, out: &mut Vec<Change>) {
     let pairs: Vec<(u32, u32)> = match (&before.host.gpus, &after.host.gpus) {
         (Some(then), Some(now)) => {
-            let pairs = gpus::pairs(then, now).unwrap_or_default();
+            let pairs = gpu_changes::pairs(then, now).unwrap_or_default();
             pairs.into_iter().map(|(then, now)| (then.index, now.index)).collect()
         }
         (None, None) => before.modes.keys().map(|index| (*index, *index)).collect(),

@@ -30,8 +30,8 @@ pub fn import(
     match (name.as_str(), extension.as_str()) {
         (_, "txt" | "in") => requirements::read(out, context, file),
         (name, "lock") if bounds::python::NAMES.contains(&name) => bounds::python::read(out, context, file, place, optional),
-        (name, "lock" | "yml" | "yaml") if let Some(tool) = bounds::conda::tool(name) => {
-            bounds::conda::read(out, context, (tool, file), place, optional.conda)
+        (name, "lock" | "yml" | "yaml") if let Some(tool) = bounds::conda_locks::tool(name) => {
+            bounds::conda_locks::read(out, context, (tool, file), place, optional.conda)
         }
         ("pixi.toml", _) => pixi::read(out, context, &context.text(file)?, place, optional),
         ("setup.py" | "setup.cfg", _) if context.files.is_file(file) => {

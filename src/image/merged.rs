@@ -7,7 +7,7 @@ use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::kept::{self, Kept};
+use super::needed_files::{self, Kept};
 use crate::inspect::{About, Entry, Kind, Opened, Part, Store, WithoutPayloads, resolve};
 use crate::tarball::{self, Member};
 
@@ -131,14 +131,14 @@ impl Merged {
                 let path = format!("{folder}/{name}");
                 match &self.nodes[*child].what {
                     What::Folder(_) => queue.push((path, *child)),
-                    What::Link(_) if kept::of(&path, 0) != Kept::No => {
+                    What::Link(_) if needed_files::of(&path, 0) != Kept::No => {
                         // The name of the link counts, whatever its target is called.
                         let real = resolve(Path::new(&path), &|real| self.link(real));
                         self.step(0)?;
                         if let Ok(real) = real
                             && let Some(target) = self.at(&real)
                             && let What::File(size, None, origin) = self.nodes[target].what
-                            && kept::of(&path, size) != Kept::No
+                            && needed_files::of(&path, size) != Kept::No
                         {
                             found.push((origin, target));
                         }
@@ -272,7 +272,7 @@ impl Layer<'_> {
             },
             tarball::Kind::File => {
                 let full = format!("/{}/{name}", parts.join("/"));
-                let start = match kept::of_file(&full, member.size, member.mode) {
+                let start = match needed_files::of_file(&full, member.size, member.mode) {
                     Kept::No => None,
                     kept => Some(self.keep_once(kept, member.size, origin.member, archive)?),
                 };
@@ -295,7 +295,8 @@ impl Layer<'_> {
                     Some(node) => {
                         let (what, mode, modified) = (node.what.clone(), node.mode, node.modified);
                         if let What::File(size, None, origin) = what
-                            && kept::of_file(&format!("/{}/{name}", parts.join("/")), size, mode) != Kept::No
+                            && needed_files::of_file(&format!("/{}/{name}", parts.join("/")), size, mode)
+                                != Kept::No
                         {
                             self.merged.want(origin, self.merged.nodes.len());
                         }

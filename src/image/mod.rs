@@ -7,9 +7,9 @@
 
 mod archive;
 mod documents;
-mod kept;
 mod layer;
 mod merged;
+mod needed_files;
 mod sif;
 mod squashfs;
 mod startup;

@@ -44,8 +44,9 @@ pub(super) fn copies(loader: &Loader<'_>, around: &loader::Surroundings<'_>, pre
     let toolkits = tree.names(&local, MAX_ENTRIES).into_iter().filter(|name| name.starts_with("cuda-"));
     folders.extend(toolkits.map(|name| local.join(name).join("lib64")));
     for folder in folders {
-        let is_kind =
-            |name: &String| KINDS.iter().any(|kind| name.starts_with(kind)) && super::wheel::is_library(name);
+        let is_kind = |name: &String| {
+            KINDS.iter().any(|kind| name.starts_with(kind)) && super::wheel_file::is_library(name)
+        };
         let names = tree.names(&folder, MAX_ENTRIES).into_iter().filter(is_kind);
         files.extend(names.map(|name| folder.join(name)));
     }

@@ -32,13 +32,13 @@ pub fn traces(
     depth: Depth,
 ) -> Traces {
     let prefix = Path::new(&installed.prefix);
-    let records = super::conda::conda_records(tree, prefix, depth);
-    let activation = super::conda::activation(tree, prefix, &records);
+    let records = super::conda_meta::conda_records(tree, prefix, depth);
+    let activation = super::conda_meta::activation(tree, prefix, &records);
     Traces {
         conda: records.packages,
         conda_unread: records.unread,
         conda_files: records.files,
-        conda_change: super::conda::last_change(tree, prefix),
+        conda_change: super::conda_meta::last_change(tree, prefix),
         activation,
         shadowing: shadowing(tree, installed, stdlib, working_folder, variable),
         startup: startup(tree, installed),

@@ -2,7 +2,7 @@
 //! libraries. The data comes from the wheel itself, not from release notes.
 
 mod kept_file;
-mod linked;
+mod linked_cache;
 mod row;
 mod store;
 mod unread;
@@ -27,7 +27,7 @@ use crate::model::variant::Variant;
 use crate::model::wheel::{Python, WheelName};
 use crate::registry::COMPANIONS;
 
-pub use linked::{LinkedStore, linked};
+pub use linked_cache::{LinkedStore, linked};
 pub use row::{differences, file_of, render};
 pub use store::{Kept, Place, Store};
 pub use unread::unread;

@@ -28,7 +28,7 @@ mod render;
 mod request;
 mod satisfies;
 mod schema;
-mod sources;
+mod source_rows;
 #[cfg(test)]
 mod tests;
 mod words;

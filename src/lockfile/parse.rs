@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::error::LockError;
 use super::render::{CHECKSUM_KEY, checksum, request_digest};
 use super::schema::*;
-use super::{FORMAT, FORMAT_WITH_SOURCES, Lockfile, Target, sources, words};
+use super::{FORMAT, FORMAT_WITH_SOURCES, Lockfile, Target, source_rows, words};
 use crate::model::capability::CodeTargets;
 use crate::model::choice::Choice;
 use crate::model::host::{Driver, FoundBy, Gpu, Host, System};
@@ -109,9 +109,9 @@ fn parse_with(text: &str, checked: bool) -> Result<Lockfile, LockError> {
         }
     }
     for mut raw in raw.conda_package {
-        sources::require_format_2(has_format_2, &raw.name)?;
+        source_rows::require_format_2(has_format_2, &raw.name)?;
         let members = members(raw.targets.take(), &targets)?;
-        let package = sources::conda_package(raw)?;
+        let package = source_rows::conda_package(raw)?;
         for member in members {
             if targets[member].conda.iter().any(|own| own.name == package.name) {
                 let name = &package.name;
@@ -272,7 +272,7 @@ fn host(mut host: RawHost, platform: Platform) -> Result<Host, LockError> {
 
 fn package(mut raw: RawPackage, has_format_2: bool) -> Result<ChosenPackage, LockError> {
     let name = words::name(raw.name.clone())?;
-    let source = sources::source(&mut raw, has_format_2)?;
+    let source = source_rows::source(&mut raw, has_format_2)?;
     let file = |f: RawFile| {
         Ok(ChosenFile {
             hash_computed: f.hash_from.as_deref() == Some("computed"),
@@ -287,12 +287,12 @@ fn package(mut raw: RawPackage, has_format_2: bool) -> Result<ChosenPackage, Loc
     };
     let files =
         std::mem::take(&mut raw.files).into_iter().map(file).collect::<Result<Vec<_>, LockError>>()?;
-    let build = sources::build(&mut raw, has_format_2)?;
-    sources::require_build(&source, &files, build.is_some(), &name)?;
+    let build = source_rows::build(&mut raw, has_format_2)?;
+    source_rows::require_build(&source, &files, build.is_some(), &name)?;
     Ok(ChosenPackage {
         source,
         build,
-        groups: sources::groups(&mut raw, has_format_2)?,
+        groups: source_rows::groups(&mut raw, has_format_2)?,
         requires: raw.requires.into_iter().map(words::edge).collect::<Result<_, _>>()?,
         name,
         version: raw.version,

@@ -6,7 +6,7 @@
 //! never "none": a machine has no GPU only if there is no trace of an NVIDIA GPU or driver.
 
 mod compat;
-pub mod conda;
+pub mod conda_client;
 pub mod host_file;
 mod nvidia_smi;
 mod nvml;

@@ -12,11 +12,11 @@ mod document;
 mod driver_cuda;
 mod embedded;
 pub mod explain;
-mod gpus;
+mod gpu_names;
 mod learned;
 pub mod lint;
 mod loading;
-mod packages;
+mod package_needs;
 mod queries;
 mod rows;
 pub mod show;
@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 
-pub use gpus::{GpuLookupError, GpuMatch, is_same_gpu_name};
+pub use gpu_names::{GpuLookupError, GpuMatch, is_same_gpu_name};
 use learned::LearnedValue;
 use tables::Tables;
 

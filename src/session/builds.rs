@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::Failure;
+use super::failure::Failure;
 use crate::model::request::{Limit, Origin, PythonAllowed, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, ChosenPackage, Note, Solution};
 use crate::model::source::BuildRequirement;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Interface;
-use super::error::Failure;
+use super::failure::Failure;
 use super::files::home;
 use crate::session::options::Global;
 use crate::session::variables;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::cache_folder::{self, Untrusted};
 use super::clock;
-use super::error::Failure;
+use super::failure::Failure;
 use super::files::home;
 use super::write;
 use crate::lockfile::Lockfile;

@@ -6,7 +6,7 @@ use pep440_rs::Version;
 use pep508_rs::MarkerEnvironment;
 use sha2::{Digest, Sha256};
 
-use super::error::Failure;
+use super::failure::Failure;
 use super::files;
 use super::words::Words;
 use crate::git::{self, GitError};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::Failure;
+use super::failure::Failure;
 use super::files;
 use crate::formats::{Files, ImportError};
 use crate::model::metadata::SourceRequirements;

@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
-use super::error::Failure;
+use super::failure::Failure;
 use super::options::{Global, SolveOptions};
 use super::resolve::NewManifest;
 use super::settings::{self, Project};

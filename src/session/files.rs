@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::error::Failure;
+use super::failure::Failure;
 use crate::model::owner::Owner;
 use crate::model::text::clean;
 use crate::session::options::Global;

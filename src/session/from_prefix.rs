@@ -9,8 +9,8 @@ use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::text::requirement_name;
 use crate::registry::STACK_PACKAGES;
-use crate::session::error::Failure;
-use crate::session::host;
+use crate::session::chosen_host;
+use crate::session::failure::Failure;
 use crate::session::variables;
 use crate::verify::requested;
 
@@ -20,14 +20,15 @@ pub(crate) fn read(folder: &Path) -> Result<Imported, Failure> {
         inspect::read(&inspect::ThisMachine, folder, inspect::Depth::Sizes).map_err(|error| {
             Failure::input(error.to_string()).hint("name the folder of a venv or a conda environment")
         })?;
-    installed.visible =
-        inspect::visible(&inspect::ThisMachine, &installed, &host::root(), &|name| variables::text(name));
+    installed.visible = inspect::visible(&inspect::ThisMachine, &installed, &chosen_host::root(), &|name| {
+        variables::text(name)
+    });
     let origin = folder.display().to_string();
     // A release of that name on an index would be another package.
     let (direct, of_index): (Vec<Distribution>, Vec<Distribution>) =
         installed.distributions.into_iter().partition(|d| d.direct.is_some());
     let installed = Installed { distributions: of_index, ..installed };
-    let roots = requested(&installed, host::seen().system.platform);
+    let roots = requested(&installed, chosen_host::seen().system.platform);
     let mut out = Imported::default();
     out.python = installed.python.map(|python| python.to_string());
     for distribution in &installed.distributions {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::clock;
 use super::disk::Disk;
-use super::error::Failure;
+use super::failure::Failure;
 use super::settings;
 use crate::formats::{self, Context, Imported, Optional};
 

@@ -7,8 +7,8 @@ use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::Interface;
-use super::error::{Failure, FailureKind};
 use super::exit;
+use super::failure::{Failure, FailureKind};
 use super::fetch;
 use crate::index::{Fetched, IndexClient};
 use crate::learn::{self, FileFacts, LearnError, Learned};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Interface;
 use super::data_folder;
-use super::error::Failure;
+use super::failure::Failure;
 use super::files;
 use super::requirements;
 use super::settings::Project;

@@ -24,23 +24,23 @@
 
 pub(crate) mod builds;
 pub(crate) mod cache_folder;
+pub(crate) mod chosen_host;
 pub(crate) mod clock;
 pub(crate) mod data_folder;
 pub(crate) mod direct;
 pub(crate) mod disk;
 pub(crate) mod editing;
-pub mod error;
 pub mod exit;
 pub mod export;
+pub mod failure;
 pub(crate) mod fetch;
 pub(crate) mod files;
 pub(crate) mod fleet;
 pub(crate) mod from_prefix;
-pub(crate) mod host;
 pub(crate) mod image;
 pub(crate) mod importing;
 pub(crate) mod interface;
-pub(crate) mod kept;
+pub(crate) mod learned_rows;
 pub(crate) mod learning;
 pub(crate) mod lock;
 pub(crate) mod manifest;

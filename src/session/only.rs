@@ -1,6 +1,6 @@
 //! `--only-index` and `only-index`: whether they name all that a request is solved from.
 
-use super::error::Failure;
+use super::failure::Failure;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::only::{InvalidOnly, Only};
 use crate::model::request::{Limit, Origin, Request, STACK_PACKAGES, UserRequirement};

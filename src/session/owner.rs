@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use super::Interface;
 use super::disk::Disk;
-use super::error::{Failure, FailureKind};
 use super::exit;
+use super::failure::{Failure, FailureKind};
 use super::files;
 use super::settings::Project;
 use crate::formats::uv::{self, DefaultGroups, Settings, Workspace};

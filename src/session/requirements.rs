@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::Interface;
-use super::error::Failure;
+use super::failure::Failure;
 use super::files;
 use super::importing::import;
 use super::manifest;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::clock;
 use super::data_folder;
-use super::error::{Failure, FailureKind};
+use super::failure::{Failure, FailureKind};
 use super::files;
 use super::manifest::{self, Manifest, of_uv};
 use super::only;

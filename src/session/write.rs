@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use super::error::Failure;
 use super::exit;
+use super::failure::Failure;
 use super::files;
 
 /// The names of temporary files: `.envlock-2f81.tmp`.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Document;
 use super::speed::Compared;
-use crate::model::selftest::DriverDevice;
+use crate::model::kernel_outcome::DriverDevice;
 use crate::model::smoke::{Check, End};
 
 /// Maximum size of the kept error output of the child, in bytes.

@@ -6,14 +6,14 @@
 
 mod child;
 mod cudnn_log;
+mod kernel_run;
 pub mod kernels;
 pub mod native;
-mod selftest;
 mod speed;
 
 #[cfg(unix)]
 pub(crate) use child::is_ignored;
-pub use selftest::selftest;
+pub use kernel_run::selftest;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::selftest::DriverDevice;
+use crate::model::kernel_outcome::DriverDevice;
 use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
 
 /// The common start of all scripts.

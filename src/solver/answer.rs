@@ -10,7 +10,7 @@ use super::envelope;
 use super::failures;
 use super::inputs::Depth;
 use super::node::{Node, Selected};
-use super::parts;
+use super::part_members;
 use super::problem::Problem;
 use super::rank::StackQuality;
 use super::release;
@@ -51,7 +51,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
         })
         .collect();
     packages.sort_by(|a, b| a.name.cmp(&b.name));
-    parts::label(problem, selected, &mut packages);
+    part_members::label(problem, selected, &mut packages);
     choices::of_requirements(problem, &mut packages);
     choices::of_companions(problem, selected, &mut packages);
     let stack = stack(problem, selected);

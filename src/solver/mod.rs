@@ -36,7 +36,7 @@ mod memory;
 mod newer;
 mod newest;
 mod node;
-mod parts;
+mod part_members;
 mod patches;
 mod plan;
 mod problem;

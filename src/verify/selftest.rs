@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::compatibility::{Needs, Policy, Violation};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::{Driver, Gpu, Host};
-use crate::model::selftest::{DriverDevice, Kernel, Outcome};
+use crate::model::kernel_outcome::{DriverDevice, Kernel, Outcome};
 use crate::registry::Registry;
 
 /// What `compatibility` says of a kernel on a GPU.

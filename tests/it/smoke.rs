@@ -342,7 +342,7 @@ fn the_vendors_own_headers_and_assembler() {
         .unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     // The kernel in PTX is one that NVIDIA's assembler takes, for every generation that it knows.
-    let layer = include_str!("../../src/smoke/native/runtime.rs");
+    let layer = include_str!("../../src/smoke/native/cudart.rs");
     let ptx = &layer[layer.find(".version").unwrap()..];
     let kernel = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(kernel.path(), &ptx[..ptx.find("\\0").unwrap()]).unwrap();

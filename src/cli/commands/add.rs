@@ -3,7 +3,7 @@
 use crate::cli::args::AddArgs;
 use crate::cli::printer::Printer;
 use crate::session::editing::{self, Edited};
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::Global;
 
 pub(super) fn add(global: &Global, args: &AddArgs, printer: &Printer) -> Result<u8, Failure> {

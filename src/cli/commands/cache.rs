@@ -3,8 +3,8 @@
 use crate::cli::args::CacheCommand;
 use crate::cli::printer::Printer;
 use crate::session::Interface as _;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings;
 

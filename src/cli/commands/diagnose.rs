@@ -13,12 +13,12 @@ use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{clean, shell_word};
 use crate::registry::{Registry, explain};
 use crate::session::Interface as _;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
 use crate::session::verify::{self, Place, Question};
-use crate::session::{host, lock};
+use crate::session::{chosen_host, lock};
 
 /// Size limit of a line in bytes; the rest of a longer line is skipped. One more than is read: such a line is known to be cut.
 const MAX_LINE: u64 = diagnose::MAX_LONG_LINE as u64 + 1;
@@ -202,7 +202,7 @@ impl Here {
     fn look(global: &Global, facts: &mut Facts, registry: &Registry) -> Result<Here, Failure> {
         // Without an environment the machine alone is looked at.
         let Ok(environment) = verify::environment(None, global) else {
-            return Ok(Here { host: host::probed(registry, &[])?, findings: Vec::new() });
+            return Ok(Here { host: chosen_host::probed(registry, &[])?, findings: Vec::new() });
         };
         let prefix = environment.prefix;
         let project = Project::find(global, true)?;

@@ -11,8 +11,8 @@ use crate::model::count::Count;
 use crate::model::level::Level;
 use crate::model::text::clean;
 use crate::session::Interface as _;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::files;
 use crate::session::options::Global;
 

@@ -12,12 +12,12 @@ use crate::model::host::Host;
 use crate::model::saved_host::{LoaderFacts, SavedHost, Unstated, VARIABLES};
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::Project;
 use crate::session::variables;
-use crate::session::{host, lock};
+use crate::session::{chosen_host, lock};
 use crate::verify::{self, Area, Verdict};
 
 pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Result<u8, Failure> {
@@ -29,10 +29,10 @@ pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Resul
     }
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
-    let mut before = host::read_saved_host(&args.old)?;
+    let mut before = chosen_host::read_saved_host(&args.old)?;
     let mut gone = None;
     let after = match &args.new {
-        Some(path) => host::read_saved_host(path)?,
+        Some(path) => chosen_host::read_saved_host(path)?,
         None => {
             // The environment that was kept is looked at again.
             let kept = before.environment.as_mut().map(|environment| {
@@ -44,7 +44,7 @@ pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Resul
             if args.prefix.is_none() {
                 gone = kept.filter(|prefix| !prefix.is_dir());
             }
-            now(host::seen(), asked.as_deref().filter(|_| gone.is_none()))?
+            now(chosen_host::seen(), asked.as_deref().filter(|_| gone.is_none()))?
         }
     };
     let lock = lock::read(&project)?;
@@ -66,7 +66,7 @@ pub(super) fn run(global: &Global, args: &DriftArgs, printer: &Printer) -> Resul
 /// # Errors
 /// When the environment cannot be read.
 pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, Failure> {
-    let root = host::root();
+    let root = chosen_host::root();
     let machine = host.system.platform.arch_name();
     let variables = VARIABLES.iter().filter_map(|name| {
         let value = variables::raw(name)?.to_string_lossy().into_owned();
@@ -92,7 +92,7 @@ pub(super) fn now(host: Host, prefix: Option<&Path>) -> Result<SavedHost, Failur
         host,
         loader: Some(loader),
         environment,
-        modes: host::modes(),
+        modes: chosen_host::modes(),
         unstated: Unstated::default(),
     })
 }
@@ -106,7 +106,7 @@ fn canonical(folder: &Path) -> PathBuf {
 /// Why the lock does not run on the machine as it is, if it certainly ran there before.
 fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> Option<Broken> {
     let areas = |machine: &Host| -> Option<Vec<Area>> {
-        let machine = host::finish(machine.clone(), registry).ok()?;
+        let machine = chosen_host::finish(machine.clone(), registry).ok()?;
         Some(
             lock.targets.iter().map(|target| verify::check_host(target, &machine, registry, false)).collect(),
         )
@@ -117,7 +117,7 @@ fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> 
     if !areas(before)?.iter().any(runs) {
         return None;
     }
-    if let Err(why) = host::finish(after.clone(), registry) {
+    if let Err(why) = chosen_host::finish(after.clone(), registry) {
         let fact = if after.system.libc != before.system.libc { "libc" } else { "driver" };
         return Some(Broken { fact, why: why.message });
     }

@@ -1,9 +1,9 @@
 //! `envlock export`
 
 use crate::cli::printer::Printer;
-use crate::session::error::Failure;
 use crate::session::exit;
 use crate::session::export::{ExportOptions, export};
+use crate::session::failure::Failure;
 use crate::session::options::Global;
 
 pub(super) fn run(global: &Global, options: &ExportOptions, printer: &Printer) -> Result<u8, Failure> {

@@ -27,8 +27,8 @@ mod why;
 use clap::CommandFactory;
 
 use super::args::{Args, Command};
-use super::error::Failure;
 use super::exit;
+use super::failure::Failure;
 use super::printer::Printer;
 
 /// Runs the command of the command line.

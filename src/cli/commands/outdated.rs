@@ -15,12 +15,12 @@ use crate::model::request::Preferences;
 use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
 use crate::model::version::public;
 use crate::session::Interface as _;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::fetch::Session;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
-use crate::session::{fetch, host, kept, lock, owner};
+use crate::session::{chosen_host, fetch, learned_rows, lock, owner};
 use crate::solver::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 
 /// What is newer than a target of the lock.
@@ -41,7 +41,7 @@ pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Re
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let lock = owner::with_packages(&project, lock, &registry)?;
     let targets = lock::targets(&lock, args.target.as_deref())?;
-    let registry = kept::with_rows_of(global, registry, &targets);
+    let registry = learned_rows::with_rows_of(global, registry, &targets);
     let client = match targets.iter().any(|target| target.level == Level::Full) {
         true => Some(fetch::client(global, &project, args.index_url.as_deref())?),
         false => None,
@@ -50,7 +50,7 @@ pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Re
         client.as_ref().map(|client| Session::new(client, &registry, printer, project.stated_metadata()));
     let fresh = targets.iter().map(|target| {
         let request = settings::request_of_target(&project, &lock, target, &registry)?;
-        let machine = host::finish(target.host.clone(), &registry)?;
+        let machine = chosen_host::finish(target.host.clone(), &registry)?;
         let stacks = match &target.stack {
             Some(locked) if target.pytorch_of_conda().is_none() => {
                 newer_stacks(&registry, &machine, &request, locked)
@@ -59,7 +59,8 @@ pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Re
         };
         let packages = match (&mut session, target.level) {
             (Some(session), Level::Full) => {
-                let learned = |solution: &Solution| kept::with_rows_of_answer(global, &registry, solution);
+                let learned =
+                    |solution: &Solution| learned_rows::with_rows_of_answer(global, &registry, solution);
                 match session.solve_as_learned(&machine, &request, &Preferences::default(), &learned)? {
                     Answer::Solution(solution) => solution.packages,
                     _ => Vec::new(),
@@ -88,7 +89,7 @@ pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Re
     for (i, (target, newer)) in targets.iter().copied().zip(&newer).enumerate() {
         report::heading(printer, target, several, i);
         show_stacks(printer, newer, target, several);
-        let host = host::finish(target.host.clone(), &registry)?;
+        let host = chosen_host::finish(target.host.clone(), &registry)?;
         if let Some(text) = target.stack.as_ref().and_then(|_| report::last_build(&host, &registry)) {
             printer.note(&text);
         }

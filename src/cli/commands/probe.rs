@@ -9,17 +9,17 @@ use crate::model::host::{Host, HostJson};
 use crate::model::saved_host::{SavedHost, Unstated};
 use crate::probe::host_file;
 use crate::session::Interface as _;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::options::{Global, MachineOptions};
-use crate::session::{files, host, settings, write};
+use crate::session::{chosen_host, files, settings, write};
 
 /// What is saved of a described machine: what the file states, with what options change. Facts that nobody stated are left
 /// out.
 fn described(args: &MachineOptions, host: &Host) -> Result<SavedHost, Failure> {
     let unstated = Unstated { compat: true, platform: args.platform.is_none() && args.glibc.is_none() };
     let mut saved = match &args.host {
-        Some(path) => host::read_saved_host(path)?,
+        Some(path) => chosen_host::read_saved_host(path)?,
         None => SavedHost { unstated, ..host.clone().into() },
     };
     if args.driver.is_some() {
@@ -46,8 +46,8 @@ pub(super) fn run(global: &Global, args: &ProbeArgs, printer: &Printer) -> Resul
         ));
     }
     let host = match is_described {
-        true => host::described(&args.host, &registry, &[])?,
-        false => host::probed(&registry, &[])?,
+        true => chosen_host::described(&args.host, &registry, &[])?,
+        false => chosen_host::probed(&registry, &[])?,
     };
     let saved = match is_described {
         true => described(&args.host, &host)?,

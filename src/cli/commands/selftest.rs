@@ -8,14 +8,14 @@ use serde::Serialize;
 use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::model::capability::{CodeTarget, ComputeCapability};
 use crate::model::host::Host;
-use crate::model::selftest::{DriverDevice, Kernel, Outcome};
+use crate::model::kernel_outcome::{DriverDevice, Kernel, Outcome};
 use crate::model::smoke::End;
 use crate::probe::{Surroundings, each_source};
 use crate::registry::Registry;
 use crate::session::Interface as _;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::chosen_host;
 use crate::session::exit;
-use crate::session::host;
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::Global;
 use crate::session::settings::Project;
 use crate::session::variables;
@@ -63,9 +63,9 @@ pub(super) fn run(global: &Global, printer: &Printer) -> Result<u8, Failure> {
     let progress = printer.progress("loading kernels");
     let (devices, end) = crate::smoke::selftest(&program, LIMIT);
     progress.finish_and_clear();
-    let around = Surroundings { root: host::root(), variable: &|name| variables::text(name) };
+    let around = Surroundings { root: chosen_host::root(), variable: &|name| variables::text(name) };
     let sources = each_source(&around);
-    let machine = host::probed(&registry, &[])?;
+    let machine = chosen_host::probed(&registry, &[])?;
     let tested: Vec<Tested> = devices
         .iter()
         .map(|device| Tested {

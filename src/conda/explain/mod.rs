@@ -10,9 +10,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::machine::{VirtualPackage, opened};
 use super::solve::{CondaError, Question, Records, Solved};
 use super::spec::{channel_of_spec, parse};
+use super::virtual_packages::{VirtualPackage, opened};
 use crate::model::conda::{machine_spec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::count::Count;

@@ -3,8 +3,8 @@
 use rattler_conda_types::Version;
 
 use super::Explainer;
-use crate::conda::machine::{VirtualPackage, is_open};
 use crate::conda::spec::{admits, parse};
+use crate::conda::virtual_packages::{VirtualPackage, is_open};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::Party;
 

@@ -1,7 +1,7 @@
 //! Causes from the compatibility data: checks the versions, compute capabilities and drivers of the facts against the
 //! registry, independent of error messages. New releases need only new registry rows.
 
-mod driver;
+mod driver_causes;
 mod pairs;
 
 use super::cause::{Cause, Evidence, evidence_of_facts};
@@ -19,14 +19,14 @@ use crate::model::version::{DottedVersion, cuda_short};
 /// All causes from the compatibility data.
 pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
     let judges = [
-        driver::driver_below_floor,
-        driver::driver_of_other_gpus,
-        driver::asked_above_driver,
+        driver_causes::driver_below_floor,
+        driver_causes::driver_of_other_gpus,
+        driver_causes::asked_above_driver,
         gpu_not_covered,
         cudnn_below_gpu,
         cpu_build,
-        driver::driver_not_working,
-        driver::not_available,
+        driver_causes::driver_not_working,
+        driver_causes::not_available,
         not_importable,
         pairs::wrong_pair,
         pairs::plugin_pair,

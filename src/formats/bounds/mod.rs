@@ -1,6 +1,6 @@
 //! Locks whose versions bound what the manifest beside them requires: of uv and poetry, of pixi and conda-lock.
 
-pub(super) mod conda;
+pub(super) mod conda_locks;
 pub(super) mod python;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,16 +1,16 @@
 //! conda's files: `environment.yml`, whose packages become PyPI's or stay conda's, and `conda-lock.yml`.
 
 mod channel;
-mod environment;
+mod conda_section;
+mod environment_yml;
 mod explicit;
-mod kept;
 mod lock;
 mod match_spec;
 mod record;
 mod translated;
 mod write;
 
-pub(super) use environment::{conda_part, environment};
+pub(super) use environment_yml::{conda_part, environment};
 pub use explicit::{EXPLICIT_MARK, conda_explicit};
 pub(super) use lock::parse;
 pub use record::CondaRecord;

@@ -1,11 +1,11 @@
 //! The registry as signed data, which travels faster than programs: a wheel with all its files, and a signature in
 //! minisign's format. The signature's trusted comment states the date, the format and the digest, and is signed too.
 
+mod data_wheel;
 mod payload;
 mod statement;
 #[cfg(test)]
 mod tests;
-mod wheel;
 
 use std::fmt;
 use std::io::{Read, Seek};
@@ -14,9 +14,9 @@ use minisign_verify::{PublicKey, Signature};
 
 use super::{Problem, Registry, RegistryFile};
 use crate::model::text::clean;
+pub use data_wheel::{DataWheel, WheelFault, file_name, read, write};
 pub use payload::{MAX_PAYLOAD, payload};
 pub use statement::Statement;
-pub use wheel::{DataWheel, WheelFault, file_name, read, write};
 
 /// The project of the data wheels.
 pub const PROJECT: &str = "envlock-gpu-registry";
@@ -113,7 +113,7 @@ impl DataWheel {
 /// # Errors
 /// It is no data wheel, or the statement cannot be read.
 pub fn stated(from: impl Read + Seek) -> Result<Statement, String> {
-    let text = wheel::signature(from).map_err(|e| e.to_string())?;
+    let text = data_wheel::signature(from).map_err(|e| e.to_string())?;
     let signature = Signature::decode(&text).map_err(|e| format!("its signature cannot be read: {e}"))?;
     statement_of(&signature).map_err(|why| why.to_string())
 }

@@ -11,7 +11,7 @@ use save::save;
 use text::rendered;
 
 use super::Interface;
-use super::error::Failure;
+use super::failure::Failure;
 use super::lock;
 use super::options::{Global, Parts};
 use super::settings::Project;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{ExportOptions, Format};
 use crate::export;
 use crate::model::text::clean;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::{self, Interface, files};
 
 /// Writes a text.

@@ -13,7 +13,7 @@ use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 use crate::session::Interface;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
 use crate::session::{fetch, files, lock, requirements};

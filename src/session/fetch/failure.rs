@@ -4,7 +4,7 @@ use crate::index::IndexError;
 use crate::model::only::Only;
 use crate::model::request::Request;
 use crate::model::text::shell_word;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 
 /// The hint of a command that could not read the pytorch index: the command that works without it.
 fn without_pytorch(arguments: &[String], channels: &[String]) -> String {

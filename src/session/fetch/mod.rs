@@ -17,7 +17,7 @@ pub(crate) use failure::index_error;
 
 use super::Interface;
 use super::direct;
-use super::error::Failure;
+use super::failure::Failure;
 use super::settings::{self, Project};
 use super::words::Words;
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};

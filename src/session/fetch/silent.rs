@@ -8,7 +8,7 @@ use crate::model::level::Level;
 use crate::model::only::Only;
 use crate::model::request::{Limit, Origin, Request, STACK_PACKAGES};
 use crate::model::solution::Answer;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 
 impl Session<'_> {
     /// The conflict that PyPI alone shows, where it has nothing to do with builds of another index: a package that

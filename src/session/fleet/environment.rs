@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Named;
 use crate::fleet::natural;
 use crate::model::text::clean;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::slurm::Answer;
 use crate::verify::Verdict;
 

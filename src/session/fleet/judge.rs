@@ -9,7 +9,7 @@ use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
-use crate::session::host;
+use crate::session::chosen_host;
 use crate::session::lock::AnyLock;
 use crate::session::verify::{Candidates, best_on, has_other_libc, impossible, needed_driver};
 use crate::verify::{Area, AreaKind, Verdict};
@@ -68,7 +68,7 @@ fn of_class(candidates: &Candidates<'_>, host: &Host, registry: &Registry) -> Of
 }
 
 fn on(candidates: &Candidates<'_>, described: &Host, registry: &Registry) -> Area {
-    match host::finish(described.clone(), registry) {
+    match chosen_host::finish(described.clone(), registry) {
         Ok(machine) => best_on(&machine, candidates, registry, false),
         Err(error) => {
             let finding = impossible(has_other_libc(described), error);
@@ -92,7 +92,7 @@ fn driver_that_helps(candidates: &Candidates<'_>, host: &Host, registry: &Regist
         Candidates::Foreign(..) => foreign.iter().collect(),
     };
     // A host file may name a GPU without its capability.
-    let known = host::filled(host.clone(), registry).ok()?;
+    let known = chosen_host::filled(host.clone(), registry).ok()?;
     let have = &known.driver.as_ref()?.version;
     let mut drivers: Vec<DottedVersion> = targets
         .iter()

@@ -7,11 +7,11 @@ mod nodes;
 use std::path::{Path, PathBuf};
 
 use super::Interface;
-use super::error::Failure;
+use super::failure::Failure;
 use super::lock::{self, AnyLock};
 use super::options::Global;
 use super::settings::Project;
-use super::{files, host};
+use super::{chosen_host, files};
 use crate::fleet::{self, Class, Difference, natural};
 use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
@@ -62,8 +62,8 @@ pub(crate) fn fleet(
     let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
     for (name, described) in found.nodes {
         // Facts that the registry adds belong to the kind of a node: the driver of a CUDA version, capabilities.
-        let completed =
-            host::without(described.host, &ignored, &registry).and_then(|host| host::filled(host, &registry));
+        let completed = chosen_host::without(described.host, &ignored, &registry)
+            .and_then(|host| chosen_host::filled(host, &registry));
         match completed {
             Ok(host) => seen.push((name, SavedHost { host, ..described })),
             Err(error) => unanswered.push(Unanswered { node: name, why: error.message }),

@@ -10,8 +10,8 @@ use crate::model::count::Count;
 use crate::model::text::clean;
 use crate::probe::host_file;
 use crate::session::Interface;
-use crate::session::error::Failure;
-use crate::session::host;
+use crate::session::chosen_host;
+use crate::session::failure::Failure;
 use crate::slurm::{self, Answer, SlurmError};
 
 /// The nodes that the host files of a folder describe.
@@ -23,7 +23,7 @@ pub(crate) fn of_folder(folder: &Path) -> Result<Found, Failure> {
             continue;
         }
         let node = clean(&path.file_stem().unwrap_or_default().to_string_lossy(), 100);
-        match host::read_saved_host(&path) {
+        match chosen_host::read_saved_host(&path) {
             Ok(host) => found.nodes.push((node, host)),
             Err(error) => found.unanswered.push(Unanswered { node, why: error.message }),
         }

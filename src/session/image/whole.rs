@@ -9,8 +9,8 @@ use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::session::error::Failure;
-use crate::session::host;
+use crate::session::chosen_host;
+use crate::session::failure::Failure;
 use crate::session::lock;
 use crate::verify::findings::{self, NotJudged, WrongPlatform};
 use crate::verify::{Area, AreaKind};
@@ -137,5 +137,5 @@ fn has(machine: &Host, registry: &Registry) -> String {
 /// # Errors
 /// When the file cannot be read, or the machine is impossible.
 pub(crate) fn machine(path: &std::path::Path, registry: &Registry) -> Result<Host, Failure> {
-    host::finish(host::read_host_file(path)?, registry)
+    chosen_host::finish(chosen_host::read_host_file(path)?, registry)
 }

@@ -1,9 +1,9 @@
 //! `envlock.toml`, or the same in a `pyproject.toml`: the requirements of the project.
 
-mod conda;
+mod conda_table;
 pub(crate) mod of_uv;
 mod pyproject;
-mod stack;
+mod stack_table;
 mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::Failure;
+use super::failure::Failure;
 use super::files::{PIXI, PYPROJECT};
 use crate::formats::pyproject::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
@@ -23,8 +23,8 @@ use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserR
 use crate::model::text::{clean, conflict_marker, normalized_name, plain_address, without_logins};
 use crate::model::timestamp::is_day;
 use crate::registry::STACK_PACKAGES;
-use stack::{gpu_names, stack_item, stack_value};
-pub(crate) use stack::{stack_limit, stack_specifier};
+use stack_table::{gpu_names, stack_item, stack_value};
+pub(crate) use stack_table::{stack_limit, stack_specifier};
 pub(crate) use target::{TargetRow, narrowed};
 use target::{TargetTable, target_row};
 
@@ -90,7 +90,7 @@ struct RawManifest {
     target: BTreeMap<String, Spanned<TargetTable>>,
     #[serde(default)]
     index: Vec<Spanned<RawIndex>>,
-    conda: Option<conda::RawConda>,
+    conda: Option<conda_table::RawConda>,
     resolve: Option<RawResolve>,
     registry: Option<RawRegistry>,
     sync: Option<RawSync>,
@@ -252,7 +252,7 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
             .and_then(|value| stack_item(&mut manifest.request, key, &value, &name.into()))
             .map_err(|m| source.error(item.span().start, &m))?;
     }
-    conda::read(raw.conda.as_ref(), stack_source.as_ref(), &mut manifest.request, &source)?;
+    conda_table::read(raw.conda.as_ref(), stack_source.as_ref(), &mut manifest.request, &source)?;
     for index in &raw.index {
         index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
     }

@@ -10,7 +10,7 @@ use crate::model::cutoff::Cutoff;
 use crate::model::request::{Limit, PythonRequest, UserRequirement};
 use crate::session::clock;
 use crate::session::disk::Disk;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::files;
 
 /// Adds what the members of a workspace require whose root is no package: uv locks and installs them together.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::NotLocked;
-use super::conda::RawConda;
+use super::conda_table::RawConda;
 use super::target::TargetTable;
 use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
 use crate::formats::pyproject::parts::{Entry, Lists};

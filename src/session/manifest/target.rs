@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::conda::is_of_channels;
+use super::conda_table::is_of_channels;
 use super::python_request;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::image_digest::ImageDigest;

@@ -10,7 +10,7 @@ use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::{clean, normalized_name, shell_word};
 use crate::session::Interface;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::files;
 use crate::session::options::SolveOptions;
 use crate::session::settings::Project;

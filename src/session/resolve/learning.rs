@@ -22,8 +22,8 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenPackage, Solution};
 use crate::registry::{COMPANIONS, LearnedRow, Registry, STACK_PACKAGES};
 use crate::session::data_folder;
-use crate::session::error::{Failure, FailureKind};
-use crate::session::kept;
+use crate::session::failure::{Failure, FailureKind};
+use crate::session::learned_rows;
 use crate::session::learning::{self, PYPI};
 use crate::solver::{JointAnswer, solve_stack};
 
@@ -198,7 +198,7 @@ impl<'a> Learner<'a> {
             if self.has_release(name, &locked, platform) {
                 continue;
             }
-            let place = kept::store(self.task.global).place(name, &locked, platform);
+            let place = learned_rows::store(self.task.global).place(name, &locked, platform);
             if let Some(row) = place.row() {
                 self.rows.push(row);
                 continue;
@@ -279,7 +279,7 @@ impl<'a> Learner<'a> {
 
     /// The row of a release, kept or read from its wheel; `None` if it cannot be had, which is remembered with the cause.
     pub(super) fn row(&mut self, name: &str, version: &Version, platform: Platform) -> Option<LearnedRow> {
-        let place = kept::store(self.task.global).place(name, version, platform);
+        let place = learned_rows::store(self.task.global).place(name, version, platform);
         if let Some(row) = place.row().filter(|_| !self.task.args.no_learn) {
             return Some(row);
         }
@@ -335,7 +335,7 @@ impl<'a> Learner<'a> {
             ));
         }
         let row = learning::row_of(&learned)?;
-        let store = kept::store(self.task.global);
+        let store = learned_rows::store(self.task.global);
         // The builds of a release on the pytorch index are told apart by their local version.
         store.place(&learned.project, &found.0.version, platform).keep(Some(&row));
         Ok(row)
@@ -412,7 +412,7 @@ fn companion_row(
     let &Task { global, interface, .. } = task;
     let version = &package.version;
     let file = package.files.first()?;
-    let place = kept::store(global).place(&package.name, version, platform);
+    let place = learned_rows::store(global).place(&package.name, version, platform);
     match place.read() {
         Kept::Row(row) => return Some(row),
         Kept::NoCode => return None,

@@ -18,10 +18,10 @@ use crate::model::text::{clean, shell_word};
 use crate::registry::Registry;
 use crate::session::Interface;
 use crate::session::data_folder;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::{Global, Parts, SolveOptions};
 use crate::session::settings::{self, Project};
-use crate::session::{fetch, files, host, lock, owner};
+use crate::session::{chosen_host, fetch, files, lock, owner};
 
 /// What the check is about.
 struct Check<'c> {
@@ -203,7 +203,7 @@ fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, Fai
     let mut out = Vec::new();
     for row in rows {
         let Some(target) = lock.target(Some(&row.name)) else { continue };
-        let (described, locked) = (host::from_table(row, check.registry)?, &target.host);
+        let (described, locked) = (chosen_host::from_table(row, check.registry)?, &target.host);
         let capabilities = |host: &Host| {
             let gpus = host.gpus.as_ref()?.iter().map(|gpu| gpu.capability);
             Some(gpus.collect::<BTreeSet<_>>())

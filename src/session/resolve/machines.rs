@@ -4,8 +4,8 @@ use crate::lockfile::{self, Lockfile};
 use crate::model::host::Host;
 use crate::model::request::{Preferences, PythonRequest};
 use crate::registry::Registry;
-use crate::session::error::Failure;
-use crate::session::host;
+use crate::session::chosen_host;
+use crate::session::failure::Failure;
 use crate::session::options::SolveOptions;
 use crate::session::settings::{self, Project};
 use crate::solver::Member;
@@ -29,9 +29,9 @@ pub(crate) struct Machine {
 impl Machine {
     /// This machine, or one described instead of it.
     fn at_hand(seen: Host, ignored: &[String], kept: bool, registry: &Registry) -> Result<Machine, Failure> {
-        let host = host::finish(host::without(seen.clone(), ignored, registry)?, registry)?;
+        let host = chosen_host::finish(chosen_host::without(seen.clone(), ignored, registry)?, registry)?;
         // A GPU that the driver does not support makes the machine invalid, unless the GPU is ignored.
-        let seen = host::finish(seen, registry).unwrap_or_else(|_| host.clone());
+        let seen = chosen_host::finish(seen, registry).unwrap_or_else(|_| host.clone());
         Ok(Machine { name: DEFAULT_TARGET.to_owned(), host, seen, kept, python: None })
     }
 
@@ -64,7 +64,7 @@ pub(crate) fn machines(
             ))
             .hint("pass `--dry-run` to solve for another machine, or add a `[target.NAME]` table for it"));
         }
-        let seen = host::as_described(&args.host, registry)?;
+        let seen = chosen_host::as_described(&args.host, registry)?;
         return Ok(vec![Machine::at_hand(seen, ignored, false, registry)?]);
     }
     if !targets.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn machines(
             .iter()
             .map(|row| {
                 settings::check_python(row.python.as_ref(), registry)?;
-                let host = host::from_table(row, registry)?;
+                let host = chosen_host::from_table(row, registry)?;
                 Ok(Machine {
                     name: row.name.clone(),
                     seen: host.clone(),
@@ -89,6 +89,6 @@ pub(crate) fn machines(
         Some(target) if !args.redetect => {
             Ok(vec![Machine::at_hand(target.host.clone(), ignored, true, registry)?])
         }
-        _ => Ok(vec![Machine::at_hand(host::seen(), ignored, false, registry)?]),
+        _ => Ok(vec![Machine::at_hand(chosen_host::seen(), ignored, false, registry)?]),
     }
 }

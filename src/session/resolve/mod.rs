@@ -17,7 +17,7 @@ use std::cell::OnceCell;
 use std::time::Instant;
 
 use super::Interface;
-use super::error::{Failure, FailureKind};
+use super::failure::{Failure, FailureKind};
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};

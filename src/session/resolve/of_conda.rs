@@ -18,7 +18,7 @@ use crate::model::solution::Solution;
 use crate::model::version::cuda_short;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::{Cited, CondaBuild, Registry};
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::fetch::{self, Session};
 use crate::session::settings::Project;
 use crate::solver::{Joint, JointAnswer};

@@ -20,7 +20,7 @@ use crate::model::wheel::Python;
 use crate::probe::pythons;
 use crate::registry::Registry;
 use crate::session::Interface;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::owner::{self, Current};
 use crate::session::settings::{self, Project};

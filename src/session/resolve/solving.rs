@@ -7,7 +7,7 @@ use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::Solution;
 use crate::registry::Registry;
 use crate::session::builds;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::fetch::Session;
 use crate::session::prebuilt;
 use crate::solver::{Joint, JointAnswer, Member, SolveOne, solve_stack};

@@ -7,7 +7,7 @@ use crate::model::conflict::Conflict;
 use crate::model::request::Request;
 use crate::model::solution::Series;
 use crate::registry::{Registry, STACK_PACKAGES};
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::solver::{NoSeries, newest_series};
 
 /// Whether a package of the torch stack is requested. Only then is there a stack to lock.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::formats;
 use crate::lockfile::{self, Lockfile};
 use crate::session::Interface;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::SolveOptions;
 use crate::session::settings::{self, Project};
 use crate::session::{files, lock, requirements, write};

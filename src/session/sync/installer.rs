@@ -3,7 +3,7 @@
 use super::place::Found;
 use crate::model::installed::Distribution;
 use crate::probe::pythons;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::owner::with_places;
 use crate::sync::Installer;
 

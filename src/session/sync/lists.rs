@@ -8,7 +8,7 @@ use crate::formats;
 use crate::lockfile::Target;
 use crate::model::direct::is_plain_path;
 use crate::model::solution::ChosenPackage;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::sync::{Lists, Step, steps};
 
 /// A list and its text.

@@ -1,6 +1,6 @@
 //! `envlock sync`: makes an environment be what the lock says, by the installer that is there.
 
-mod conda;
+mod conda_packages;
 mod installer;
 mod lists;
 mod owned;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Interface;
-use super::error::{Failure, FailureKind};
+use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
 use super::{files, lock, owner};
@@ -122,7 +122,7 @@ impl Run<'_> {
     fn in_two_parts(&self, target: &Target) -> Result<Outcome, Failure> {
         let half = match target.conda.is_empty() {
             true => None,
-            false => Some(conda::half(self.options, self.project, target, self.talk)?),
+            false => Some(conda_packages::half(self.options, self.project, target, self.talk)?),
         };
         if let Some(half) = half.as_ref().filter(|_| !self.options.dry_run) {
             if half.is_made() {
@@ -161,14 +161,14 @@ impl Run<'_> {
         &self,
         target: &Target,
         whole: &Target,
-        half: Option<&conda::Half>,
+        half: Option<&conda_packages::Half>,
     ) -> Result<Compared, Failure> {
         let others = || self.other_locks(target);
         let environment = match half {
             Some(half) => half.environment.clone(),
             None => place::chosen(self.options, self.project, false)?,
         };
-        let to_come = half.filter(|_| self.options.dry_run).and_then(conda::Half::to_come);
+        let to_come = half.filter(|_| self.options.dry_run).and_then(conda_packages::Half::to_come);
         let found = match to_come {
             Some(found) => found,
             None => place::find(self.options, self.project, target, environment, &others)?,
@@ -191,7 +191,7 @@ impl Run<'_> {
             in_the_way(&changes, self.interface);
         }
         let distributions = found.installed.iter().flat_map(|installed| &installed.distributions);
-        let mut over = sync::put_over(&conda::names_on_pypi(&whole.conda), distributions);
+        let mut over = sync::put_over(&conda_packages::names_on_pypi(&whole.conda), distributions);
         over.retain(|name| !changes.remove.contains(name));
         changes.remove.extend(over);
         Ok(Compared { found, own, changes })
@@ -217,7 +217,7 @@ impl Run<'_> {
         &self,
         target: &Target,
         compared: &Compared,
-        half: Option<&conda::Half>,
+        half: Option<&conda_packages::Half>,
         is_to_do: bool,
     ) -> Result<Plan, Failure> {
         let half = half.filter(|half| !half.steps.is_empty());
@@ -250,7 +250,7 @@ impl Run<'_> {
             return Ok(seen);
         }
         // What was removed had taken the place of files of conda's packages.
-        let again = conda::half(self.options, self.project, whole, self.talk)?;
+        let again = conda_packages::half(self.options, self.project, whole, self.talk)?;
         again.execute(self.project, self.start, self.interface)?;
         Ok(None)
     }

@@ -22,7 +22,7 @@ use crate::probe::pythons;
 use crate::registry::Registry;
 use crate::session::Interface;
 use crate::session::disk::Disk;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::Global;
 use crate::session::owner::{self, Current};
 use crate::session::settings::Project;

@@ -12,10 +12,10 @@ use crate::model::installed::Installed;
 use crate::model::patches::{Patches, WantedPython};
 use crate::model::text::{clean, shell_word};
 use crate::model::wheel::Python;
-use crate::probe::conda;
+use crate::probe::conda_client;
 use crate::probe::pythons::{self, FoundPython, Places};
 use crate::session::Interface;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::files;
 use crate::session::owner::{self, with_places};
 use crate::session::settings::Project;
@@ -430,7 +430,7 @@ pub(super) type Others<'o> = &'o dyn Fn() -> OtherLocks;
 
 fn no_python(wanted: WantedPython, others: Others<'_>) -> Failure {
     let series = wanted.python;
-    let how = match (with_places(pythons::uv), with_places(conda::program)) {
+    let how = match (with_places(pythons::uv), with_places(conda_client::program)) {
         (None, Some(client)) => format!(
             "install it with `{} create -p .python --override-channels -c conda-forge python={series}`, then `envlock sync --python .python/bin/python`",
             client.name

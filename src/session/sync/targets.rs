@@ -6,9 +6,9 @@ use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::level::Level;
 use crate::registry::Registry;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::settings::Project;
-use crate::session::{host, lock};
+use crate::session::{chosen_host, lock};
 use crate::verify;
 
 /// The target to install, and why it is this one.
@@ -56,7 +56,7 @@ pub(super) fn choose<'l>(
     project: &Project,
     registry: &Registry,
 ) -> Result<Choice<'l>, Failure> {
-    let machine = host::seen();
+    let machine = chosen_host::seen();
     let here = machine.system.platform;
     let refused = |target: &Target| {
         Failure::usage(format!("the target `{}` is for {}, and this is {here}", target.name, target.platform))
@@ -68,7 +68,7 @@ pub(super) fn choose<'l>(
         None => {
             let fitting: Vec<&Target> = lock.targets.iter().filter(of_platform).collect();
             let Some(first) = fitting.first() else { return Err(refused(&lock.targets[0])) };
-            let machine = host::filled(machine, registry).ok();
+            let machine = chosen_host::filled(machine, registry).ok();
             let runs = |target: &&&Target| {
                 machine.as_ref().is_some_and(|m| !verify::check_host(target, m, registry, false).has_errors())
             };

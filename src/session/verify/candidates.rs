@@ -8,7 +8,7 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::{Gpu, Host};
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::lock;
 use crate::verify::findings::{self, DriverTooNew, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};

@@ -13,7 +13,7 @@ use crate::model::solution::ChosenPackage;
 use crate::model::text::{clean, normalized_name, shell_word};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::Parts;
 
 /// The named environment of a lock, else the one that was installed, with the command that installs it.

@@ -16,12 +16,12 @@ use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
 use crate::model::variant::is_cuda;
 use crate::model::version::DottedVersion;
-use crate::probe::conda::{self, CondaClient};
+use crate::probe::conda_client::{self, CondaClient};
 use crate::registry::Registry;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::Parts;
 use crate::session::settings::{self, Project};
-use crate::session::{host, lock, owner};
+use crate::session::{chosen_host, lock, owner};
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, AreaKind};
 
@@ -110,14 +110,14 @@ pub(crate) fn judge(
 ) -> Result<Judged, Failure> {
     let ignored = ignored(project);
     let seen = match question.host {
-        Some(path) => host::read_host_file(path)?,
-        None if question.without_machine => host::bare(),
-        None => host::seen(),
+        Some(path) => chosen_host::read_host_file(path)?,
+        None if question.without_machine => chosen_host::bare(),
+        None => chosen_host::seen(),
     };
     let place = question.place;
     let is_here = question.host.is_none() && !question.without_machine && place.is_here();
     let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
-    let mut machine = host::without(seen, &ignored, registry)?;
+    let mut machine = chosen_host::without(seen, &ignored, registry)?;
     let platform = machine.system.platform;
     if !place.is_here() {
         // Its programs run with its own C library.
@@ -204,7 +204,7 @@ pub(crate) fn judge(
     {
         driver.compat = Some(release).filter(|release| *release > driver.version);
     }
-    let machine = host::filled(machine, registry)?;
+    let machine = chosen_host::filled(machine, registry)?;
     let is_installed = |name: &str| installed.distributions.iter().any(|own| own.name == name);
     let stdlib: Vec<(&str, &[String])> = registry
         .stdlib_imports()
@@ -215,7 +215,7 @@ pub(crate) fn judge(
     let places = (place.root.as_path(), place.working_folder.as_path());
     let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable, depth);
     let in_use = CondaClient::in_use(&|name| variable(name).map(Into::into)).map(CondaClient::name);
-    let client = in_use.or_else(|| owner::with_places(conda::program).map(|program| program.name));
+    let client = in_use.or_else(|| owner::with_places(conda_client::program).map(|program| program.name));
     let client = client.unwrap_or("conda");
     let locked = match (&foreign, target) {
         (Some(judged), _) => verify::locked_records(judged),
@@ -259,7 +259,7 @@ pub(crate) fn judge(
     }));
     verify::add_conda_files(&mut areas, &traces);
     // The state of a described machine is unknown.
-    let state = is_here.then(host::state);
+    let state = is_here.then(chosen_host::state);
     let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NoAccess { .. }));
     let given_no_gpu = not_granted || state.as_ref().is_some_and(MachineState::container_has_no_devices);
     // Without device files, the missing device files are reported instead of the driver library.

@@ -8,7 +8,7 @@ pub(crate) mod smoke;
 
 use std::path::Path;
 
-use super::error::{Failure, FailureKind};
+use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::{files, owner};
 use crate::inspect::{Environment, NoEnvironment, Rooted};

@@ -8,8 +8,8 @@ use crate::inspect::{self, Chosen, Environment, FileTree, ThisMachine};
 use crate::model::count::Count;
 use crate::model::host::System;
 use crate::model::text::{clean, shell_word};
-use crate::session::error::{Failure, FailureKind};
-use crate::session::host;
+use crate::session::chosen_host;
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::variables;
 
 /// Maximum number of environments that an error names.
@@ -31,7 +31,7 @@ impl Place<'static> {
     pub fn here() -> Place<'static> {
         Place {
             tree: &ThisMachine,
-            root: host::root(),
+            root: chosen_host::root(),
             variables: None,
             working_folder: std::env::current_dir().unwrap_or_default(),
             conda: conda_folders(),

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use serde::Deserialize;
 
 use crate::model::capability::{CodeTarget, Via};
-use crate::model::selftest::Kernel;
+use crate::model::kernel_outcome::Kernel;
 
 /// The table, as build.py writes it.
 const TABLE: &str = include_str!("kernels.toml");

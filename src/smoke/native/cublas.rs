@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use super::runtime::Memory;
+use super::cudart::Memory;
 use super::{Log, Opened, call};
 
 const COUNT: usize = 4096;

@@ -6,9 +6,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use super::driver::{MAJOR, MINOR, named};
+use super::driver_api::{MAJOR, MINOR, named};
 use super::{Log, Opened, call};
-use crate::model::selftest::{DriverDevice, Outcome};
+use crate::model::kernel_outcome::{DriverDevice, Outcome};
 use crate::smoke::kernels::{self, ENTRY, THREADS, answer};
 
 pub(super) fn run(log: &mut Log) -> Result<(), String> {

@@ -2,10 +2,10 @@
 //! API. They run only in a child process, because these libraries may abort.
 
 mod cublas;
-mod cudnn;
-mod driver;
+mod cudart;
+mod cudnn_api;
+mod driver_api;
 mod kernels;
-mod runtime;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -28,11 +28,11 @@ pub fn run(arguments: &[std::ffi::OsString]) -> Result<(), String> {
     let paths: Vec<PathBuf> = libraries.iter().map(PathBuf::from).collect();
     let mut log = Log { out: PathBuf::from(out), document: Document::default() };
     match (layer.to_str(), paths.as_slice()) {
-        (Some("driver"), _) => driver::run(&mut log),
+        (Some("driver"), _) => driver_api::run(&mut log),
         (Some("kernels"), _) => kernels::run(&mut log),
-        (Some("runtime"), [runtime, ..]) => runtime::run(&mut log, runtime),
+        (Some("runtime"), [runtime, ..]) => cudart::run(&mut log, runtime),
         (Some("cublas"), [runtime, cublas]) => cublas::run(&mut log, runtime, cublas),
-        (Some("cudnn"), [runtime, cudnn]) => cudnn::run(&mut log, runtime, cudnn),
+        (Some("cudnn"), [runtime, cudnn]) => cudnn_api::run(&mut log, runtime, cudnn),
         _ => Err("no such layer".to_owned()),
     }?;
     log.layer("done", None);

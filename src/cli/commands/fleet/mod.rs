@@ -4,8 +4,8 @@ mod report;
 
 use crate::cli::args::{FleetArgs, FleetCommand};
 use crate::cli::printer::Printer;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::fleet::{Fleet, Nodes, Slurm, fleet};
 use crate::session::options::Global;
 use crate::verify::Verdict;

@@ -23,11 +23,11 @@ use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::session::Interface as _;
 use crate::session::data_folder;
-use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::{Global, MachineOptions};
 use crate::session::settings::Project;
-use crate::session::{files, host, only, settings, write};
+use crate::session::{chosen_host, files, only, settings, write};
 use crate::solver::{Catalogue, Inputs, Memory, Plan, PlanOut, PlanRow, Universe, plan};
 
 /// Rows that are shown without `-v`.
@@ -42,8 +42,8 @@ pub(super) fn run(global: &Global, args: &PlanArgs, printer: &Printer) -> Result
     let of_project = project.manifest.map(|manifest| manifest.request).unwrap_or_default();
     let ignored = of_project.ignored_gpus;
     let host = match args.host.describe_a_machine() {
-        true => host::described(&args.host, &registry, &ignored)?,
-        false => host::probed(&registry, &ignored)?,
+        true => chosen_host::described(&args.host, &registry, &ignored)?,
+        false => chosen_host::probed(&registry, &ignored)?,
     };
     if let Some(path) = &args.lock {
         return lock::run(path, args, &host, &registry, printer);
@@ -87,7 +87,7 @@ fn page(path: &Path, args: &PlanArgs, registry: &Registry, printer: &Printer) ->
             .hint("leave out the machine: GPU and driver are chosen on the page"));
     }
     let platform = match platform {
-        Some(_) => host::described(&args.host, registry, &[])?.system.platform,
+        Some(_) => chosen_host::described(&args.host, registry, &[])?.system.platform,
         None => Platform::LINUX_X86_64,
     };
     files::refuse_others(path, &|text| text.contains(explorer::MARK), args.force)?;

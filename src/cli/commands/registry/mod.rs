@@ -7,8 +7,8 @@ mod update;
 use crate::cli::args::RegistryCommand;
 use crate::cli::printer::Printer;
 use crate::registry::{Registry, show};
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings;
 

@@ -9,7 +9,7 @@ use crate::cli::args::ResolveArgs;
 use crate::cli::conflict;
 use crate::cli::printer::Printer;
 use crate::session::Interface as _;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::{Global, SolveOptions};
 use crate::session::resolve::locked::stale_exports;
 use crate::session::resolve::{self, Answer, Asked, NewManifest, Prepared};

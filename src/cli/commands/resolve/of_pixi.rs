@@ -14,7 +14,7 @@ use crate::model::owner::Owner;
 use crate::model::request::Request;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::SolveOptions;
 use crate::session::owner::{self, Current};
 use crate::session::resolve::machines::{Machine, machines};

@@ -15,7 +15,7 @@ use crate::model::solution::{Note, Solution, Stack};
 use crate::model::text::{clean, shell_word};
 use crate::model::version::public;
 use crate::model::wheel::Python;
-use crate::probe::conda::{self, CondaClient};
+use crate::probe::conda_client::{self, CondaClient};
 use crate::registry::Registry;
 use crate::session::Interface as _;
 use crate::session::data_folder;
@@ -333,7 +333,7 @@ impl Told<'_> {
         let with_conda = |i: &usize| !self.solutions[*i].conda.is_empty();
         let of_conda: Vec<usize> = (0..self.solutions.len()).filter(with_conda).collect();
         let client = CondaClient::in_use(&|name| variables::raw(name));
-        let has_client = owner::with_places(conda::program).is_some();
+        let has_client = owner::with_places(conda_client::program).is_some();
         let mut commands = Vec::new();
         if of_conda.first() != Some(&0) || has_client {
             commands.push(Next { is_other: false, command: "envlock sync".to_owned() });

@@ -10,7 +10,7 @@ use crate::cli::printer::Printer;
 use crate::probe::Sample;
 use crate::session::Interface as _;
 use crate::session::write;
-use crate::session::{exit, host};
+use crate::session::{chosen_host, exit};
 
 /// The time between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(super) fn run(mut command: Command, out: Option<&Path>, printer: &Printer) -
     if let Some(path) = out {
         write::replace(path, "").map_err(|error| std::io::Error::other(error.message))?;
     }
-    let sampler = host::sampler();
+    let sampler = chosen_host::sampler();
     if sampler.is_none() {
         printer.warning("NVML is not available: the GPUs are not monitored");
     }

@@ -5,7 +5,7 @@ mod tell;
 use super::verify;
 use crate::cli::args::{SmokeChoice, SyncArgs, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::{Global, ReportFormat};
 use crate::session::sync::{Outcome, Synced, sync};
 use crate::session::{exit, files};

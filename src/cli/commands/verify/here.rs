@@ -17,11 +17,11 @@ use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::host::Host;
 use crate::registry::Registry;
+use crate::session::chosen_host;
 use crate::session::clock;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::files;
-use crate::session::host;
 use crate::session::lock::AnyLock;
 use crate::session::options::ReportFormat;
 use crate::session::verify::{Candidates, best_on, has_other_libc, impossible};
@@ -29,7 +29,7 @@ use crate::verify::{self, Area, AreaKind, Verdict};
 
 /// `--only machine`: whether this machine is sound.
 pub(super) fn soundness(args: &VerifyArgs, printer: &Printer) -> Result<u8, Failure> {
-    let (state, machine) = host::soundness_facts();
+    let (state, machine) = chosen_host::soundness_facts();
     let area = verify::sound(&state, &machine, args.require_gpu);
     let verdict = Verdict::of(&area.findings, false);
     tell(verdict, &[area], "", args, printer)
@@ -43,12 +43,12 @@ pub(super) fn judge(
     args: &VerifyArgs,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let machine = host::without(host::seen(), ignored, registry)?;
+    let machine = chosen_host::without(chosen_host::seen(), ignored, registry)?;
     let candidates = match lock {
         AnyLock::Own(lock) => Candidates::of_own(lock, args.target.as_deref(), args.require_gpu)?,
         AnyLock::Foreign(lock) => Candidates::Foreign(lock, args.target.as_deref()),
     };
-    let mut areas = vec![match host::finish(machine.clone(), registry) {
+    let mut areas = vec![match chosen_host::finish(machine.clone(), registry) {
         Ok(machine) => best_on(&machine, &candidates, registry, args.require_gpu),
         Err(error) => {
             let finding = impossible(has_other_libc(&machine), error);
@@ -56,11 +56,11 @@ pub(super) fn judge(
         }
     }];
     if uses_gpu(&candidates, &machine, registry) {
-        areas.push(verify::sound(&host::soundness_facts().0, &machine, false));
+        areas.push(verify::sound(&chosen_host::soundness_facts().0, &machine, false));
     }
     let is_described = matches!(lock, AnyLock::Own(own) if lockfile::names_targets(&own.request));
     if let (Candidates::Targets(targets), false) = (&candidates, is_described)
-        && let Ok(machine) = host::finish(machine.clone(), registry)
+        && let Ok(machine) = chosen_host::finish(machine.clone(), registry)
     {
         let runs = |target: &&&Target| !verify::check_host(target, &machine, registry, false).has_errors();
         areas.extend(targets.iter().find(runs).and_then(|target| verify::machine_drift(target, &machine)));

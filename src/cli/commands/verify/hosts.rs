@@ -11,11 +11,11 @@ use crate::model::finding::Finding;
 use crate::model::host::Host;
 use crate::model::text::clean;
 use crate::registry::Registry;
+use crate::session::chosen_host;
 use crate::session::clock;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::files;
-use crate::session::host;
 use crate::session::options::ReportFormat;
 use crate::session::verify::{Candidates, best_on, has_other_libc, impossible};
 use crate::verify::findings::{self, NotJudged};
@@ -46,7 +46,8 @@ pub(super) fn judge(
     let paths = host_files(path)?;
     let format = output::format(args, printer)?;
     let one = |file: &PathBuf| {
-        let described = host::read_host_file(file).and_then(|host| host::without(host, ignored, registry));
+        let described =
+            chosen_host::read_host_file(file).and_then(|host| chosen_host::without(host, ignored, registry));
         // One file that cannot be read must not hide the verdicts on the others.
         let described = match described {
             Err(error) if paths.len() == 1 => return Err(error),
@@ -104,7 +105,7 @@ fn node(
     let is_of_libc = described.as_ref().is_ok_and(has_other_libc);
     let has_no_gpu = described.as_ref().is_ok_and(Host::has_no_gpu);
     let is_read = described.is_ok();
-    let area = match described.map(|host| host::finish(host, registry)) {
+    let area = match described.map(|host| chosen_host::finish(host, registry)) {
         Ok(Ok(machine)) => best_on(&machine, candidates, registry, require_gpu),
         Ok(Err(error)) => refused(impossible(is_of_libc, error)),
         Err(error) => refused(findings::not_judged(NotJudged::HostFile(error.message), true)),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::report_formats;
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::Printer;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::ReportFormat;
 use crate::session::{files, write};
 

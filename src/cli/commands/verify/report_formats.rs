@@ -11,7 +11,7 @@ use super::report::{another_lock, is_folded};
 use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::options::ReportFormat;
 use crate::session::{exit, files};
 use crate::verify::{Area, Verdict, in_order};

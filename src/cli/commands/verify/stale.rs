@@ -6,7 +6,7 @@ use super::report_formats;
 use crate::cli::printer::Printer;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::files;
 use crate::session::options::ReportFormat;
 use crate::session::resolve::locked::Stale;

@@ -24,12 +24,12 @@ use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::session::Interface as _;
-use crate::session::error::Failure;
 use crate::session::exit;
+use crate::session::failure::Failure;
 use crate::session::fetch::Session;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
-use crate::session::{fetch, host, kept, lock, owner};
+use crate::session::{chosen_host, fetch, learned_rows, lock, owner};
 use crate::solver::solve_stack;
 
 /// What a question is about: a target of the lock, its machine and its request.
@@ -70,7 +70,7 @@ pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<
     lock::warn_if_stale(&project, &lock, &registry, printer);
     let lock = owner::with_packages(&project, lock, &registry)?;
     let mut targets = lock::targets(&lock, args.target.as_deref())?;
-    let registry = kept::with_rows_of(global, registry, &targets);
+    let registry = learned_rows::with_rows_of(global, registry, &targets);
     let several = targets.len() > 1;
     let package = args.package.as_deref().map(normalized_name);
     let level = targets.first().map_or(Level::Full, |target| target.level);
@@ -102,7 +102,7 @@ pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<
             project: &project,
             registry: &registry,
             target,
-            host: host::finish(target.host.clone(), &registry)?,
+            host: chosen_host::finish(target.host.clone(), &registry)?,
             request: settings::request_of_target(&project, &lock, target, &registry)?,
             alone: lock.targets.len() > 1,
             index_url: args.index_url.as_deref(),
@@ -197,7 +197,8 @@ impl Subject<'_> {
     fn solve_with_indexes(&self, request: &Request, preferences: &Preferences) -> Result<Answer, Failure> {
         let client = fetch::client(self.global, self.project, self.index_url)?;
         let mut session = Session::new(client, self.registry, self.printer, &request.metadata);
-        let learned = |solution: &Solution| kept::with_rows_of_answer(self.global, self.registry, solution);
+        let learned =
+            |solution: &Solution| learned_rows::with_rows_of_answer(self.global, self.registry, solution);
         session.solve_as_learned(&self.host, request, preferences, &learned)
     }
 }

@@ -14,8 +14,8 @@ use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::session::Interface as _;
-use crate::session::error::{Failure, FailureKind};
 use crate::session::exit;
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::manifest::{self, narrowed};
 
 /// Whether a requirement can be met.

@@ -20,7 +20,7 @@ use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::registry::STACK_PACKAGES;
 use crate::session::Interface as _;
-use crate::session::error::{Failure, TOO_LONG};
+use crate::session::failure::{Failure, TOO_LONG};
 
 /// At most this many of the other packages that would change are listed.
 const MAX_LISTED_CHANGES: usize = 4;

@@ -8,7 +8,7 @@ use crate::model::project::specifiers_allow;
 use crate::model::request::{Origin, PythonAllowed, PythonRequest};
 use crate::model::solution::{Answer, Solution};
 use crate::model::wheel::Python;
-use crate::session::error::TOO_LONG;
+use crate::session::failure::TOO_LONG;
 
 impl Subject<'_> {
     /// What stands against the next Python series, or what changes with it.

@@ -19,7 +19,7 @@ use crate::model::variant::CPU;
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::conda_names::{OfFramework, framework_packages, pypi_name};
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 
 /// What conda installs of PyPI's packages: by name on PyPI, the version and the package.
 pub(super) type Provided<'p> = BTreeMap<String, (Version, &'p CondaPackage)>;

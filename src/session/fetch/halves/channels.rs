@@ -13,7 +13,7 @@ use crate::model::source::CondaPackage;
 use crate::model::text::{channel_without_secrets, clean};
 use crate::registry::COMPANIONS;
 use crate::registry::conda_builds::PYTORCH;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::session::settings;
 
 /// What records were read from, and for which names.

@@ -17,7 +17,7 @@ use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::solver::allowed_pythons;
 
 impl Session<'_> {

@@ -19,7 +19,7 @@ use crate::model::solution::{Answer, ChosenFile, ChosenPackage, Note, Solution};
 use crate::model::variant::cuda_of_variant;
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::PYTORCH;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 
 /// How many sets of releases are left out because of their wheels, one after the other.
 const MAX_SETS: usize = 24;

@@ -38,7 +38,7 @@ use crate::model::request::{STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Note, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::wheel::Python;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 use crate::solver::allowed_pythons;
 
 /// How often a conda package that PyPI's half excludes is left out and conda's half is solved again.

@@ -27,7 +27,7 @@ use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::{CondaBuildOf, OF_CHANNEL, PYTORCH};
 use crate::registry::conda_names::pypi_name;
 use crate::registry::{Build, COMPANIONS, Registry};
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 
 /// conda's package of torch's libraries.
 const LIBTORCH: &str = "libtorch";

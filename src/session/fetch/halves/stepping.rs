@@ -18,7 +18,7 @@ use crate::model::source::{CondaPackage, Source};
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::python_of;
 use crate::registry::conda_names::pypi_name;
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 
 /// The releases of conda's packages that PyPI's half admits, of those that a conflict named: a few at first, more where conda's
 /// half has no answer with them.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::foreign_lock::ForeignLock;
 use super::judge::variant;
-use super::lock::ForeignLock;
 use super::types::Package;
 use crate::lockfile::Target;
 use crate::model::version::public;

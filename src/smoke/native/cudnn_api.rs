@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use super::runtime::Memory;
+use super::cudart::Memory;
 use super::{Log, Opened, call};
 use crate::model::version::cudnn_of_integer;
 

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::{bound, is_of_a_build, leave_out_several};
 use crate::formats::conda::{self, CondaRecord};
+use crate::formats::foreign_lock::ForeignLock;
 use crate::formats::imported::{CondaPart, Context, ImportError, Imported, Optional};
-use crate::formats::lock::ForeignLock;
 use crate::formats::types::Tool;
 use crate::formats::{pixi, pyproject};
 use crate::model::conda::CONDA_FORGE;

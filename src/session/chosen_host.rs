@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::error::Failure;
+use super::failure::Failure;
 use super::files;
 use super::manifest::TargetRow;
 use crate::compatibility::{ImpossibleHost, check_host, completed, without_ignored};

@@ -10,7 +10,7 @@ use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 use super::alternatives;
 use super::elf::ElfError;
 use super::symbols::is_torch_symbol;
-use super::wheel::{WheelError, each_library};
+use super::wheel_file::{WheelError, each_library};
 use crate::model::linked::{Linked, LinkedLibrary, TorchSymbols, is_core_of_torch};
 use crate::model::text::is_line;
 

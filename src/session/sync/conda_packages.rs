@@ -13,11 +13,11 @@ use crate::inspect::{self, Depth, Environment, ThisMachine};
 use crate::lockfile::Target;
 use crate::model::conda::{is_python_package, name_of_file};
 use crate::model::source::CondaPackage;
-use crate::probe::conda::{self, CondaProgram};
+use crate::probe::conda_client::{self, CondaProgram};
 use crate::probe::pythons;
 use crate::registry::conda_names::pypi_name;
 use crate::session::Interface;
-use crate::session::error::{Failure, FailureKind};
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::owner::{self, with_places};
 use crate::session::settings::{self, Project};
 use crate::session::write;
@@ -109,7 +109,7 @@ pub(super) fn half(
     if half.changes.is_empty() {
         return Ok(half);
     }
-    let program = with_places(conda::program).ok_or_else(|| no_client(target))?;
+    let program = with_places(conda_client::program).ok_or_else(|| no_client(target))?;
     let mut part = target.clone();
     part.conda.retain(|package| half.changes.puts(&package.name));
     let text = match part.conda.is_empty() {

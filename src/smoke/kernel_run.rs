@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{child, native};
-use crate::model::selftest::DriverDevice;
+use crate::model::kernel_outcome::DriverDevice;
 use crate::model::smoke::End;
 
 /// What the driver keeps of compiled PTX would hide that it cannot compile it any more, and this forces what is tested.

@@ -8,7 +8,7 @@ use crate::model::conda::{CONDA_FORGE, CondaRequest, CondaSpec, is_channel_name,
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::text::{channel_without_secrets, clean, is_line};
 use crate::registry::conda_names::{OfFramework, framework_of, is_of_anaconda};
-use crate::session::error::Failure;
+use crate::session::failure::Failure;
 
 /// The keys of the table.
 #[derive(Debug, Default, Deserialize)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::kept::{self, OF_ANACONDA};
+use super::conda_section::{self, OF_ANACONDA};
 use super::match_spec::Spec;
 use super::translated::{Names, conda};
 use crate::formats::imported::{CondaPart, Context, ImportError, Imported};
@@ -215,7 +215,7 @@ pub(in crate::formats) fn conda_part<'t>(
     let own_python = out.python.take();
     if is_kept {
         names.clear();
-        kept::keep(out, &mut names, (specs, &channels), name)?;
+        conda_section::keep(out, &mut names, (specs, &channels), name)?;
         out.python = both_pythons(own_python, out.python.take());
         limit_stack(out);
         return Ok(());

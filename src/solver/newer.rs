@@ -116,23 +116,23 @@ pub fn driver_for_gpus(solution: &Solution, host: &Host) -> Option<DottedVersion
 
 /// A package with a newer version than the locked one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Upgrade<'p> {
+pub struct Upgrade {
     /// The package.
     #[serde(rename = "what")]
-    pub name: &'p str,
+    pub name: String,
     /// The locked version.
     #[serde(rename = "old")]
-    pub locked: &'p Version,
+    pub locked: Version,
     /// The version in a solve without the lock's preferences.
     #[serde(rename = "new")]
-    pub available: &'p Version,
+    pub available: Version,
     /// Whether the newer version has to be built from source, and the locked one does not.
     pub source: bool,
 }
 
 /// The packages that are newer in a solve without the lock's preferences. Stack packages, and packages that they pin,
 /// are excluded: they change only with the stack.
-pub fn upgrades<'p>(locked: &'p [ChosenPackage], available: &'p [ChosenPackage]) -> Vec<Upgrade<'p>> {
+pub fn upgrades(locked: &[ChosenPackage], available: &[ChosenPackage]) -> Vec<Upgrade> {
     let pinned: BTreeSet<String> = locked
         .iter()
         .chain(available)
@@ -141,12 +141,12 @@ pub fn upgrades<'p>(locked: &'p [ChosenPackage], available: &'p [ChosenPackage])
         .filter(|edge| pins(&edge.requirement))
         .map(|edge| edge.to.clone())
         .collect();
-    let newer = |package: &'p ChosenPackage| {
+    let newer = |package: &ChosenPackage| {
         let old = locked.iter().find(|old| old.name == package.name)?;
         (old.version < package.version).then_some(Upgrade {
-            name: &package.name,
-            locked: &old.version,
-            available: &package.version,
+            name: package.name.clone(),
+            locked: old.version.clone(),
+            available: package.version.clone(),
             source: package.build.is_some() && old.build.is_none(),
         })
     };
@@ -213,7 +213,8 @@ mod tests {
             package("filelock", "3.20.0", &[]),
             package("idna", "3.10", &[]),
         ];
-        let names: Vec<&str> = upgrades(&locked, &available).iter().map(|u| u.name).collect();
+        let newer = upgrades(&locked, &available);
+        let names: Vec<&str> = newer.iter().map(|u| u.name.as_str()).collect();
         assert_eq!(names, ["filelock"]);
     }
 

@@ -1,106 +1,47 @@
-//! `envlock outdated`: newer stacks that the locked machine can run, stacks that need a newer driver, and newer
+//! `envlock outdated`: prints newer stacks that the locked machine can run, stacks that need a newer driver, and newer
 //! packages.
 
-use pep440_rs::Version;
-use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::args::OutdatedArgs;
 use crate::cli::printer::{GOOD, Printer, wrap};
 use crate::cli::report;
 use crate::cli::report::label;
-use crate::lockfile::Target;
 use crate::model::level::Level;
-use crate::model::request::Preferences;
-use crate::model::solution::{Answer, ChosenPackage, DriverMode, Solution};
-use crate::model::version::public;
+use crate::model::solution::{DriverMode, Solution};
 use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::fetch::Session;
 use crate::session::options::Global;
-use crate::session::settings::{self, Project};
-use crate::session::{chosen_host, fetch, learned_rows, lock, owner};
-use crate::solver::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
-
-/// What is newer than a target of the lock.
-#[derive(Serialize)]
-struct Newer<'l> {
-    target: &'l str,
-    stack: NewerStacks,
-    packages: Vec<Upgrade<'l>>,
-    /// The torch of a solve of everything; `None` if that has no answer, or if the lock has the stack alone.
-    #[serde(skip)]
-    torch: Option<Version>,
-}
+use crate::session::outdated::{self, Newer};
+use crate::solver::{Upgrade, driver_for_gpus};
 
 pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Result<u8, Failure> {
-    let project = Project::find(global, true)?;
-    let registry = project.registry(global)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &registry, printer);
-    let lock = owner::with_packages(&project, lock, &registry)?;
-    let targets = lock::targets(&lock, args.target.as_deref())?;
-    let registry = learned_rows::with_rows_of(global, registry, &targets);
-    let client = match targets.iter().any(|target| target.level == Level::Full) {
-        true => Some(fetch::client(global, &project, args.index_url.as_deref())?),
-        false => None,
-    };
-    let mut session =
-        client.as_ref().map(|client| Session::new(client, &registry, printer, project.stated_metadata()));
-    let fresh = targets.iter().map(|target| {
-        let request = settings::request_of_target(&project, &lock, target, &registry)?;
-        let machine = chosen_host::finish(target.host.clone(), &registry)?;
-        let stacks = match &target.stack {
-            Some(locked) if target.pytorch_of_conda().is_none() => {
-                newer_stacks(&registry, &machine, &request, locked)
-            }
-            _ => NewerStacks::default(),
-        };
-        let packages = match (&mut session, target.level) {
-            (Some(session), Level::Full) => {
-                let learned =
-                    |solution: &Solution| learned_rows::with_rows_of_answer(global, &registry, solution);
-                match session.solve_as_learned(&machine, &request, &Preferences::default(), &learned)? {
-                    Answer::Solution(solution) => solution.packages,
-                    _ => Vec::new(),
-                }
-            }
-            _ => Vec::new(),
-        };
-        Ok((stacks, packages))
-    });
-    let fresh: Vec<(NewerStacks, Vec<ChosenPackage>)> = fresh.collect::<Result<_, Failure>>()?;
-    let newer = targets.iter().zip(&fresh).map(|(target, (stack, packages))| Newer {
-        target: &target.name,
-        stack: stack.clone(),
-        packages: upgrades(&target.packages, packages),
-        torch: packages.iter().find(|package| package.name == "torch").map(|torch| public(&torch.version)),
-    });
-    let newer: Vec<Newer<'_>> = newer.collect();
+    let asked = (args.target.as_deref(), args.index_url.as_deref());
+    let (all, registry) = outdated::newer(global, asked, printer)?;
     if printer.json {
-        printer.json(&json!({ "targets": newer }));
+        printer.json(&json!({ "targets": all }));
         return Ok(exit::YES);
     }
-    if targets.iter().any(|target| !target.conda.is_empty()) {
+    if all.iter().any(|newer| !newer.target.conda.is_empty()) {
         printer.note("conda packages are not compared; `envlock resolve --upgrade` takes the newest");
     }
-    let several = targets.len() > 1;
-    for (i, (target, newer)) in targets.iter().copied().zip(&newer).enumerate() {
-        report::heading(printer, target, several, i);
-        show_stacks(printer, newer, target, several);
-        let host = chosen_host::finish(target.host.clone(), &registry)?;
-        if let Some(text) = target.stack.as_ref().and_then(|_| report::last_build(&host, &registry)) {
+    let several = all.len() > 1;
+    for (i, newer) in all.iter().enumerate() {
+        report::heading(printer, &newer.target, several, i);
+        show_stacks(printer, newer, several);
+        let stack = newer.target.stack.as_ref();
+        if let Some(text) = stack.and_then(|_| report::last_build(&newer.host, &registry)) {
             printer.note(&text);
         }
-        if target.level == Level::Full {
+        if newer.target.level == Level::Full {
             show_packages(printer, &newer.packages);
         }
     }
     Ok(exit::YES)
 }
 
-fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
+fn show_packages(printer: &Printer, packages: &[Upgrade]) {
     if packages.is_empty() {
         printer.out(&format!(
             "{}none can be newer unless another one or the request changes",
@@ -116,8 +57,8 @@ fn show_packages(printer: &Printer, packages: &[Upgrade<'_>]) {
     printer.hint("upgrade all with `envlock resolve --upgrade`, or one with `--upgrade=NAME`");
 }
 
-fn show_stacks(p: &Printer, found: &Newer<'_>, target: &Target, several: bool) {
-    let newer = &found.stack;
+fn show_stacks(p: &Printer, found: &Newer, several: bool) {
+    let (newer, target) = (&found.stack, &found.target);
     let Some(locked) = &target.stack else { return };
     let channel = target.pytorch_of_conda().map(|package| format!(", from {}", package.channel));
     let from = channel.as_deref().unwrap_or_default();

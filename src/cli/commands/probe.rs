@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::drift;
 use crate::cli::args::ProbeArgs;
 use crate::cli::printer::{DIM, Printer};
 use crate::model::host::{Host, HostJson};
@@ -12,7 +11,7 @@ use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::Failure;
 use crate::session::options::{Global, MachineOptions};
-use crate::session::{chosen_host, files, settings, write};
+use crate::session::{chosen_host, drift, files, settings, write};
 
 /// What is saved of a described machine: what the file states, with what options change. Facts that nobody stated are left
 /// out.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::{Asked, local, owned};
+use super::{Asked, local, with_uv};
 use crate::formats;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile, Target};
@@ -126,9 +126,9 @@ fn compared(check: &Check<'_>, old: Option<&Lockfile>) -> Result<Comparison, Fai
         }
         written.extend(other_environments(check, lock)?);
         written.extend(other_requirements(check, lock)?);
-        let changed = owned::changed(check.project, lock)?;
+        let changed = with_uv::changed(check.project, lock)?;
         // `resolve` alone does not decide who holds the packages.
-        if let (Some(owner), false) = (owned::new_owner(check.project, lock), changed.is_empty()) {
+        if let (Some(owner), false) = (with_uv::new_owner(check.project, lock), changed.is_empty()) {
             again = format!("rm {}", owner.file());
         }
         reasons.extend(changed);

@@ -6,11 +6,12 @@ pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod machines;
 mod of_conda;
-pub(crate) mod owned;
 mod solving;
 mod stack_only;
 mod task;
 mod variants;
+pub(crate) mod with_pixi;
+pub(crate) mod with_uv;
 pub(crate) mod writing;
 
 use std::cell::OnceCell;
@@ -144,7 +145,7 @@ impl<'p> Asked<'p> {
         let old = held::read_lock(project, options, interface)?;
         let lines = old.as_ref().map(|l| l.request.as_slice());
         let request = settings::request(project, packages, options, lines, &registry)?;
-        owned::check(project, options, &request)?;
+        with_uv::check(project, options, &request)?;
         if let Some(lines) = lines
             && project.manifest.is_none()
             && packages.is_empty()
@@ -185,6 +186,11 @@ impl<'p> Asked<'p> {
         Ok(Asked { global, project, options, packages, interface, registry, old, request, kept, start })
     }
 
+    /// The time since the run began, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
     /// Whether pixi locks the packages, and envlock judges them.
     pub fn is_of_pixi(&self) -> bool {
         owner::of(self.project) == Some(Owner::Pixi) && !self.options.stack_only
@@ -211,7 +217,7 @@ impl<'p> Asked<'p> {
         {
             interface.note("`--redetect` detects no machine: the `[target]` tables describe them");
         }
-        let owner = owned::owner(project, self.old.as_ref(), options)?.filter(|_| !options.stack_only);
+        let owner = with_uv::owner(project, self.old.as_ref(), options)?.filter(|_| !options.stack_only);
         let held = owner.map(|owner| owner::read(project, owner)).transpose()?.flatten();
         let environments: Vec<String> = match options.stack_only || owner.is_some() {
             true => Vec::new(),
@@ -292,11 +298,6 @@ impl<'p> Prepared<'p> {
         if self.asked.options.stack_only { Level::Stack } else { Level::Full }
     }
 
-    /// The time since the run began, in seconds.
-    pub fn seconds(&self) -> f64 {
-        self.asked.start.elapsed().as_secs_f64()
-    }
-
     /// Solves, and writes the answer.
     ///
     /// # Errors
@@ -341,7 +342,7 @@ impl<'p> Prepared<'p> {
         let (written, changed) = self.write(&lock)?;
         let mut resolved = Resolved { solutions, preferences, series, lock, written, changed };
         if self.owner == Some(Owner::Uv) && !options.dry_run {
-            owned::as_locked_by_uv(&mut resolved.solutions, project)?;
+            with_uv::as_locked_by_uv(&mut resolved.solutions, project)?;
         }
         Ok((self, Answer::Resolved(Box::new(resolved))))
     }
@@ -366,7 +367,7 @@ impl<'p> Prepared<'p> {
             }
             if self.owner.is_some() {
                 let held = self.held.as_ref();
-                owned::prefer(&mut preferences, self.python, held, &machine.host, options);
+                with_uv::prefer(&mut preferences, self.python, held, &machine.host, options);
             }
             preferences
         };
@@ -392,7 +393,8 @@ impl<'p> Prepared<'p> {
             (true, _) => Ok((Vec::new(), Vec::new())),
             (false, None) => writing::write(project, lock, &self.environments, manifest, options),
             (false, Some(_)) => {
-                let owned = owned::Owned { global, project, args: options, registry, interface: *interface };
+                let owned =
+                    with_uv::WithUv { global, project, args: options, registry, interface: *interface };
                 let written = owned.write(lock, manifest)?;
                 Ok((written.clone(), written))
             }

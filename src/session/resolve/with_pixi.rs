@@ -2,14 +2,12 @@
 //! them. All or none: where pixi refuses, or its lock does not run, the files are as they were.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use crate::cli::printer::{Printer, wrap};
-use crate::cli::report::{self, label};
+use super::machines::{Machine, machines};
+use super::{Asked, with_uv};
 use crate::formats::{Environment, Judged, judge};
 use crate::formats::{PixiError, PixiMachine, with_machines};
 use crate::lockfile::{Lockfile, Target};
-use crate::model::finding::Severity;
 use crate::model::owner::Owner;
 use crate::model::request::Request;
 use crate::model::version::cuda_short;
@@ -17,40 +15,53 @@ use crate::registry::Registry;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::SolveOptions;
 use crate::session::owner::{self, Current};
-use crate::session::resolve::machines::{Machine, machines};
-use crate::session::resolve::{Asked, owned};
 use crate::session::settings::Project;
-use crate::session::{exit, files, write};
+use crate::session::{Interface, files, write};
 use crate::verify;
 
 /// A project whose packages pixi holds.
-struct OfPixi<'p> {
+struct WithPixi<'p> {
     project: &'p Project,
     args: &'p SolveOptions,
     request: &'p Request,
     registry: &'p Registry,
-    printer: &'p Printer,
+    interface: &'p dyn Interface,
 }
 
-pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, Failure> {
-    let Asked { project, options, request, registry, .. } = asked;
-    OfPixi { project, args: options, request, registry, printer }.run(asked.old.as_ref())
+/// What came of it.
+pub(crate) enum PixiAnswer {
+    /// The platforms that pixi's manifest would get, with `--dry-run`.
+    Planned(Vec<PixiMachine>),
+    /// What pixi locks does not run on one of the machines: nothing is written.
+    Refused(Vec<PixiLocked>),
+    /// What pixi locked, and the files that were written.
+    Written(Vec<PixiLocked>, Vec<String>),
 }
 
 /// What pixi locked for a machine.
-struct Answer {
-    judged: Judged,
-    area: verify::Area,
+pub(crate) struct PixiLocked {
+    pub machine: Machine,
+    pub judged: Judged,
+    /// What is wrong with it there.
+    pub area: verify::Area,
 }
 
 /// Whether what pixi locked does not run on one of the machines.
-fn refuses(answers: &[Answer]) -> bool {
-    answers.iter().any(|answer| answer.area.has_errors())
+fn refuses(locked: &[PixiLocked]) -> bool {
+    locked.iter().any(|locked| locked.area.has_errors())
 }
 
-impl OfPixi<'_> {
-    fn run(&self, old: Option<&Lockfile>) -> Result<u8, Failure> {
-        let start = Instant::now();
+/// Lets pixi lock for the machines that are asked about.
+///
+/// # Errors
+/// When a machine or the manifest cannot be read, pixi is not here, or does not lock.
+pub(crate) fn run(asked: &Asked<'_>) -> Result<PixiAnswer, Failure> {
+    let Asked { project, options, request, registry, interface, .. } = asked;
+    WithPixi { project, args: options, request, registry, interface: *interface }.run(asked.old.as_ref())
+}
+
+impl WithPixi<'_> {
+    fn run(&self, old: Option<&Lockfile>) -> Result<PixiAnswer, Failure> {
         let machines = machines(self.project, self.args, old, self.registry)?;
         let pixi = owner::program(Owner::Pixi, Some(self.project))?;
         let (path, is_pyproject) = self.manifest();
@@ -67,16 +78,7 @@ impl OfPixi<'_> {
             Failure::input(format!("{name}: {error}")).hint(hint)
         })?;
         if self.args.dry_run {
-            for row in rows.iter().filter(|row| row.cuda.is_some()) {
-                let cuda = row.cuda.as_deref().unwrap_or_default();
-                self.printer.out(&format!(
-                    "{}{} with CUDA {cuda}",
-                    label(self.printer, "platform"),
-                    row.subdir
-                ));
-            }
-            self.printer.out(&format!("{}nothing (--dry-run)", label(self.printer, "wrote")));
-            return Ok(exit::YES);
+            return Ok(PixiAnswer::Planned(rows));
         }
         let undo = || {
             for (path, text) in [(&path, Some(&before)), (&lock_path, lock_before.as_ref())] {
@@ -88,20 +90,19 @@ impl OfPixi<'_> {
             }
         };
         // A signal waits until the files are as they were, or all new.
-        let answers = write::uninterrupted(|| {
-            let answers = self.locked(&pixi, &machines, (after != before).then_some((&path, &after)));
-            if !answers.as_ref().is_ok_and(|answers| !refuses(answers)) {
+        let locked = write::uninterrupted(|| {
+            let locked = self.locked(&pixi, machines, (after != before).then_some((&path, &after)));
+            if !locked.as_ref().is_ok_and(|locked| !refuses(locked)) {
                 undo();
             }
-            answers
+            locked
         })?;
-        if refuses(&answers) {
-            return Ok(self.refuse(&machines, &answers));
+        if refuses(&locked) {
+            return Ok(PixiAnswer::Refused(locked));
         }
         let mut written = vec![files::LOCK.to_owned(), Owner::Pixi.file().to_owned()];
         written.extend((after != before).then_some(name));
-        self.tell(&machines, &answers, &written, start);
-        Ok(exit::YES)
+        Ok(PixiAnswer::Written(locked, written))
     }
 
     /// Lets pixi lock with a changed manifest, judges what it locked, and writes the lock of the stack where it runs on all
@@ -109,32 +110,32 @@ impl OfPixi<'_> {
     fn locked(
         &self,
         pixi: &Path,
-        machines: &[Machine],
+        machines: Vec<Machine>,
         manifest: Option<(&PathBuf, &String)>,
-    ) -> Result<Vec<Answer>, Failure> {
+    ) -> Result<Vec<PixiLocked>, Failure> {
         if let Some((path, text)) = manifest {
             write::replace(path, text)?;
         }
         self.start(pixi)?;
         let current = owner::read(self.project, Owner::Pixi)?
             .ok_or_else(|| Failure::new(FailureKind::Installer, "pixi wrote no `pixi.lock`"))?;
-        let answers = machines.iter().map(|machine| self.answer(&current, machine));
-        let answers: Vec<Answer> = answers.collect::<Result<_, _>>()?;
-        if refuses(&answers) {
-            return Ok(answers);
+        let locked = machines.into_iter().map(|machine| self.judged(&current, machine));
+        let locked: Vec<PixiLocked> = locked.collect::<Result<_, _>>()?;
+        if refuses(&locked) {
+            return Ok(locked);
         }
-        let targets = machines.iter().zip(&answers).map(|(machine, answer)| Target {
+        let targets = locked.iter().map(|PixiLocked { machine, judged, .. }| Target {
             name: machine.name.clone(),
             host: machine.seen.clone(),
-            ..answer.judged.target.clone()
+            ..judged.target.clone()
         });
         let (digest, date) = (self.registry.digest(), &self.registry.meta().date);
         let lock = Lockfile::new(self.request, digest, date, targets.collect());
-        owned::write_lock(
+        with_uv::write_lock(
             self.project,
             &lock.with_packages_in(current.state, &std::collections::BTreeSet::new()),
         )?;
-        Ok(answers)
+        Ok(locked)
     }
 
     /// pixi's manifest, and whether it is a pyproject.toml.
@@ -178,12 +179,12 @@ impl OfPixi<'_> {
     fn start(&self, pixi: &Path) -> Result<(), Failure> {
         let given = [
             (true, "lock"),
-            (self.printer.no_progress, "--no-progress"),
-            (self.printer.quiet || self.printer.json, "--quiet"),
+            (!self.interface.shows_progress(), "--no-progress"),
+            (self.interface.is_quiet(), "--quiet"),
         ];
         let options = given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_owned());
         let path = [owner::path_outside(self.project)];
-        match owner::start(pixi, &options.collect::<Vec<_>>(), self.project, &path, self.printer)? {
+        match owner::start(pixi, &options.collect::<Vec<_>>(), self.project, &path, self.interface)? {
             true => Ok(()),
             false => Err(Failure::new(
                 FailureKind::Installer,
@@ -194,7 +195,7 @@ impl OfPixi<'_> {
     }
 
     /// What pixi locked for a machine, judged for it.
-    fn answer(&self, current: &Current, machine: &Machine) -> Result<Answer, Failure> {
+    fn judged(&self, current: &Current, machine: Machine) -> Result<PixiLocked, Failure> {
         let platform = machine.host.system.platform;
         let environments = current.lock.environments(platform, None);
         let own = format!("default ({})", machine.name);
@@ -206,49 +207,6 @@ impl OfPixi<'_> {
             })?;
         let judged = judge(environment, platform, self.registry);
         let area = verify::foreign_host(&judged, &machine.host, false);
-        Ok(Answer { judged, area })
-    }
-
-    fn refuse(&self, machines: &[Machine], answers: &[Answer]) -> u8 {
-        let findings = || answers.iter().flat_map(|answer| &answer.area.findings);
-        if self.printer.json {
-            let findings: Vec<_> = findings().collect();
-            self.printer.json(&serde_json::json!({ "status": "conflict", "findings": findings }));
-            return exit::NO;
-        }
-        self.printer
-            .error("what pixi locks does not run on these machines; the files are as they were", None);
-        for (machine, answer) in machines.iter().zip(answers) {
-            self.tell_machine(machine, answer);
-        }
-        exit::NO
-    }
-
-    fn tell_machine(&self, machine: &Machine, answer: &Answer) {
-        let printer = self.printer;
-        let line = report::host_line(&machine.host, self.registry);
-        printer.out(&format!("{}{}", label(printer, &machine.name), wrap(&line, 15)));
-        for finding in answer.area.findings.iter().filter(|finding| finding.severity >= Severity::Info) {
-            printer.out(&format!("{}{}", " ".repeat(15), wrap(&finding.message, 15)));
-        }
-    }
-
-    fn tell(&self, machines: &[Machine], answers: &[Answer], written: &[String], start: Instant) {
-        let printer = self.printer;
-        if printer.json {
-            let targets: Vec<&str> = machines.iter().map(|machine| machine.name.as_str()).collect();
-            return printer.json(&serde_json::json!({ "status": "solved", "targets": targets }));
-        }
-        printer.out(&format!("locked by pixi, and judged, in {:.1} s", start.elapsed().as_secs_f64()));
-        printer.out("");
-        for (machine, answer) in machines.iter().zip(answers) {
-            self.tell_machine(machine, answer);
-            let conda = answer.judged.conda.iter().filter(|record| record.is_package()).count();
-            let packages = answer.judged.target.packages.len();
-            printer.out(&format!("{}{conda} conda packages, {packages} of PyPI", " ".repeat(15)));
-        }
-        printer.out("");
-        printer.out(&format!("{}{}", label(printer, "wrote"), wrap(&written.join(", "), 15)));
-        printer.out(&format!("{}{}", label(printer, "next"), printer.command("envlock sync")));
+        Ok(PixiLocked { machine, judged, area })
     }
 }

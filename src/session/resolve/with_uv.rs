@@ -28,7 +28,7 @@ use crate::session::variables;
 use crate::session::{exit, files, requirements, write};
 
 /// A project whose packages uv holds.
-pub(crate) struct Owned<'o> {
+pub(crate) struct WithUv<'o> {
     pub global: &'o Global,
     pub project: &'o Project,
     pub args: &'o SolveOptions,
@@ -149,7 +149,7 @@ pub(crate) fn as_locked_by_uv(solutions: &mut [Solution], project: &Project) -> 
 /// the project may ask for another one for newer ones.
 const SCOPES: [Scope; 3] = [Scope::EveryPython, Scope::FromTheSeries, Scope::TheSeries];
 
-impl Owned<'_> {
+impl WithUv<'_> {
     /// Writes pyproject.toml, `uv.lock` and the lock of the stack. Returns the names of the files that changed.
     pub fn write(&self, lock: &Lockfile, manifest: Option<NewManifest>) -> Result<Vec<String>, Failure> {
         let uv = owner::program(Owner::Uv, Some(self.project))?;

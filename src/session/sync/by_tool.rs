@@ -31,7 +31,7 @@ use crate::session::{files, write};
 use crate::sync::{self, Changes};
 
 /// A project, its tool's lock, and the environment that the tool installs into.
-pub(super) struct Owned<'o> {
+pub(super) struct ByTool<'o> {
     pub global: &'o Global,
     pub options: &'o SyncOptions,
     pub project: &'o Project,
@@ -58,7 +58,7 @@ struct Steps<'s> {
     builds: &'s [String],
 }
 
-impl Owned<'_> {
+impl ByTool<'_> {
     /// Installs. Returns the environment, and whether this run made it; for a dry run, what is to be done.
     pub fn run(&self) -> Result<Outcome, Failure> {
         let start = Instant::now();

@@ -1,9 +1,9 @@
 //! `envlock sync`: makes an environment be what the lock says, by the installer that is there.
 
+mod by_tool;
 mod conda_packages;
 mod installer;
 mod lists;
-mod owned;
 mod place;
 mod start;
 mod targets;
@@ -103,7 +103,7 @@ impl Run<'_> {
             self.project.manifest.as_ref().is_some_and(|manifest| {
                 !lockfile::stale(self.lock, &manifest.request, self.registry).is_empty()
             });
-        let owned = owned::Owned {
+        let owned = by_tool::ByTool {
             global,
             options: self.options,
             project: self.project,

@@ -12,6 +12,7 @@ use crate::session::exit;
 use crate::session::failure::Failure;
 use crate::session::files;
 use crate::session::options::Global;
+use crate::session::registry_update;
 use crate::session::settings;
 use crate::session::write;
 
@@ -52,7 +53,7 @@ pub(super) fn run(global: &Global, args: &PackArgs, printer: &Printer) -> Result
         )
     };
     let keys = match &args.key {
-        Some(path) => vec![key(path)?],
+        Some(path) => vec![registry_update::key(path)?],
         None => signed::release_keys(),
     };
     if keys.is_empty() {
@@ -83,11 +84,4 @@ fn refuse_existing(out: &Path, force: bool) -> Result<(), Failure> {
         true => Err(Failure::files(format!("`{}` is there", out.display()))
             .hint("name another file, or replace it with `--force`")),
     }
-}
-
-/// A public key in a file.
-pub(super) fn key(path: &Path) -> Result<minisign_verify::PublicKey, Failure> {
-    let text =
-        files::read(path)?.ok_or_else(|| Failure::input(format!("there is no file `{}`", path.display())))?;
-    signed::key(&text).map_err(|why| Failure::input(format!("`{}`: {why}", path.display())))
 }

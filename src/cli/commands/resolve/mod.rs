@@ -1,7 +1,7 @@
 //! `envlock resolve`: prints what was solved and written.
 
 mod locked;
-mod of_pixi;
+mod pixi;
 mod stack_only;
 mod tell;
 
@@ -45,7 +45,7 @@ pub(super) fn run_in(
         return locked::run(&asked, printer);
     }
     if asked.is_of_pixi() {
-        return of_pixi::run(&asked, printer);
+        return pixi::run(&asked, printer);
     }
     let prepared = asked.prepare(manifest)?;
     tell::before(&prepared, printer);

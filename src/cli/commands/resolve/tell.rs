@@ -148,7 +148,7 @@ pub(super) fn resolved(prepared: &Prepared<'_>, mut resolved: Resolved, printer:
         changed: &resolved.changed,
         python: prepared.python,
         owner: prepared.owner,
-        seconds: prepared.seconds(),
+        seconds: prepared.asked.seconds(),
         printer,
     }
     .tell(&asked.registry);

@@ -1,0 +1,107 @@
+//! Reads the compatibility data of a wheel: a file, an address, or a release of an index.
+
+use std::fs::File;
+use std::path::Path;
+use std::str::FromStr as _;
+
+use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+
+use super::Interface;
+use super::exit;
+use super::failure::Failure;
+use super::fetch;
+use super::learning::{self, Telling};
+use super::options::Global;
+use super::settings::Project;
+use crate::learn::{self, Learned};
+use crate::model::index_owner::index_of;
+use crate::model::platform::Platform;
+use crate::model::text::clean;
+
+/// Reads what is named: a path or an address of a wheel, or a requirement such as `torch==2.15.0`, whose newest release with a
+/// wheel for the platform is read from the index.
+///
+/// # Errors
+/// When it names no wheel, or that cannot be read.
+pub(crate) fn learn(
+    global: &Global,
+    (what, index_url): (&str, Option<&str>),
+    platform: Platform,
+    interface: &dyn Interface,
+) -> Result<Learned, Failure> {
+    if what.contains("://") {
+        from_address(global, what, platform, interface)
+    } else if what.ends_with(".whl") {
+        from_file(Path::new(what), platform, interface)
+    } else {
+        from_index(global, (what, index_url), platform, interface)
+    }
+}
+
+fn from_file(path: &Path, platform: Platform, interface: &dyn Interface) -> Result<Learned, Failure> {
+    let shown = path.display().to_string();
+    let file = File::open(path).map_err(|e| Failure::input(format!("cannot read `{shown}`: {e}")))?;
+    let bytes = file.metadata().map(|m| m.len()).ok();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut telling = Telling::new(interface, bytes);
+    let read = learn::read(std::io::BufReader::new(file), &name, platform, &mut telling);
+    let mut learned = telling.finish(read, &name)?;
+    learned.files.bytes = bytes;
+    Ok(learned)
+}
+
+fn from_address(
+    global: &Global,
+    url: &str,
+    platform: Platform,
+    interface: &dyn Interface,
+) -> Result<Learned, Failure> {
+    if let Err(error) = ::url::Url::parse(url) {
+        return Err(Failure::usage(format!("`{}` is not a valid URL: {error}", clean(url, 200))));
+    }
+    let client = fetch::client_of_addresses(global);
+    let name =
+        url.split(['?', '#']).next().unwrap_or(url).rsplit('/').next().unwrap_or(url).replace("%2B", "+");
+    learning::address(&client, url, &name, None, platform, interface)
+}
+
+#[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
+fn from_index(
+    global: &Global,
+    (what, index_url): (&str, Option<&str>),
+    platform: Platform,
+    interface: &dyn Interface,
+) -> Result<Learned, Failure> {
+    let shown = clean(what, 80);
+    let wrong = |why: &str| {
+        Failure::usage(format!("`{shown}` {why}"))
+            .hint("pass a requirement such as `torch==2.15.0`, or the path or URL of a wheel")
+    };
+    let requirement =
+        Requirement::<VerbatimUrl>::from_str(what).map_err(|_| wrong("is not a valid requirement"))?;
+    let specifiers = match &requirement.version_or_url {
+        None => None,
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+        Some(VersionOrUrl::Url(_)) => return Err(wrong("is a requirement with a URL")),
+    };
+    let project = Project::find(global, false)?;
+    let client = fetch::client(global, &project, index_url)?;
+    let name = requirement.name.to_string();
+    // A local version names a build of the pytorch index: `torch==2.15.0+cu130`.
+    let local = specifiers.and_then(|all| all.iter().find(|one| one.version().is_local()));
+    let index = local.map_or(learning::PYPI.to_owned(), |one| index_of(one.version()));
+    let page = learning::page(client, &index, &name)?;
+    let page = page.ok_or_else(|| Failure {
+        exit: exit::NO,
+        ..Failure::network(format!("the index {index} has no `{name}`"))
+    })?;
+    let Some(found) = page.newest_for(platform, specifiers) else {
+        return Err(Failure {
+            exit: exit::NO,
+            ..Failure::registry(format!(
+                "no release of {name} that `{shown}` allows has a wheel for {platform}"
+            ))
+        });
+    };
+    learning::release(client, (&index, &page), found, platform, interface)
+}

@@ -1,0 +1,93 @@
+//! What is newer than a lock: stacks that the locked machines can run, and packages.
+
+use pep440_rs::Version;
+use serde::Serialize;
+
+use super::Interface;
+use super::failure::Failure;
+use super::fetch::{self, Session};
+use super::options::Global;
+use super::settings::{self, Project};
+use super::{chosen_host, learned_rows, lock, owner};
+use crate::lockfile::Target;
+use crate::model::host::Host;
+use crate::model::level::Level;
+use crate::model::request::Preferences;
+use crate::model::solution::{Answer, Solution};
+use crate::model::version::public;
+use crate::registry::Registry;
+use crate::solver::{NewerStacks, Upgrade, newer_stacks, upgrades};
+
+/// What is newer than a target of the lock.
+#[derive(Serialize)]
+pub(crate) struct Newer {
+    #[serde(rename = "target")]
+    name: String,
+    #[serde(skip)]
+    pub target: Target,
+    /// The machine that it is for.
+    #[serde(skip)]
+    pub host: Host,
+    pub stack: NewerStacks,
+    pub packages: Vec<Upgrade>,
+    /// The torch of a solve of everything; `None` if that has no answer, or if the lock has the stack alone.
+    #[serde(skip)]
+    pub torch: Option<Version>,
+}
+
+/// What is newer than the targets of the project's lock, or than one, and the registry with what was learned for it.
+///
+/// # Errors
+/// When there is no lock, no target of that name, or an index cannot be read.
+pub(crate) fn newer(
+    global: &Global,
+    (target, index_url): (Option<&str>, Option<&str>),
+    interface: &dyn Interface,
+) -> Result<(Vec<Newer>, Registry), Failure> {
+    let project = Project::find(global, true)?;
+    let registry = project.registry(global)?;
+    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    lock::warn_if_stale(&project, &lock, &registry, interface);
+    let lock = owner::with_packages(&project, lock, &registry)?;
+    let targets = lock::targets(&lock, target)?;
+    let registry = learned_rows::with_rows_of(global, registry, &targets);
+    let client = match targets.iter().any(|target| target.level == Level::Full) {
+        true => Some(fetch::client(global, &project, index_url)?),
+        false => None,
+    };
+    let mut session =
+        client.as_ref().map(|client| Session::new(client, &registry, interface, project.stated_metadata()));
+    let newer = targets.iter().map(|target| {
+        let request = settings::request_of_target(&project, &lock, target, &registry)?;
+        let host = chosen_host::finish(target.host.clone(), &registry)?;
+        let stack = match &target.stack {
+            Some(locked) if target.pytorch_of_conda().is_none() => {
+                newer_stacks(&registry, &host, &request, locked)
+            }
+            _ => NewerStacks::default(),
+        };
+        let packages = match (&mut session, target.level) {
+            (Some(session), Level::Full) => {
+                let learned =
+                    |solution: &Solution| learned_rows::with_rows_of_answer(global, &registry, solution);
+                match session.solve_as_learned(&host, &request, &Preferences::default(), &learned)? {
+                    Answer::Solution(solution) => solution.packages,
+                    _ => Vec::new(),
+                }
+            }
+            _ => Vec::new(),
+        };
+        let torch = packages.iter().find(|package| package.name == "torch");
+        Ok(Newer {
+            name: target.name.clone(),
+            packages: upgrades(&target.packages, &packages),
+            torch: torch.map(|torch| public(&torch.version)),
+            target: (*target).clone(),
+            host,
+            stack,
+        })
+    });
+    let newer = newer.collect::<Result<_, Failure>>()?;
+    drop(session);
+    Ok((newer, registry))
+}

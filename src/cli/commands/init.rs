@@ -1,104 +1,55 @@
-//! `envlock init`
-
-use std::path::Path;
+//! `envlock init`: prints which manifest was written.
 
 use crate::cli::args::InitArgs;
 use crate::cli::printer::Printer;
-use crate::formats::{self, CondaPart, Imported, Optional};
-use crate::model::owner::Owner;
-use crate::model::text::{clean, shell_word, toml_string};
+use crate::formats::{CondaPart, Optional};
+use crate::model::text::clean;
 use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::importing::import;
+use crate::session::files;
+use crate::session::init::{self, InitOptions, Initialized, NewFile};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::settings::Project;
-use crate::session::{files, manifest, owner, write};
-use crate::session::{from_prefix, manifest_text};
 
 pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result<u8, Failure> {
-    let folder = match &global.project {
-        Some(folder) => folder.clone(),
-        None => std::env::current_dir()?,
+    let conda = match (args.conda, args.pypi) {
+        (true, _) => CondaPart::Conda,
+        (_, true) => CondaPart::Pypi,
+        _ => CondaPart::Auto,
     };
-    let is_plain = args.from.is_none() && args.from_prefix.is_none();
-    if let Some((name, owner)) = files::owned_manifest(&folder).filter(|_| is_plain) {
-        return beside(&folder.join(name), Some(owner), args, printer);
-    }
-    if let Some(root) = owner::workspace_with_lock(&folder).filter(|_| is_plain) {
-        let shown = shell_word(&root.display().to_string());
-        return Err(Failure::files(format!("uv holds the packages of this workspace: `{}`", root.join("uv.lock").display()))
-            .hint(format!("`envlock --project {shown} init` adds `[tool.envlock]` beside it; `--from pyproject.toml` gives envlock this member")));
-    }
-    if is_plain && files::states_packages(&folder) && files::manifest_in(&folder).is_none() {
-        return beside(&folder.join(files::PYPROJECT), None, args, printer);
-    }
-    if let Some(name) = files::manifest_in(&folder).filter(|name| is_plain && *name != files::MANIFEST) {
-        return Err(Failure::files(format!("`{name}` has `[tool.envlock]` already"))
-            .hint("edit it and run `envlock resolve`; `envlock init --from FILE` writes an envlock.toml, which then counts instead"));
-    }
-    let path = folder.join(files::MANIFEST);
-    if path.exists() && !args.force {
-        return Err(Failure::files(format!("`{}` already exists", path.display()))
-            .hint("edit it, or pass `--force` to replace it"));
-    }
-    let from = match (&args.from, &args.from_prefix) {
-        (Some(file), _) => {
-            let (extras, groups) = (args.extra.clone(), args.group.clone());
-            let conda = match (args.conda, args.pypi) {
-                (true, _) => CondaPart::Conda,
-                (_, true) => CondaPart::Pypi,
-                _ => CondaPart::Auto,
-            };
-            import(file, &folder, &Optional { extras, groups, all_extras: args.all_extras, conda })?
-        }
-        (None, Some(folder)) => from_prefix::read(folder)?,
-        (None, None) => Imported::default(),
+    let (extras, groups) = (args.extra.clone(), args.group.clone());
+    let options = InitOptions {
+        torch: args.torch.clone(),
+        python: args.python.clone(),
+        from: args.from.clone(),
+        from_prefix: args.from_prefix.clone(),
+        optional: Optional { extras, groups, all_extras: args.all_extras, conda },
+        force: args.force,
     };
-    manifest_text::warn(&from, printer);
-    let is_new = args.from.is_none() && args.from_prefix.is_none();
-    let own = manifest_text::Own { torch: args.torch.as_deref(), python: args.python.as_deref(), is_new };
-    let has_name = from.name.is_some();
-    let mut text = manifest_text::of(from, &folder, &own);
-    let before = if args.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
-    // A file of conda's says what comes from conda.
-    let states_conda = args.pypi || args.from.as_deref().is_some_and(formats::is_of_conda);
-    let kept = keep_tables(&mut text, &before, has_name, states_conda);
-    if states_conda {
-        let lost = conda_tables(&before);
-        if !lost.is_empty() {
-            printer.note(&format!("not kept from the envlock.toml before: {}", lost.join(", ")));
-        }
-    }
-    if !kept.is_empty() {
-        printer.note(&format!("kept from the envlock.toml before: {}", kept.join(", ")));
-    }
-    // The written manifest must be readable.
-    manifest::parse(&text, files::MANIFEST)?;
-    write::write(&path, &text)?;
-    if args.from_prefix.is_none() || args.no_lock {
-        printer.out(&format!("wrote {}", path.display()));
-        if let Some(file) = &args.from {
-            let file = clean(&file.display().to_string(), 100);
-            printer
-                .note(&format!("envlock.toml has the packages now: later changes of `{file}` are not seen"));
-        }
-        match files::requirements_in(&folder).filter(|_| is_plain) {
-            Some(name) => {
-                printer.note(&format!("`{name}` was not read"));
-                printer.hint(&format!("`envlock init --from {name} --force` takes its packages"));
+    let new = match init::init(global, &options, printer)? {
+        Initialized::Written(new) => new,
+        Initialized::Added { path, name, owner } => {
+            printer.out(&format!("added `[tool.envlock]` to {}", path.display()));
+            match owner {
+                Some(owner) => printer.note(&format!(
+                    "{} holds the packages (`{}`), and envlock the stack",
+                    owner.program(),
+                    owner.file()
+                )),
+                None => printer.note(&format!("{name} has the packages, and envlock locks them")),
             }
-            None if has_other_environment(&folder)? => printer.hint(&format!(
-                "`envlock resolve` writes `{0}`: give the one that is here another name (`mv {0} environment.in.yml`), then run it",
-                files::ENVIRONMENT
-            )),
-            None => printer.hint("run `envlock resolve`"),
+            printer.hint("run `envlock resolve`");
+            return Ok(exit::YES);
         }
+    };
+    if args.from_prefix.is_none() || args.no_lock {
+        tell(&new, args, printer);
         return Ok(exit::YES);
     }
     // The manifest is kept even if it cannot be locked: it still lists what is installed.
-    printer.note(&format!("wrote {}", path.display()));
-    let project = Project::with_manifest(folder, files::MANIFEST, &text)?;
+    printer.note(&format!("wrote {}", new.path.display()));
+    let project = Project::with_manifest(new.folder, files::MANIFEST, &new.text)?;
     let solve = SolveOptions {
         host: args.host.clone(),
         index_url: args.index_url.clone(),
@@ -109,98 +60,21 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result
     super::resolve::run_in(global, &project, &[], &solve, None, printer)
 }
 
-/// Whether a folder has an environment.yml that envlock did not write, and will not overwrite.
-fn has_other_environment(folder: &Path) -> Result<bool, Failure> {
-    let text = files::read_bytes(&folder.join(files::ENVIRONMENT))?;
-    // Another program may have written it in UTF-16.
-    let text = text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    Ok(text.is_some_and(|text| !text.contains(formats::write::ENVIRONMENT_MARK)))
-}
-
-/// Adds envlock's tables to a manifest that has the packages: that of the tool which holds them, or a pyproject.toml.
-fn beside(path: &Path, owner: Option<Owner>, args: &InitArgs, printer: &Printer) -> Result<u8, Failure> {
-    let before = files::read(path)?.unwrap_or_default();
-    let mut text = before.trim_end().to_owned();
-    text.push_str("\n\n[tool.envlock]\n");
-    if let Some(python) = &args.python {
-        text.push_str(&format!("python = {}\n", toml_string(python.trim())));
+fn tell(new: &NewFile, args: &InitArgs, printer: &Printer) {
+    printer.out(&format!("wrote {}", new.path.display()));
+    if let Some(file) = &args.from {
+        let file = clean(&file.display().to_string(), 100);
+        printer.note(&format!("envlock.toml has the packages now: later changes of `{file}` are not seen"));
     }
-    if let Some(torch) = &args.torch {
-        text.push_str(&format!("\n[tool.envlock.stack]\ntorch = {}\n", toml_string(torch.trim())));
-    }
-    // The written manifest must be readable.
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    manifest::parse(&text, &name)?;
-    write::write(path, &text)?;
-    printer.out(&format!("added `[tool.envlock]` to {}", path.display()));
-    match owner {
-        Some(owner) => printer.note(&format!(
-            "{} holds the packages (`{}`), and envlock the stack",
-            owner.program(),
-            owner.file()
+    match &new.unread {
+        Some(name) => {
+            printer.note(&format!("`{name}` was not read"));
+            printer.hint(&format!("`envlock init --from {name} --force` takes its packages"));
+        }
+        None if new.has_other_environment => printer.hint(&format!(
+            "`envlock resolve` writes `{0}`: give the one that is here another name (`mv {0} environment.in.yml`), then run it",
+            files::ENVIRONMENT
         )),
-        None => printer.note(&format!("{name} has the packages, and envlock locks them")),
+        None => printer.hint("run `envlock resolve`"),
     }
-    printer.hint("run `envlock resolve`");
-    Ok(exit::YES)
-}
-
-/// What a manifest says of conda channels.
-fn conda_tables(manifest: &str) -> Vec<&'static str> {
-    let Ok(old) = manifest.parse::<toml_edit::DocumentMut>() else { return Vec::new() };
-    let has_source = old.get("stack").is_some_and(|stack| stack.get("source").is_some());
-    let parts = [("[conda]", old.contains_key("conda")), ("`source`", has_source)];
-    parts.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
-}
-
-/// Adds what an earlier manifest says beyond the packages, which are read anew: its machines, indexes and settings. Returns
-/// what was kept.
-fn keep_tables(text: &mut String, before: &str, has_name: bool, states_conda: bool) -> Vec<String> {
-    // Of `[stack]`, what is no package and no bound that a file may state.
-    const OF_STACK: [&str; 4] = ["driver-policy", "ignore-gpus", "same", "source"];
-    let (Ok(mut new), Ok(old)) =
-        (text.parse::<toml_edit::DocumentMut>(), before.parse::<toml_edit::DocumentMut>())
-    else {
-        return Vec::new();
-    };
-    let mut kept = Vec::new();
-    for (key, item) in old.iter().filter(|(key, _)| !["project", "stack"].contains(key)) {
-        if key == "conda" && states_conda {
-            continue;
-        }
-        if !new.contains_key(key) {
-            new.insert(key, item.clone());
-            let names = item.as_table().filter(|_| key == "target");
-            match names {
-                Some(targets) => kept.extend(targets.iter().map(|(name, _)| format!("[target.{name}]"))),
-                None => kept.push(format!("[{key}]")),
-            }
-        }
-    }
-    // A file of requirements names neither the project nor a Python.
-    let of_project = old.get("project").and_then(toml_edit::Item::as_table_like);
-    if let (Some(before), Some(project)) =
-        (of_project, new.get_mut("project").and_then(toml_edit::Item::as_table_like_mut))
-    {
-        for (key, is_stated) in [("name", has_name), ("python", project.contains_key("python"))] {
-            if let Some(item) = before.get(key).filter(|_| !is_stated) {
-                project.insert(key, item.clone());
-                kept.push(format!("`{key}`"));
-            }
-        }
-    }
-    let of_stack = old.get("stack").and_then(toml_edit::Item::as_table_like);
-    for key in OF_STACK.into_iter().filter(|key| *key != "source" || !states_conda) {
-        let Some(item) = of_stack.and_then(|stack| stack.get(key)) else { continue };
-        if let Some(stack) = new.get_mut("stack").and_then(toml_edit::Item::as_table_like_mut)
-            && !stack.contains_key(key)
-        {
-            stack.insert(key, item.clone());
-            kept.push(format!("`{key}`"));
-        }
-    }
-    if !kept.is_empty() {
-        *text = new.to_string();
-    }
-    kept
 }

@@ -1,4 +1,151 @@
-//! What is read of a container image and judged of it.
+//! What is read of a container image and judged of it, for a machine and a lock, without running anything of it.
 
-pub(crate) mod program;
-pub(crate) mod whole;
+mod environments;
+pub(crate) mod options;
+mod program;
+mod reading;
+mod whole;
+
+use std::path::{Path, PathBuf};
+
+use environments::{closed_to_user, main_environment, with_defaults};
+pub(crate) use options::ImageOptions;
+
+use super::Interface;
+use super::failure::Failure;
+use super::lock::{self, AnyLock};
+use super::settings::{self, Project};
+use super::verify::{self, Against, Judged, Place, Question};
+use crate::image::Image;
+use crate::inspect::{self, Environments};
+use crate::model::finding::Severity;
+use crate::model::solution::Envelope;
+use crate::session::options::Global;
+use crate::verify::{Area, AreaKind, Verdict, envelope_of_installed, smoke::frameworks};
+
+/// Maximum number of environments that are judged.
+const MAX_JUDGED: usize = 20;
+
+/// An environment of an image.
+pub(crate) struct InImage {
+    /// Its folder, as the image's programs see it.
+    pub prefix: PathBuf,
+    pub judged: Judged,
+    /// What its frameworks need from a machine.
+    pub needs: Option<Envelope>,
+}
+
+/// What was found in an image.
+pub(crate) struct ImageAnswer {
+    pub image: Image,
+    /// Every environment.
+    pub found: Environments,
+    /// The verdict on the image as a whole.
+    pub whole: Option<Area>,
+    pub judged: Vec<InImage>,
+    /// Whether it was compared with a lock.
+    pub has_lock: bool,
+}
+
+impl ImageAnswer {
+    /// Everything that was judged.
+    pub fn areas(&self) -> impl Iterator<Item = &Area> {
+        self.whole.iter().chain(self.judged.iter().flat_map(|one| &one.judged.areas))
+    }
+
+    /// The verdict.
+    pub fn verdict(&self) -> Verdict {
+        let mut areas = self.areas();
+        match self.judged.is_empty() {
+            true => Verdict::Unknown,
+            false if areas.any(|area| area.findings.iter().any(|f| f.severity == Severity::Error)) => {
+                Verdict::Differs
+            }
+            false => Verdict::Ok,
+        }
+    }
+}
+
+/// Reads an image and judges it.
+///
+/// # Errors
+/// When the image, the lock or the host file cannot be read.
+pub(crate) fn judge(
+    global: &Global,
+    options: &ImageOptions,
+    interface: &dyn Interface,
+) -> Result<ImageAnswer, Failure> {
+    let registry = settings::registry_here(global)?;
+    let lock = options.lock.as_deref().map(lock::read_any).transpose()?;
+    let image = reading::read(options, interface)?;
+    let place =
+        Place::rooted(&image.tree, with_defaults(&image), PathBuf::from(&image.config.working_folder));
+    let command = &image.config.command;
+    let found = inspect::environments(&image.tree);
+    let mut judged = Vec::new();
+    let chosen: Vec<PathBuf> = match &options.prefix {
+        Some(prefix) => vec![Path::new("/").join(prefix)],
+        // A lock describes one environment: the one that the image's programs run in.
+        None if lock.is_some() => main_environment(&place, command, &found).into_iter().collect(),
+        None => {
+            // First the one of the image's `python`, then those with a framework.
+            let main = main_environment(&place, command, &found);
+            let mut all: Vec<&PathBuf> =
+                found.found.keys().filter(|prefix| Some(*prefix) != main.as_ref()).collect();
+            all.sort_by_key(|prefix| !found.found[*prefix].has_framework);
+            main.iter().chain(all).take(MAX_JUDGED).cloned().collect()
+        }
+    };
+    let project = Project {
+        folder: options.lock.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_path_buf(),
+        manifest: None,
+        reads: Vec::new(),
+        is_all_read: false,
+    };
+    for prefix in &chosen {
+        let question = Question {
+            place: &place,
+            prefix,
+            read: None,
+            host: options.host.as_deref(),
+            target: options.target.as_deref(),
+            deep: false,
+            require_gpu: false,
+            parts: None,
+            without_machine: options.host.is_none(),
+        };
+        let against = match (&lock, &options.lock) {
+            (Some(AnyLock::Own(lock)), _) => Against::Lock(lock),
+            (Some(AnyLock::Foreign(lock)), Some(path)) => Against::Foreign(lock, path),
+            _ => Against::Nothing,
+        };
+        let mut one = verify::judge(&question, &project, against, &registry)?;
+        if options.host.is_none() {
+            one.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
+        }
+        let platform = one.machine.system.platform;
+        let needs = envelope_of_installed(&registry, &one.installed, platform);
+        judged.push(InImage { prefix: prefix.clone(), judged: one, needs });
+    }
+    // Without a framework there is nothing that this tool knows more of than others.
+    if judged.iter().any(|one| !frameworks(&one.judged.installed).is_empty()) && options.prefix.is_none() {
+        judged.retain(|one| lock.is_some() || !frameworks(&one.judged.installed).is_empty());
+    }
+    let own = match &lock {
+        Some(AnyLock::Own(lock)) => Some(lock),
+        _ => None,
+    };
+    let machine = options.host.as_deref().map(|path| whole::machine(path, &registry)).transpose()?;
+    let closed = chosen.first().and_then(|prefix| closed_to_user(&place, &image, prefix));
+    let python = chosen.first().and_then(|prefix| place.system(prefix)).map(|system| system.platform);
+    let is_open = options.prefix.is_none()
+        && lock.is_some()
+        && found.found.len() > 1
+        && !command.is_empty()
+        && !program::is_followed(&place, command);
+    let taken = chosen.first().filter(|_| is_open).cloned();
+    let is_searched = found.is_complete || options.prefix.is_some();
+    let doubts = whole::Doubts { closed, python, is_searched, taken };
+    let whole = whole::judge(&image, own, options.target.as_deref(), machine.as_ref(), doubts, &registry)?;
+    Ok(ImageAnswer { image, found, whole, judged, has_lock: lock.is_some() })
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Answer, InImage, TOLD};
+use super::TOLD;
 use crate::cli::commands::verify::{findings, verdict_word};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
@@ -15,6 +15,7 @@ use crate::model::finding::{Code, Finding, Severity};
 use crate::model::solution::Envelope;
 use crate::model::text::clean;
 use crate::model::variant::cuda_of_variant;
+use crate::session::image::{ImageAnswer, InImage};
 use crate::session::verify::Judged;
 use crate::verify::{Area, loaded_versions};
 
@@ -23,9 +24,12 @@ const NAMED: usize = 8;
 /// Width of the words before the facts.
 const COLUMN: usize = 15;
 
-impl Answer<'_> {
+/// What was found in an image, for people and programs.
+pub(super) struct Shown<'a>(pub &'a ImageAnswer);
+
+impl Shown<'_> {
     pub fn json(&self) -> Value {
-        let environments: Vec<Value> = self.judged.iter().map(environment).collect();
+        let environments: Vec<Value> = self.0.judged.iter().map(environment).collect();
         let of_one = |one: &InImage| -> Vec<Value> {
             let findings = one.judged.areas.iter().flat_map(|area| &area.findings);
             let with_prefix = findings.map(|finding| {
@@ -35,22 +39,22 @@ impl Answer<'_> {
             });
             with_prefix.collect()
         };
-        let of_whole = self.whole.iter().flat_map(|area| &area.findings).map(|finding| {
+        let of_whole = self.0.whole.iter().flat_map(|area| &area.findings).map(|finding| {
             let mut value = json!(finding);
             value["environment"] = Value::Null;
             value
         });
-        let findings: Vec<Value> = of_whole.chain(self.judged.iter().flat_map(of_one)).collect();
+        let findings: Vec<Value> = of_whole.chain(self.0.judged.iter().flat_map(of_one)).collect();
         json!({
-            "manifest_digest": self.image.manifest_digest,
-            "config_digest": self.image.config_digest,
-            "architecture": self.image.config.architecture,
-            "layers": self.image.layers,
-            "unpacked_bytes": self.image.unpacked,
-            "spooled_bytes": self.image.spooled,
+            "manifest_digest": self.0.image.manifest_digest,
+            "config_digest": self.0.image.config_digest,
+            "architecture": self.0.image.config.architecture,
+            "layers": self.0.image.layers,
+            "unpacked_bytes": self.0.image.unpacked,
+            "spooled_bytes": self.0.image.spooled,
             "variables": self.variables().collect::<BTreeMap<_, _>>(),
             "environments": environments,
-            "verdict": self.verdict(),
+            "verdict": self.0.verdict(),
             "findings": findings,
             "host_needs": self.host_needs(),
         })
@@ -58,7 +62,7 @@ impl Answer<'_> {
 
     /// What a machine needs for all environments that were judged.
     fn host_needs(&self) -> Value {
-        let needs: Vec<_> = self.judged.iter().filter_map(|one| one.needs.as_ref()).collect();
+        let needs: Vec<_> = self.0.judged.iter().filter_map(|one| one.needs.as_ref()).collect();
         let driver = needs.iter().filter_map(|envelope| envelope.driver.as_ref()).max();
         let coverage: Vec<_> = needs.iter().flat_map(|envelope| &envelope.coverage).collect();
         json!({ "driver": driver.map(ToString::to_string), "coverage": coverage })
@@ -66,11 +70,11 @@ impl Answer<'_> {
 
     /// The variables that matter for GPUs and libraries.
     fn variables(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        TOLD.into_iter().filter_map(|name| Some((name, self.image.config.variables.get(name)?)))
+        TOLD.into_iter().filter_map(|name| Some((name, self.0.image.config.variables.get(name)?)))
     }
 
     pub fn text(&self, path: &Path, p: &Printer) {
-        let image = self.image;
+        let image = &self.0.image;
         if !p.quiet {
             let kind = match (image.format, image.layers) {
                 (Format::Layers, 1) => "1 layer".to_owned(),
@@ -99,11 +103,11 @@ impl Answer<'_> {
                 fact("variable", &format!("{name}={}", clean(value, 300)));
             }
             fact("read", &format!("{} kept in a temporary file, which is removed", size(image.spooled)));
-            if let Some(area) = &self.whole {
+            if let Some(area) = &self.0.whole {
                 area_line(area, p);
                 findings(p, area.findings.iter());
             }
-            self.judged.iter().for_each(|one| one.text(self.has_lock, p));
+            self.0.judged.iter().for_each(|one| environment_text(one, self.0.has_lock, p));
             self.others(p);
         }
         p.out("");
@@ -112,14 +116,14 @@ impl Answer<'_> {
 
     /// The environments that were found and not judged.
     fn others(&self, p: &Printer) {
-        let is_judged = |prefix: &Path| self.judged.iter().any(|one| one.prefix == *prefix);
-        let mut others: Vec<_> = self.found.found.iter().filter(|(prefix, _)| !is_judged(prefix)).collect();
+        let is_judged = |prefix: &Path| self.0.judged.iter().any(|one| one.prefix == *prefix);
+        let mut others: Vec<_> = self.0.found.found.iter().filter(|(prefix, _)| !is_judged(prefix)).collect();
         others.sort_by_key(|(_, one)| !one.has_framework);
         let others: Vec<String> = others
             .into_iter()
             .map(|(prefix, one)| format!("{} ({})", clean(&prefix.display().to_string(), 200), one.packages))
             .collect();
-        if !self.found.is_complete {
+        if !self.0.found.is_complete {
             p.out("");
             p.out(&wrap("the image has more folders than are searched: there may be other environments", 2));
         }
@@ -136,10 +140,10 @@ impl Answer<'_> {
     }
 
     fn last_line(&self, p: &Printer) -> String {
-        let all = || self.areas().flat_map(|area| &area.findings);
+        let all = || self.0.areas().flat_map(|area| &area.findings);
         let count = |severity: Severity| all().filter(|finding| finding.severity == severity).count();
         let plural = |count: usize, word: &str| Count(count).of(word);
-        if self.judged.is_empty() {
+        if self.0.judged.is_empty() {
             return p.paint(WARN, "no Python environment with packages was found");
         }
         match (count(Severity::Error), count(Severity::Warning)) {
@@ -153,38 +157,36 @@ impl Answer<'_> {
     }
 }
 
-impl InImage {
-    /// `has_lock`: whether it was compared with a lock.
-    fn text(&self, has_lock: bool, p: &Printer) {
-        let judged = &self.judged;
-        let python = judged.installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
-        p.out("");
-        let against = if has_lock { format!(", {}", judged.against) } else { String::new() };
-        p.out(&format!("environment {}{python}{against}", clean(&self.prefix.display().to_string(), 200)));
-        let fact = |word: &str, text: &str| p.out(&format!("  {word:<12} {}", wrap(text, COLUMN)));
-        let (cudnn, cuda) = versions(judged);
-        let named = ["torch", "tensorflow", "jax", "vllm"];
-        let packages = judged.installed.distributions.iter().filter(|d| named.contains(&d.name.as_str()));
-        let versions = packages.map(|d| match &d.variant {
-            Some(variant) if !d.version.to_string().contains('+') => {
-                format!("{} {}+{variant}", d.name, d.version)
-            }
-            _ => format!("{} {}", d.name, d.version),
-        });
-        let runtime = cuda.map(|version| format!("CUDA {version}"));
-        let cudnn = cudnn.map(|version| format!("cuDNN {version}"));
-        let contains: Vec<String> = versions.chain(runtime).chain(cudnn).collect();
-        if !contains.is_empty() {
-            fact("contains", &contains.join(", "));
+/// Prints an environment. `has_lock`: whether it was compared with a lock.
+fn environment_text(one: &InImage, has_lock: bool, p: &Printer) {
+    let judged = &one.judged;
+    let python = judged.installed.python.map(|v| format!(" (Python {v})")).unwrap_or_default();
+    p.out("");
+    let against = if has_lock { format!(", {}", judged.against) } else { String::new() };
+    p.out(&format!("environment {}{python}{against}", clean(&one.prefix.display().to_string(), 200)));
+    let fact = |word: &str, text: &str| p.out(&format!("  {word:<12} {}", wrap(text, COLUMN)));
+    let (cudnn, cuda) = versions(judged);
+    let named = ["torch", "tensorflow", "jax", "vllm"];
+    let packages = judged.installed.distributions.iter().filter(|d| named.contains(&d.name.as_str()));
+    let versions = packages.map(|d| match &d.variant {
+        Some(variant) if !d.version.to_string().contains('+') => {
+            format!("{} {}+{variant}", d.name, d.version)
         }
-        if let Some(needs) = self.needs.as_ref().filter(|needs| !needs.coverage.is_empty()) {
-            // The image brings its own C library.
-            fact("host needs", &runs_on(&Envelope { glibc: None, ..needs.clone() }));
-        }
-        judged.areas.iter().for_each(|area| area_line(area, p));
-        let all: Vec<&Finding> = judged.areas.iter().flat_map(|area| &area.findings).collect();
-        findings(p, all.into_iter());
+        _ => format!("{} {}", d.name, d.version),
+    });
+    let runtime = cuda.map(|version| format!("CUDA {version}"));
+    let cudnn = cudnn.map(|version| format!("cuDNN {version}"));
+    let contains: Vec<String> = versions.chain(runtime).chain(cudnn).collect();
+    if !contains.is_empty() {
+        fact("contains", &contains.join(", "));
     }
+    if let Some(needs) = one.needs.as_ref().filter(|needs| !needs.coverage.is_empty()) {
+        // The image brings its own C library.
+        fact("host needs", &runs_on(&Envelope { glibc: None, ..needs.clone() }));
+    }
+    judged.areas.iter().for_each(|area| area_line(area, p));
+    let all: Vec<&Finding> = judged.areas.iter().flat_map(|area| &area.findings).collect();
+    findings(p, all.into_iter());
 }
 
 /// The line of an area: its subject, the verdict, what was found.

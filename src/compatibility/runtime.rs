@@ -6,6 +6,7 @@ use super::code::{known_capabilities, served};
 use super::driver::{DriverSpan, Policy, required_driver};
 use crate::model::built_for::BuiltFor;
 use crate::model::capability::Via;
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::platform::Platform;
 use crate::model::solution::{ChosenPackage, Coverage, Envelope};
 use crate::registry::Registry;
@@ -92,7 +93,7 @@ pub fn unknown_cuda_user(registry: &Registry, packages: &[ChosenPackage]) -> Opt
         is_built_for_cuda(registry, package) || brings()
     };
     // NVIDIA's libraries are there because another package uses them.
-    let is_library = |package: &&ChosenPackage| package.name.starts_with("nvidia-");
+    let is_library = |package: &&ChosenPackage| is_of_nvidia(&package.name);
     let user = packages.iter().filter(|package| !is_library(package)).find(uses_cuda);
     let user = user.or_else(|| packages.iter().find(uses_cuda)).or(runtime.as_ref().map(|(one, _)| *one))?;
     let what = match (runtime.is_some(), user.targets.is_some()) {

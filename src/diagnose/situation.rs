@@ -7,6 +7,7 @@ use super::facts::{Facts, Said};
 use crate::compatibility::{Policy, required_driver, served};
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host};
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_version};
@@ -174,9 +175,8 @@ impl<'a> Situation<'a> {
 
     /// Whether NVIDIA's packages for two CUDA majors are installed.
     pub fn has_two_cuda_majors(&self) -> bool {
-        let has = |end: &str| {
-            self.facts.packages.keys().any(|name| name.starts_with("nvidia-") && name.ends_with(end))
-        };
+        let has =
+            |end: &str| self.facts.packages.keys().any(|name| is_of_nvidia(name) && name.ends_with(end));
         has("-cu11") && has("-cu12") || has("-cu12") && has("-cu13")
     }
 }

@@ -16,6 +16,7 @@ use crate::model::conda::CUDNN;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::level::Level;
+use crate::model::nvidia::{is_cublas, is_cuda_runtime, is_cudnn};
 use crate::model::patches::Patches;
 use crate::model::platform::{Os, Platform};
 use crate::model::solution::{ChosenPackage, Envelope, Framework, Stack};
@@ -295,8 +296,8 @@ impl Judged {
         registry: &Registry,
         platform: Platform,
     ) -> Vec<Envelope> {
-        let has = |start: &str| self.target.packages.iter().any(|package| package.name.starts_with(start));
-        let (brings_cuda, brings_cublas) = (has("nvidia-cuda-runtime"), has("nvidia-cublas"));
+        let has = |is: fn(&str) -> bool| self.target.packages.iter().any(|package| is(&package.name));
+        let (brings_cuda, brings_cublas) = (has(is_cuda_runtime), has(is_cublas));
         let mut envelopes = Vec::new();
         let packages = self.target.packages.clone();
         for package in &packages {
@@ -398,7 +399,7 @@ impl Judged {
     fn is_as_built(&mut self, environment: &Environment) {
         let Some(stack) = &self.target.stack else { return };
         let Some(cudnn) = stack.cudnn.as_ref().filter(|_| stack.cuda.is_some()) else { return };
-        let locked = environment.packages.iter().find(|package| package.name.starts_with("nvidia-cudnn-cu"));
+        let locked = environment.packages.iter().find(|package| is_cudnn(&package.name));
         if let Some(other) = locked.filter(|package| {
             package.version.release().first().is_some_and(|major| *major != u64::from(cudnn.major()))
         }) {

@@ -10,6 +10,7 @@ use super::tree::FileTree;
 use crate::model::cited::Cited;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::native::{FrameworkLoads, Opened, OwnLibrary, Provider};
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::wheel::is_for_python;
 
 /// Which libraries are loaded at import and at run time, from the registry.
@@ -110,7 +111,7 @@ fn import(loader: &mut Loader<'_>, installed: &Installed, own: &[OwnLibrary], ro
     let of_nvidia = |start: &str| {
         let begins = |name: &str| name.strip_prefix(start).is_some_and(|rest| rest.starts_with(".so"));
         own.iter()
-            .filter(|library| library.package.starts_with("nvidia-"))
+            .filter(|library| is_of_nvidia(&library.package))
             .filter(|library| library.library.path.rsplit('/').next().is_some_and(begins))
             .collect::<Vec<_>>()
     };
@@ -120,7 +121,7 @@ fn import(loader: &mut Loader<'_>, installed: &Installed, own: &[OwnLibrary], ro
         }
     }
     let site = installed.site_of(distribution);
-    let is_apart = |own: &Distribution| own.name.starts_with("nvidia-") && installed.site_of(own) != site;
+    let is_apart = |own: &Distribution| is_of_nvidia(&own.name) && installed.site_of(own) != site;
     if installed.distributions.iter().any(is_apart) {
         for library in row.preloads.iter().flat_map(|start| of_nvidia(start)) {
             let _ = loader.open_file(&library.file);

@@ -19,6 +19,7 @@ use crate::model::capability::{CodeTarget, CodeTargets};
 use crate::model::library::{DeviceCode, Library};
 use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
+use crate::model::nvidia::is_cuda_runtime;
 use crate::model::platform::{Os, Platform};
 use crate::model::project::ReleaseFile;
 use crate::model::requirement::parse_requirement;
@@ -197,8 +198,7 @@ pub fn read<R: Read + Seek>(
         false => Code::default(),
     };
     // What it requires brings the library.
-    let brings_runtime =
-        requirements(&metadata).any(|r| (r.name.as_ref() as &str).starts_with("nvidia-cuda-runtime"));
+    let brings_runtime = requirements(&metadata).any(|r| is_cuda_runtime(r.name.as_ref()));
     if is_torch && reads_code && targets.is_none() {
         return Err(LearnError::Missing(
             "its libtorch_python.so has no list of GPU architectures".to_owned(),

@@ -1,5 +1,6 @@
 //! Finds packages of a solution that may have GPU code without a row in the registry.
 
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::solution::{ChosenFile, ChosenPackage, Edge, Solution};
 use crate::model::wheel::WheelName;
 use crate::registry::{Registry, STACK_PACKAGES};
@@ -17,7 +18,7 @@ pub fn unread<'s>(solution: &'s Solution, registry: &Registry) -> impl Iterator<
 
 fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {
     let name = package.name.as_str();
-    let needs_gpu = |edge: &Edge| edge.to == "torch" || edge.to.starts_with("nvidia-");
+    let needs_gpu = |edge: &Edge| edge.to == "torch" || is_of_nvidia(&edge.to);
     let is_native = |file: &ChosenFile| {
         let wheel: Option<WheelName> = file.name.parse().ok();
         wheel.is_some_and(|wheel| wheel.platforms.iter().all(|tag| tag != "any"))
@@ -26,7 +27,7 @@ fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) 
     package.targets.is_none()
         && package.source.index() == Some("pypi")
         && !STACK_PACKAGES.contains(&name)
-        && !name.starts_with("nvidia-")
+        && !is_of_nvidia(name)
         && package.requires.iter().any(needs_gpu)
         && package.files.first().is_some_and(is_native)
         && registry.framework(name, &package.version, solution.platform).is_none()

@@ -11,6 +11,7 @@ use crate::compatibility::{Policy, cuda_runtime, required_driver};
 use crate::model::capability::Via;
 use crate::model::conda::{CUDNN, NCCL, machine_spec, name_of_spec};
 use crate::model::host::Host;
+use crate::model::nvidia::{is_cuda_runtime, is_cudnn};
 use crate::model::solution::{ChosenPackage, Coverage};
 use crate::model::source::CondaPackage;
 use crate::model::version::{DottedVersion, cuda_short};
@@ -308,7 +309,7 @@ impl Asked<'_> {
             out.push(plain(NeedKind::RequiredBy, text));
         }
         // The runtime in these wheels is loaded, not the one of a toolkit.
-        for package in self.packages(|name| name.starts_with("nvidia-cuda-runtime")) {
+        for package in self.packages(is_cuda_runtime) {
             out.push(plain(NeedKind::ProvidedBy, format!("{} {}", package.name, package.version)));
         }
         for record in CUDA_RUNTIME.iter().filter_map(|name| self.conda(name)) {
@@ -449,7 +450,7 @@ impl Asked<'_> {
 
     /// The GPUs that the locked cuDNN supports, or the one that a framework was built with.
     fn cudnn_floor(&self) -> Option<Because> {
-        let locked = self.packages(|name| name.starts_with("nvidia-cudnn-cu")).next();
+        let locked = self.packages(is_cudnn).next();
         let version: DottedVersion = match locked {
             Some(package) => DottedVersion::of_release(&package.version)?,
             None => self.users.iter().find_map(|user| user.cudnn)?.clone(),

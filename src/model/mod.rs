@@ -31,6 +31,7 @@ pub mod machine_state;
 pub mod marker;
 pub mod metadata;
 pub mod native;
+pub mod nvidia;
 pub mod only;
 pub mod owner;
 pub mod part;

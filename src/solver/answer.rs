@@ -20,6 +20,7 @@ use super::universe::DIRECT;
 use crate::compatibility::{Policy, required_driver, unknown_cuda_user, with_code_of};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
+use crate::model::nvidia::is_cuda_runtime;
 use crate::model::patches::Patches;
 use crate::model::request::PythonAllowed;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
@@ -246,7 +247,7 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
                 cuda_from_system: match build.cuda_from {
                     CudaFrom::System => true,
                     // `jax[cuda12-local]` installs the plugin without CUDA.
-                    CudaFrom::Packages => !packages.iter().any(|p| p.name.starts_with("nvidia-cuda-runtime")),
+                    CudaFrom::Packages => !packages.iter().any(|p| is_cuda_runtime(&p.name)),
                     CudaFrom::Extra(_) => false,
                 },
                 conda: build.conda.clone(),

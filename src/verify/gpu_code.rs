@@ -10,6 +10,7 @@ use crate::model::host::{Gpu, Host};
 use crate::model::installed::Installed;
 use crate::model::library::DeviceCode;
 use crate::model::native::{Native, OwnLibrary};
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 
@@ -86,7 +87,7 @@ fn torch_targets(native: &Native) -> Option<CodeTargets> {
 
 /// The targets of the library with the most fatbin containers, NVIDIA's excluded: for a framework other than torch.
 fn of_largest(with_code: &[&OwnLibrary]) -> Option<String> {
-    let own = with_code.iter().filter(|own| !own.package.starts_with("nvidia-"));
+    let own = with_code.iter().filter(|own| !is_of_nvidia(&own.package));
     let own = own.max_by_key(|own| own.library.device.as_ref().map(|code| code.containers))?;
     let code = own.library.device.as_ref()?;
     // Kernels for one GPU stand in containers of their own, so no container has all targets.
@@ -155,7 +156,7 @@ impl Judge<'_> {
         }
         let served = containers_serving(self.registry, code, self.capability);
         let covered = served.sass + served.ptx;
-        let of_nvidia = own.package.starts_with("nvidia-");
+        let of_nvidia = is_of_nvidia(&own.package);
         let label = self.gpu.label();
         let name = path.rsplit('/').next().unwrap_or(path);
         if !of_nvidia && own.package != "torch" && served.sass == 0 && served.ptx > 0 {

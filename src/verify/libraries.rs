@@ -15,6 +15,7 @@ use crate::model::host::Host;
 use crate::model::installed::{FileFault, Installed};
 use crate::model::library::LibraryVersion;
 use crate::model::native::{Native, OwnLibrary};
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::process::{FindsBy, How, Object, Process};
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -149,7 +150,7 @@ impl Judge<'_> {
         // NVIDIA's wheels have the version of their library.
         let here = own.library.version.as_ref().map(short).or_else(|| {
             let package = self.installed.distributions.iter().find(|d| d.name == own.package)?;
-            package.name.starts_with("nvidia-").then(|| first_three(&package.version.to_string()))
+            is_of_nvidia(&package.name).then(|| first_three(&package.version.to_string()))
         });
         let numbers = |text: &String| text.parse::<DottedVersion>().ok();
         let order =
@@ -418,7 +419,7 @@ impl Judge<'_> {
         let of_package = || {
             let package = &own(self.process.objects.get(at)?)?.package;
             let package = self.installed.distributions.iter().find(|d| d.name == *package)?;
-            package.name.starts_with("nvidia-").then(|| first_three(&package.version.to_string()))
+            is_of_nvidia(&package.name).then(|| first_three(&package.version.to_string()))
         };
         let of_neighbour = || {
             let folder = self.process.objects.get(at)?.file.parent()?;

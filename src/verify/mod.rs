@@ -40,6 +40,7 @@ use crate::model::installed::{Installed, Traces};
 use crate::model::level::Level;
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
+use crate::model::nvidia::is_cuda_runtime;
 use crate::model::owner::PackageLock;
 use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
@@ -471,7 +472,7 @@ fn needs_of_installed<'r>(
     installed: &'r Installed,
     platform: Platform,
 ) -> impl Iterator<Item = Needs<'r>> {
-    let brings_cuda = installed.distributions.iter().any(|d| d.name.starts_with("nvidia-cuda-runtime"));
+    let brings_cuda = installed.distributions.iter().any(|d| is_cuda_runtime(&d.name));
     installed.distributions.iter().filter_map(move |distribution| {
         let version = distribution.version.valid()?.clone().without_local();
         if distribution.name == "torch" {

@@ -6,11 +6,12 @@ pub(super) mod python;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::imported::Imported;
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::text::clean;
 
 /// Packages that the build of torch brings with it: their versions follow from the build, which the hardware decides.
 fn is_of_a_build(name: &str) -> bool {
-    name.starts_with("nvidia-") || name.starts_with("cuda-") || ["triton", "pytorch-triton"].contains(&name)
+    is_of_nvidia(name) || name.starts_with("cuda-") || ["triton", "pytorch-triton"].contains(&name)
 }
 
 /// Bounds the packages that a lock has in one version. Returns those that it has in several.

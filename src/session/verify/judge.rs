@@ -12,6 +12,7 @@ use crate::model::host_note::HostNote;
 use crate::model::installed::{Distribution, Installed};
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
+use crate::model::nvidia::is_cuda_runtime;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
 use crate::model::variant::is_cuda;
@@ -321,7 +322,7 @@ fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
         Some(target) => target.uses_cuda(),
         None => installed.distributions.iter().any(|d| {
             d.name.starts_with("jax-cuda")
-                || d.name.starts_with("nvidia-cuda-runtime")
+                || is_cuda_runtime(&d.name)
                 || d.variant.as_deref().is_some_and(is_cuda)
         }),
     }

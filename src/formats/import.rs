@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::imported::{Context, ImportError, Imported, Optional, absent, folder_of};
-use super::{bounds, conda, pixi, pyproject, requirements, setup};
+use super::{conda, lock_pins, pixi, pyproject, requirements, setup};
 use crate::model::text::clean;
 
 /// Whether a file lists packages of conda: an environment file, a manifest or lock of pixi, a lock of conda-lock.
@@ -29,9 +29,9 @@ pub fn import(
     let place = (name.as_str(), base.as_path());
     match (name.as_str(), extension.as_str()) {
         (_, "txt" | "in") => requirements::read(out, context, file),
-        (name, "lock") if bounds::python::NAMES.contains(&name) => bounds::python::read(out, context, file, place, optional),
-        (name, "lock" | "yml" | "yaml") if let Some(tool) = bounds::conda_locks::tool(name) => {
-            bounds::conda_locks::read(out, context, (tool, file), place, optional.conda)
+        (name, "lock") if lock_pins::python::NAMES.contains(&name) => lock_pins::python::read(out, context, file, place, optional),
+        (name, "lock" | "yml" | "yaml") if let Some(tool) = lock_pins::conda_locks::tool(name) => {
+            lock_pins::conda_locks::read(out, context, (tool, file), place, optional.conda)
         }
         ("pixi.toml", _) => pixi::read(out, context, &context.text(file)?, place, optional),
         ("setup.py" | "setup.cfg", _) if context.files.is_file(file) => {
@@ -41,8 +41,8 @@ pub fn import(
             let text = context.text(file)?;
             let mut read = pyproject::read(out, context, &text, place, optional)?;
             pixi::add_of_pyproject(&mut read, context, &text, place, optional.conda)?;
-            match read.requirements.is_empty() && bounds::python::is_of_workspace(&text) {
-                true => Err(bounds::python::workspace_without_requirements()),
+            match read.requirements.is_empty() && lock_pins::python::is_of_workspace(&text) {
+                true => Err(lock_pins::python::workspace_without_requirements()),
                 false => Ok(read),
             }
         }

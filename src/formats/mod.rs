@@ -7,7 +7,6 @@
 //! own lock. Nothing is resolved: what a file does not say is named as unknown. Nothing is read from disk either: other files are
 //! asked for by [`Files`].
 
-mod bounds;
 mod conda;
 mod document;
 mod error;
@@ -15,6 +14,7 @@ mod foreign_lock;
 mod import;
 mod imported;
 mod judge;
+mod lock_pins;
 mod other_builds;
 mod own_entries;
 mod pixi;

@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 
 use serde::Deserialize;
 
-use super::recorded::{Depth, digest};
+use super::record_check::{Depth, digest};
 use super::tree::{FileTree, Kind};
 use crate::model::conda::channel_place;
 use crate::model::installed::{Activation, CondaPackage, FileFault};

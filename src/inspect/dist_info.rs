@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::prefix::{PrefixError, Sites, interpreter, patch, sites};
-use super::record::{Entry, MAX_RECORD, entries};
-use super::recorded::{Depth, MAX_FILES, Owned, files};
+use super::record_check::{Depth, MAX_FILES, Owned, files};
+use super::record_file::{Entry, MAX_RECORD, entries};
 use super::tree::FileTree;
 use super::visible::{egg_info, egg_link};
 use crate::model::installed::{
@@ -332,7 +332,7 @@ fn variant(tree: &dyn FileTree, path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::encode;
+    use super::super::record_file::encode;
     use super::super::tree::ThisMachine;
     use super::*;
     use crate::model::installed::FileFault;

@@ -7,7 +7,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::ld_cache::{self, MAX_CACHE};
-use super::record::{MAX_RECORD, entries};
+use super::record_file::{MAX_RECORD, entries};
 use super::tree::FileTree;
 use crate::model::installed::Installed;
 use crate::model::saved_host::EnvironmentFacts;

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::prefix::with_system_packages;
-use super::record;
-use super::recorded::Depth;
+use super::record_check::Depth;
+use super::record_file;
 use super::tree::{FileTree, Kind};
 use super::visible::added;
 use crate::model::installed::{
@@ -176,7 +176,7 @@ fn in_folder(tree: &dyn FileTree, folder: &Path, by: SearchedFirst, installed: &
         .filter(|module| tree.is_file(&site.join(module)))
         .collect();
     let owns = |distribution: &Distribution, module: &String| {
-        record::entries(&record_of(tree, distribution, site)).any(|entry| entry.path == module.as_str())
+        record_file::entries(&record_of(tree, distribution, site)).any(|entry| entry.path == module.as_str())
     };
     let mut out = Vec::new();
     for distribution in &installed.distributions {
@@ -207,7 +207,7 @@ fn in_folder(tree: &dyn FileTree, folder: &Path, by: SearchedFirst, installed: &
 /// portion is then searched first.
 fn is_namespace_first(tree: &dyn FileTree, distribution: &Distribution, folder: &Path, site: &Path) -> bool {
     let text = record_of(tree, distribution, site);
-    let mut tops = record::entries(&text)
+    let mut tops = record_file::entries(&text)
         .filter_map(|entry| entry.path.split_once('/').map(|(top, _)| top.to_owned()))
         .filter(|top| !top.ends_with(".dist-info") && !top.starts_with('.'))
         .collect::<Vec<String>>();
@@ -253,7 +253,7 @@ fn startup(tree: &dyn FileTree, installed: &Installed) -> Vec<(String, String)> 
     // Only now are the RECORDs worth reading once more.
     for distribution in &installed.distributions {
         let text = record_of(tree, distribution, site);
-        found.retain(|(name, _)| !record::entries(&text).any(|entry| entry.path == name.as_str()));
+        found.retain(|(name, _)| !record_file::entries(&text).any(|entry| entry.path == name.as_str()));
     }
     found.sort();
     found
@@ -288,7 +288,7 @@ fn executed(tree: &dyn FileTree, file: &Path, is_run: impl Fn(&&str) -> bool) ->
 
 /// The text of a distribution's RECORD; empty if it cannot be read.
 fn record_of(tree: &dyn FileTree, distribution: &Distribution, site: &Path) -> String {
-    tree.text(&site.join(&distribution.dist_info).join("RECORD"), record::MAX_RECORD).unwrap_or_default()
+    tree.text(&site.join(&distribution.dist_info).join("RECORD"), record_file::MAX_RECORD).unwrap_or_default()
 }
 
 /// Libraries in the folders of NVIDIA's wheels and torch that no RECORD lists: leftovers of another release, which

@@ -9,6 +9,7 @@ use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
 use crate::model::part::Part;
 use crate::model::request::{Limit, Origin, PythonRequest, Request, StatedMetadata, UserRequirement};
+use crate::model::run_options::RUN_OPTIONS;
 use crate::model::text::clean;
 use crate::model::timestamp::Timestamp;
 
@@ -150,7 +151,8 @@ fn read_line(request: &mut Request, line: &str) -> Option<()> {
     let (key, value, origin) = match key {
         OPTION => {
             let (key, value) = value.split_once(' ')?;
-            (key, value, Origin::Option(option_of(key)?))
+            let option = RUN_OPTIONS.iter().find(|option| option.key == key)?;
+            (key, value, Origin::Option(option.flag))
         }
         _ => (key, value, Origin::Lock),
     };
@@ -234,20 +236,6 @@ fn read_cutoff(line: &str) -> Option<Cutoff> {
     let at: Timestamp = at.parse().ok()?;
     let cutoff = Cutoff::parse(text, at).ok()?;
     (cutoff.is_age || cutoff.at == at).then_some(Cutoff { at, ..cutoff })
-}
-
-/// The command-line option for a limit.
-fn option_of(key: &str) -> Option<&'static str> {
-    Some(match key {
-        PYTHON => "--python",
-        CUDA => "--cuda",
-        VARIANT => "--variant",
-        ONLY_INDEX => "--only-index",
-        SOURCES => "--no-sources",
-        METADATA => "--strict-metadata",
-        EXCLUDE_NEWER => "--exclude-newer",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ pub mod process;
 pub mod project;
 pub mod request;
 pub mod requirement;
+pub mod run_options;
 pub mod saved_host;
 pub mod secrets;
 pub mod smoke;

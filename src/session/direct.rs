@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::failure::Failure;
 use super::files;
-use super::words::Words;
+use super::metadata_overrides::MetadataOverrides;
 use crate::git::{self, GitError};
 use crate::index::IndexClient;
 use crate::model::direct::{Direct, may_be_commit, shown_repository};
@@ -33,7 +33,7 @@ pub(crate) fn requirements(request: &Request) -> impl Iterator<Item = &UserRequi
 pub(crate) fn add(
     client: &IndexClient,
     universe: &mut Universe<'_>,
-    words: &Words<'_>,
+    overrides: &MetadataOverrides<'_>,
     request: &Request,
     preferences: &Preferences,
     environments: &[MarkerEnvironment],
@@ -89,7 +89,7 @@ pub(crate) fn add(
                 "`{direct}` is not a wheel or source distribution of `{name}`"
             )));
         }
-        let metadata = words.on(metadata.into(), &filename);
+        let metadata = overrides.apply(metadata.into(), &filename);
         universe.add_direct(&name, source, page, [(filename, metadata)]);
     }
     Ok(())

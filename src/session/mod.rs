@@ -49,6 +49,7 @@ pub(crate) mod learning;
 pub(crate) mod lock;
 pub(crate) mod manifest;
 pub(crate) mod manifest_text;
+pub(crate) mod metadata_overrides;
 pub(crate) mod only;
 pub mod options;
 pub(crate) mod outdated;
@@ -62,7 +63,6 @@ pub(crate) mod settings;
 pub mod sync;
 pub(crate) mod variables;
 pub(crate) mod verify;
-pub(crate) mod words;
 pub(crate) mod write;
 
 pub use interface::{Interface, Silent};

@@ -109,14 +109,7 @@ pub struct SolveOptions {
 impl SolveOptions {
     /// Whether an option describes the machine or limits the answer.
     pub fn sets_limits(&self) -> bool {
-        self.host.describe_a_machine()
-            || self.python.is_some()
-            || self.variant.is_some()
-            || self.cuda.is_some()
-            || self.only_index.is_some()
-            || self.exclude_newer.is_some()
-            || self.no_sources
-            || self.strict_metadata
+        self.host.describe_a_machine() || !self.limits().is_empty()
     }
 
     /// The limits as they are given, for a command that asks the same: ` --python 3.12 --no-sources`.

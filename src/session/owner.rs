@@ -25,7 +25,7 @@ use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
 use crate::session::variables;
-use crate::sync::passed::{self, Passing};
+use crate::sync::env_allowlist::{self, EnvAllowlist};
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
 pub(crate) fn of(project: &Project) -> Option<Owner> {
@@ -100,11 +100,11 @@ pub(crate) fn program(owner: Owner, outside: Option<&Project>) -> Result<PathBuf
 }
 
 /// Lets only the variables of [`passed`] reach a program that installs, and names the others with `--verbose`.
-pub(crate) fn restrict(command: &mut Command, passing: Passing<'_>, interface: &dyn Interface) {
+pub(crate) fn restrict(command: &mut Command, passing: EnvAllowlist<'_>, interface: &dyn Interface) {
     command.env_clear();
     let mut dropped = Vec::new();
     for (name, value) in variables::all() {
-        match name.to_str().is_some_and(|name| passing.admits(name)) {
+        match name.to_str().is_some_and(|name| passing.allows(name)) {
             true => _ = command.env(name, value),
             false => dropped.push(name.to_string_lossy().into_owned()),
         }
@@ -132,8 +132,11 @@ pub(crate) fn start(
     let mut command = Command::new(program);
     command.args(options).current_dir(&project.folder);
     command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr()));
-    let passing =
-        Passing { purpose: passed::Purpose::OfTheProject, builds: true, more: project.passed_variables() };
+    let passing = EnvAllowlist {
+        purpose: env_allowlist::Purpose::OfTheProject,
+        builds: true,
+        more: project.passed_variables(),
+    };
     restrict(&mut command, passing, interface);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let status =

@@ -2,7 +2,7 @@
 
 mod changes;
 mod conda_records;
-pub mod passed;
+pub mod env_allowlist;
 mod steps;
 
 pub use changes::{Changes, changes, needs_permission};

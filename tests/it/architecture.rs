@@ -200,3 +200,29 @@ fn requirements_are_parsed_in_one_place() {
         assert!(found.is_none(), "{} calls {}", path.display(), found.unwrap());
     }
 }
+
+/// Files that the documents for contributors name are there.
+#[test]
+fn named_files_exist() {
+    let mut missing = Vec::new();
+    for document in
+        ["CONTRIBUTING.md", "docs/architecture.md", "tests/hostile/README.md", "registry/README.md"]
+    {
+        let text = std::fs::read_to_string(document).unwrap();
+        for path in text.split('`').skip(1).step_by(2).filter(|word| {
+            word.contains('/')
+                && word.ends_with(".rs")
+                && !word.contains([' ', '*', '$'])
+                && !word.contains(char::is_uppercase)
+        }) {
+            let beside = std::path::Path::new(document).parent().unwrap();
+            if ![std::path::Path::new(""), std::path::Path::new("src"), beside]
+                .iter()
+                .any(|start| start.join(path).is_file())
+            {
+                missing.push(format!("{document}: {path}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}

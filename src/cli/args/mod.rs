@@ -2,9 +2,9 @@
 
 mod checks;
 mod export;
+mod into_options;
 mod parts;
 mod questions;
-mod settled;
 
 use std::path::PathBuf;
 

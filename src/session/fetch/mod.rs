@@ -18,8 +18,8 @@ pub(crate) use failure::index_error;
 use super::Interface;
 use super::direct;
 use super::failure::Failure;
+use super::metadata_overrides::MetadataOverrides;
 use super::settings::{self, Project};
-use super::words::Words;
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
 use crate::model::host::Host;
 use crate::model::marker::marker_environment;
@@ -93,7 +93,7 @@ pub(crate) struct Session<'s> {
     client: &'s IndexClient,
     registry: &'s Registry,
     interface: &'s dyn Interface,
-    words: Words<'s>,
+    overrides: MetadataOverrides<'s>,
     universe: Universe<'s>,
     /// What was read of conda channels.
     #[cfg(feature = "conda")]
@@ -115,7 +115,7 @@ pub(crate) struct Session<'s> {
 /// What the cache holds, as a solve reads it.
 struct Cached<'s> {
     client: &'s IndexClient,
-    words: Words<'s>,
+    overrides: MetadataOverrides<'s>,
 }
 
 impl AtHand for Cached<'_> {
@@ -125,7 +125,7 @@ impl AtHand for Cached<'_> {
 
     fn metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<Arc<CoreMetadata>, String>> {
         let found = self.client.metadata_at_hand(index, file)?;
-        Some(found.map(|metadata| self.words.on(metadata.into(), &file.filename)))
+        Some(found.map(|metadata| self.overrides.apply(metadata.into(), &file.filename)))
     }
 }
 
@@ -145,13 +145,13 @@ impl<'s> Session<'s> {
         interface: &'s dyn Interface,
         stated: &'s [StatedMetadata],
     ) -> Session<'s> {
-        let words = Words { stated, registry };
+        let overrides = MetadataOverrides { stated, registry };
         Session {
             client,
             registry,
             interface,
-            words,
-            universe: Universe::beside(Cached { client, words }),
+            overrides,
+            universe: Universe::beside(Cached { client, overrides }),
             #[cfg(feature = "conda")]
             records: Vec::new(),
             #[cfg(feature = "conda")]
@@ -170,7 +170,7 @@ impl<'s> Session<'s> {
     where
         's: 'r,
     {
-        Session { registry, words: Words { registry, ..self.words }, ..self }
+        Session { registry, overrides: MetadataOverrides { registry, ..self.overrides }, ..self }
     }
 
     /// [`Session::solve`], and again with what `learned` adds to the registry about the packages of that answer, if it adds
@@ -192,7 +192,7 @@ impl<'s> Session<'s> {
         };
         match more {
             None => Ok(answer),
-            Some(more) => Session::new(self.client, &more, self.interface, self.words.stated).solve(
+            Some(more) => Session::new(self.client, &more, self.interface, self.overrides.stated).solve(
                 host,
                 request,
                 preferences,
@@ -227,7 +227,14 @@ impl<'s> Session<'s> {
         let catalogue = Catalogue::new(self.registry, platform);
         let pythons = allowed_pythons(self.registry, request);
         let environments: Vec<_> = pythons.into_iter().map(|p| marker_environment(p, platform)).collect();
-        direct::add(self.client, &mut self.universe, &self.words, asked.request, preferences, &environments)?;
+        direct::add(
+            self.client,
+            &mut self.universe,
+            &self.overrides,
+            asked.request,
+            preferences,
+            &environments,
+        )?;
         let mut guess = guess(&catalogue, self.registry, asked);
         // Indexes that did not answer during the search for ways out of a conflict.
         let mut silent: BTreeSet<String> = BTreeSet::new();
@@ -346,7 +353,7 @@ impl<'s> Session<'s> {
             match answer {
                 Fetched::Page { index, project, page } => universe.add_page(&index, &project, page),
                 Fetched::Metadata { index, filename, metadata } => {
-                    let metadata = metadata.map(|found| self.words.on(found, &filename));
+                    let metadata = metadata.map(|found| self.overrides.apply(found, &filename));
                     universe.add_metadata(&index, &filename, metadata);
                 }
             }

@@ -21,7 +21,7 @@ use crate::session::failure::{Failure, FailureKind};
 use crate::session::owner::{self, with_places};
 use crate::session::settings::{self, Project};
 use crate::session::write;
-use crate::sync::passed::{self, Passing};
+use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{self, Changes, Place, Step, Talk, conda_changes, conda_steps};
 
 /// The list of what is installed, in [`OWN_FOLDER`] of the project.
@@ -209,7 +209,7 @@ impl Half {
             let more = project.passed_variables();
             owner::restrict(
                 &mut command,
-                Passing { purpose: passed::Purpose::Install, builds: false, more },
+                EnvAllowlist { purpose: env_allowlist::Purpose::Install, builds: false, more },
                 interface,
             );
             start::run(command, step, program.name, interface)?;

@@ -14,7 +14,7 @@ use crate::session::owner;
 use crate::session::settings;
 use crate::session::variables;
 use crate::session::write;
-use crate::sync::passed::{self, Passing};
+use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{Purpose, Step};
 
 impl Work<'_> {
@@ -112,7 +112,7 @@ impl Work<'_> {
     fn start(&self, step: &Step, interface: &dyn Interface) -> Result<(), Failure> {
         let mut command = command(&step.command);
         let builds = !matches!(step.purpose, Purpose::MakeEnvironment | Purpose::Remove);
-        let passing = Passing { purpose: passed::Purpose::Install, builds, more: self.passed };
+        let passing = EnvAllowlist { purpose: env_allowlist::Purpose::Install, builds, more: self.passed };
         owner::restrict(&mut command, passing, interface);
         // Configuration files could redirect packages to another folder; what they say of indexes was read already.
         command

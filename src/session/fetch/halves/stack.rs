@@ -301,7 +301,7 @@ impl Session<'_> {
     ) -> Result<Answer, Failure> {
         let registry = self.registry.with_stack(stack.builds.clone(), stack.companions.clone());
         let request = of_pypi(request);
-        let mut session = Session::new(self.client, &registry, self.interface, self.words.stated);
+        let mut session = Session::new(self.client, &registry, self.interface, self.overrides.stated);
         session.add_stack(stack)?;
         session.solve(asked.host, &request, asked.preferences)
     }

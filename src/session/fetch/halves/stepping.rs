@@ -94,7 +94,7 @@ impl Session<'_> {
         any: &BTreeMap<String, Vec<CondaPackage>>,
     ) -> Result<Session<'h>, Failure> {
         let registry = half.map_or(self.registry, |half| &half.stack.registry);
-        let mut session = Session::new(self.client, registry, self.interface, self.words.stated);
+        let mut session = Session::new(self.client, registry, self.interface, self.overrides.stated);
         if let Some(half) = half {
             session.add_stack(&half.stack.stack)?;
         }

@@ -10,16 +10,16 @@ use crate::registry::{Registry, STACK_PACKAGES};
 
 /// The user, the registry, and the name of the file.
 #[derive(Clone, Copy)]
-pub(crate) struct Words<'s> {
+pub(crate) struct MetadataOverrides<'s> {
     /// The user's statements, which replace those of a release.
     pub stated: &'s [StatedMetadata],
     /// The registry, which adds what a release needs and does not declare.
     pub registry: &'s Registry,
 }
 
-impl Words<'_> {
+impl MetadataOverrides<'_> {
     /// The metadata of a file, as the solver is to read it.
-    pub fn on(&self, metadata: Arc<CoreMetadata>, filename: &str) -> Arc<CoreMetadata> {
+    pub fn apply(&self, metadata: Arc<CoreMetadata>, filename: &str) -> Arc<CoreMetadata> {
         let (name, version) = (metadata.name.as_ref(), &metadata.version);
         if let Some(row) = self.stated.iter().find(|row| row.is_about(name, version)) {
             return metadata.with_requirements(&row.requires).into();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest, Sha256};
 
-use super::record::{Entry, MAX_RECORD, encode, entries};
+use super::record_file::{Entry, MAX_RECORD, encode, entries};
 use super::tree::{About, FileTree, Kind};
 use crate::model::installed::{Distribution, FileFault};
 

@@ -199,7 +199,7 @@ pub const GROUPS: [Group; 13] = [
 
 /// How to pass variables on.
 #[derive(Debug, Clone, Copy)]
-pub struct Passing<'p> {
+pub struct EnvAllowlist<'p> {
     /// What the program is started for.
     pub purpose: Purpose,
     /// Whether it may build something.
@@ -208,9 +208,9 @@ pub struct Passing<'p> {
     pub more: &'p [String],
 }
 
-impl Passing<'_> {
+impl EnvAllowlist<'_> {
     /// Whether a variable reaches the program.
-    pub fn admits(&self, name: &str) -> bool {
+    pub fn allows(&self, name: &str) -> bool {
         let upper = name.to_ascii_uppercase();
         let groups = GROUPS.iter().filter(|group| {
             (self.builds || !group.for_builds) && group.purpose.is_none_or(|purpose| purpose == self.purpose)
@@ -239,9 +239,9 @@ mod tests {
     #[test]
     fn what_reaches_an_installer() {
         let more = ["CMAKE_ARGS".to_owned()];
-        let install = Passing { purpose: Purpose::Install, builds: false, more: &[] };
-        let build = Passing { builds: true, more: &more, ..install };
-        let uv = Passing { purpose: Purpose::OfTheProject, ..install };
+        let install = EnvAllowlist { purpose: Purpose::Install, builds: false, more: &[] };
+        let build = EnvAllowlist { builds: true, more: &more, ..install };
+        let uv = EnvAllowlist { purpose: Purpose::OfTheProject, ..install };
         for (name, expected) in [
             ("PATH", [true; 3]),
             ("LC_ALL", [true; 3]),
@@ -264,7 +264,7 @@ mod tests {
             ("LD_PRELOAD", [false; 3]),
             ("CONDA_PREFIX", [false; 3]),
         ] {
-            assert_eq!([install, build, uv].map(|passing| passing.admits(name)), expected, "{name}");
+            assert_eq!([install, build, uv].map(|passing| passing.allows(name)), expected, "{name}");
         }
     }
 

@@ -31,7 +31,7 @@ pub const SHORT: Limits = Limits { time: Duration::from_secs(10), out: 1 << 20, 
 
 /// What a program answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct Output {
     /// Whether it succeeded.
     pub is_success: bool,
     /// Its standard output.
@@ -40,7 +40,7 @@ pub struct Answer {
     pub errors: Vec<u8>,
 }
 
-impl Answer {
+impl Output {
     /// Its standard output as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.out).into_owned()
@@ -58,14 +58,14 @@ pub enum Silent {
     /// It cannot be started.
     NotStarted(std::io::Error),
     /// It did not end in time; what it wrote until then.
-    Late(Answer),
+    Late(Output),
 }
 
 /// Runs a program, without standard input, and reads what it writes.
 ///
 /// # Errors
 /// When it cannot be started or does not end in time.
-pub fn answer(mut command: Command, limits: Limits) -> Result<Answer, Silent> {
+pub fn answer(mut command: Command, limits: Limits) -> Result<Output, Silent> {
     let errors = if limits.errors == 0 { Stdio::null() } else { Stdio::piped() };
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     let mut child = command.spawn().map_err(Silent::NotStarted)?;
@@ -77,7 +77,7 @@ pub fn answer(mut command: Command, limits: Limits) -> Result<Answer, Silent> {
     }
     let until = Instant::now() + REST;
     let text = |reader: Option<Reader>| reader.map(|reader| reader.text(until)).unwrap_or_default();
-    let answer = Answer { is_success: success.unwrap_or(false), out: text(out), errors: text(errors) };
+    let answer = Output { is_success: success.unwrap_or(false), out: text(out), errors: text(errors) };
     if success.is_some() { Ok(answer) } else { Err(Silent::Late(answer)) }
 }
 
@@ -145,7 +145,7 @@ impl Reader {
 mod tests {
     use super::*;
 
-    fn sh(script: &str, limits: Limits) -> Result<Answer, Silent> {
+    fn sh(script: &str, limits: Limits) -> Result<Output, Silent> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         answer(command, limits)

@@ -1,6 +1,7 @@
 //! Completes a probed or described machine with data from the registry: compute capabilities, the driver of a CUDA
 //! release, whether a cuda-compat package works, which GPUs are ignored.
 
+use super::driver::driver_of_cuda;
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, FoundBy, Gpu, Host};
 use crate::model::host_note::{HostNote, UnsupportedBy};
@@ -78,7 +79,7 @@ pub fn completed(mut host: Host, registry: &Registry) -> Result<Host, UnknownCud
         && let Some(cuda) = driver.cuda.clone()
     {
         let series = cuda_version(cuda.as_str()).ok();
-        let version = series.and_then(|c| registry.driver_of_cuda(&c));
+        let version = series.and_then(|c| driver_of_cuda(registry, &c));
         let found_by = driver.found_by.clone();
         driver.version = version.ok_or_else(|| UnknownCuda { cuda: cuda.clone(), found_by })?;
         let by_override = driver.found_by == FoundBy::CondaOverride;

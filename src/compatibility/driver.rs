@@ -9,6 +9,9 @@ use crate::model::request::Request;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
+/// The first CUDA major with minor-version compatibility.
+const FIRST_WITH_FLOOR: u64 = 11;
+
 /// How new a driver has to be for a CUDA release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
@@ -42,10 +45,56 @@ pub fn required_driver<'r>(
     policy: Policy,
 ) -> Option<Sourced<'r, DottedVersion>> {
     let row = match policy {
-        Policy::Minor => registry.driver_floor(cuda, os),
-        Policy::Native => registry.native_driver(cuda, os),
+        Policy::Minor => driver_floor(registry, cuda, os),
+        Policy::Native => native_driver(registry, cuda, os),
     };
     row.map(|(value, source)| Sourced { value, source })
+}
+
+/// The lowest driver that runs machine code built with a toolkit, and its sources: the minor-version compatibility
+/// floor of the major, or the toolkit's own driver if there is none or it is older (CUDA 11.0 came before the floor).
+fn driver_floor<'r>(registry: &'r Registry, cuda: &Semver, os: Os) -> Option<(DottedVersion, &'r [String])> {
+    let by_major = registry.minor_version_compatibility().iter().find(|row| row.cuda_major == cuda.major);
+    let by_major = by_major.and_then(|row| {
+        let driver = if os == Os::Windows { row.windows.clone() } else { Some(row.linux.clone()) };
+        Some((driver?, row.source.as_slice()))
+    });
+    match (by_major, native_driver(registry, cuda, os)) {
+        (Some(floor), Some(own)) => Some(if own.0 < floor.0 { own } else { floor }),
+        // From CUDA 11 on each major has a floor. Where no row states it, the toolkit's own driver suffices, and whether an
+        // older one does is not known.
+        (None, Some(_)) if cuda.major >= FIRST_WITH_FLOOR => None,
+        (floor, own) => floor.or(own),
+    }
+}
+
+/// The first driver of a toolkit series (`12.8`), the lowest that also runs its PTX, and its sources. Where no row states
+/// one for the system, the first branch whose own CUDA is as new: a driver is native for every CUDA up to its own.
+fn native_driver<'r>(registry: &'r Registry, cuda: &Semver, os: Os) -> Option<(DottedVersion, &'r [String])> {
+    let series = |version: &Semver| (version.major, version.minor);
+    let toolkits = registry.toolkits().iter().filter(|t| series(&t.version) == series(cuda));
+    let stated = toolkits.min_by(|a, b| a.version.cmp(&b.version)).and_then(|t| {
+        let driver = if os == Os::Windows { &t.windows } else { &t.linux };
+        driver.clone().map(|v| (v, t.source.as_slice()))
+    });
+    let of_branch = || {
+        let first = registry.branches().iter().find(|branch| series(&branch.cuda) >= series(cuda))?;
+        // Before CUDA 11 toolkits and branches were not released together.
+        (cuda.major >= FIRST_WITH_FLOOR).then_some(())?;
+        Some((first.branch.to_string().parse().ok()?, first.source.as_slice()))
+    };
+    stated.or_else(of_branch)
+}
+
+/// A driver that reports this CUDA version: the first driver of the toolkit series.
+pub fn driver_of_cuda(registry: &Registry, cuda: &Semver) -> Option<DottedVersion> {
+    native_driver(registry, cuda, Os::Linux).map(|(v, _)| v).or_else(|| {
+        registry
+            .branches()
+            .iter()
+            .find(|b| (b.cuda.major, b.cuda.minor) == (cuda.major, cuda.minor))
+            .and_then(|b| b.branch.to_string().parse().ok())
+    })
 }
 
 /// The drivers that support a GPU.

@@ -4,7 +4,7 @@
 use semver::Version as Semver;
 
 use super::facts::{Facts, Said};
-use crate::compatibility::{Policy, required_driver, served};
+use crate::compatibility::{Policy, driver_of_cuda, required_driver, served};
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::nvidia::is_of_nvidia;
@@ -64,7 +64,7 @@ impl<'a> Situation<'a> {
         host.gpus = (!gpus.is_empty()).then_some(gpus);
         let by_cuda = || {
             let cuda = crate::model::version::cuda_version(self.facts.driver_cuda.as_deref()?).ok()?;
-            self.registry.driver_of_cuda(&cuda)
+            driver_of_cuda(self.registry, &cuda)
         };
         let version = self.facts.driver.as_ref().and_then(|v| v.parse().ok()).or_else(by_cuda);
         host.driver =

@@ -117,7 +117,7 @@ impl Seek for Body {
 
 /// A response with its body.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Response {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Body,
@@ -129,7 +129,7 @@ pub(super) struct Answer {
     _large: Option<OwnedSemaphorePermit>,
 }
 
-impl Answer {
+impl Response {
     pub fn header(&self, name: header::HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|v| v.to_str().ok())
     }
@@ -171,7 +171,7 @@ impl Http {
         credentials: &Credentials,
         headers: &HeaderMap,
         limit: Limit,
-    ) -> Result<Answer, String> {
+    ) -> Result<Response, String> {
         let mut pause = self.pause;
         let mut last = String::new();
         for attempt in 0..ATTEMPTS {
@@ -228,7 +228,7 @@ impl Http {
         credentials: &Credentials,
         headers: &HeaderMap,
         limit: Limit,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Response, Failure> {
         let login = credentials.login(url);
         let home = origin(url);
         let mut current = without_login(url);
@@ -262,7 +262,12 @@ impl Http {
         Err(Failure::Final("too many redirects".to_owned()))
     }
 
-    async fn read(&self, mut response: reqwest::Response, url: Url, limit: Limit) -> Result<Answer, Failure> {
+    async fn read(
+        &self,
+        mut response: reqwest::Response,
+        url: Url,
+        limit: Limit,
+    ) -> Result<Response, Failure> {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let too_large = || Failure::Final(format!("the response is larger than {} MiB", limit.total >> 20));
@@ -291,7 +296,7 @@ impl Http {
             tempfile::SpooledData::InMemory(cursor) => Body::Memory(cursor),
             tempfile::SpooledData::OnDisk(file) => Body::Disk(BufReader::new(file)),
         };
-        Ok(Answer { status, headers, body, length, url, _large: large })
+        Ok(Response { status, headers, body, length, url, _large: large })
     }
 }
 

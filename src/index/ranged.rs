@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use reqwest::header;
 use url::Url;
 
-use super::http::{Answer, Body, Limit, headers};
+use super::http::{Body, Limit, Response, headers};
 use super::remote_wheel::{MAX_WHEEL, content_range};
 use super::{IndexClient, IndexError};
 use crate::model::text::{clean, without_logins};
@@ -98,7 +98,7 @@ impl IndexClient {
         }
     }
 
-    fn range(&self, url: &Url, range: &str) -> Result<Answer, String> {
+    fn range(&self, url: &Url, range: &str) -> Result<Response, String> {
         let (http, runtime) = self.http().map_err(|e| e.to_string())?;
         let headers = headers(&[(header::RANGE, range), (header::ACCEPT_ENCODING, "identity")]);
         runtime.block_on(http.get(url, &self.credentials, &headers, Limit::range(LARGEST, MAX_WHEEL)))

@@ -85,7 +85,7 @@ async fn by_ranges(
     credentials: &Credentials,
     url: &Url,
     file: &ReleaseFile,
-    first: super::http::Answer,
+    first: super::http::Response,
 ) -> Result<Vec<u8>, Failure> {
     let (start, total) = content_range(&first)?;
     if start == 0 && total == first.length {
@@ -125,7 +125,7 @@ async fn by_ranges(
     Err(Failure::Content("reading METADATA of the wheel needs too many requests".to_owned()))
 }
 
-fn whole(mut answer: super::http::Answer, file: &ReleaseFile) -> Result<Vec<u8>, Failure> {
+fn whole(mut answer: super::http::Response, file: &ReleaseFile) -> Result<Vec<u8>, Failure> {
     if let Some(expected) = &file.sha256
         && digest(&mut answer)? != *expected
     {
@@ -135,7 +135,7 @@ fn whole(mut answer: super::http::Answer, file: &ReleaseFile) -> Result<Vec<u8>,
 }
 
 /// SHA-256 of a body.
-pub(super) fn digest(answer: &mut super::http::Answer) -> Result<String, Failure> {
+pub(super) fn digest(answer: &mut super::http::Response) -> Result<String, Failure> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -213,7 +213,7 @@ pub(super) fn extract<R: Read + Seek>(reader: R, project: &str) -> Result<Vec<u8
 
 /// Start and total of a Content-Range header: (100, 200) for `bytes 100-199/200`. Checks the length of the body.
 #[expect(clippy::map_err_ignore, reason = "every part that is not a number is refused alike")]
-pub(super) fn content_range(answer: &super::http::Answer) -> Result<(u64, u64), Failure> {
+pub(super) fn content_range(answer: &super::http::Response) -> Result<(u64, u64), Failure> {
     let wrong = || Failure::Transport("the server sent no valid Content-Range header".to_owned());
     let text = answer.header(header::CONTENT_RANGE).ok_or_else(wrong)?;
     let (span, total) = text.strip_prefix("bytes ").and_then(|t| t.split_once('/')).ok_or_else(wrong)?;

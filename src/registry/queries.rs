@@ -14,9 +14,6 @@ use crate::model::capability::{CodeTargets, ComputeCapability};
 use crate::model::platform::{Os, Platform};
 use crate::model::version::DottedVersion;
 
-/// The first CUDA major with minor-version compatibility.
-const FIRST_WITH_FLOOR: u64 = 11;
-
 impl Registry {
     /// Whether it has a row of a release of torch, torchvision or torchaudio on a platform.
     pub fn has_release(&self, package: &str, version: &Version, platform: Platform) -> bool {
@@ -196,41 +193,6 @@ impl Registry {
         self.tegra().capabilities.contains(&capability)
     }
 
-    /// The lowest driver that runs machine code built with a toolkit, and its sources: the minor-version compatibility
-    /// floor of the major, or the toolkit's own driver if there is none or it is older (CUDA 11.0 came before the floor).
-    pub fn driver_floor(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
-        let by_major = self.minor_version_compatibility().iter().find(|row| row.cuda_major == cuda.major);
-        let by_major = by_major.and_then(|row| {
-            let driver = if os == Os::Windows { row.windows.clone() } else { Some(row.linux.clone()) };
-            Some((driver?, row.source.as_slice()))
-        });
-        match (by_major, self.native_driver(cuda, os)) {
-            (Some(floor), Some(own)) => Some(if own.0 < floor.0 { own } else { floor }),
-            // From CUDA 11 on each major has a floor. Where no row states it, the toolkit's own driver suffices, and whether an
-            // older one does is not known.
-            (None, Some(_)) if cuda.major >= FIRST_WITH_FLOOR => None,
-            (floor, own) => floor.or(own),
-        }
-    }
-
-    /// The first driver of a toolkit series (`12.8`), the lowest that also runs its PTX, and its sources. Where no row states
-    /// one for the system, the first branch whose own CUDA is as new: a driver is native for every CUDA up to its own.
-    pub fn native_driver(&self, cuda: &Semver, os: Os) -> Option<(DottedVersion, &[String])> {
-        let series = |version: &Semver| (version.major, version.minor);
-        let toolkits = self.toolkits().iter().filter(|t| series(&t.version) == series(cuda));
-        let stated = toolkits.min_by(|a, b| a.version.cmp(&b.version)).and_then(|t| {
-            let driver = if os == Os::Windows { &t.windows } else { &t.linux };
-            driver.clone().map(|v| (v, t.source.as_slice()))
-        });
-        let of_branch = || {
-            let first = self.branches().iter().find(|branch| series(&branch.cuda) >= series(cuda))?;
-            // Before CUDA 11 toolkits and branches were not released together.
-            (cuda.major >= FIRST_WITH_FLOOR).then_some(())?;
-            Some((first.branch.to_string().parse().ok()?, first.source.as_slice()))
-        };
-        stated.or_else(of_branch)
-    }
-
     /// Whether a cuda-compat release supports a kernel module: its row has the module's branch. `None` if it is newer than
     /// the rows.
     pub fn compat_supports(&self, compat: &DottedVersion, kernel: &DottedVersion) -> Option<bool> {
@@ -300,16 +262,6 @@ impl Registry {
         let newest = branches.last().map(|newest| newest.branch);
         let newer_branch = Some(driver.major()).filter(|branch| Some(*branch) > newest);
         Some(DriverCuda { cuda: &known.cuda, newer_branch })
-    }
-
-    /// A driver that reports this CUDA version: the first driver of the toolkit series.
-    pub fn driver_of_cuda(&self, cuda: &Semver) -> Option<DottedVersion> {
-        self.native_driver(cuda, Os::Linux).map(|(v, _)| v).or_else(|| {
-            self.branches()
-                .iter()
-                .find(|b| (b.cuda.major, b.cuda.minor) == (cuda.major, cuda.minor))
-                .and_then(|b| b.branch.to_string().parse().ok())
-        })
     }
 
     /// The drivers in cuda.toml for an operating system, oldest first.

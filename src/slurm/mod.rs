@@ -74,7 +74,7 @@ pub enum SlurmError {
 
 /// One node's answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct Reply {
     /// What the program wrote.
     pub text: String,
     /// The last line of its errors, or what Slurm says of its task.
@@ -189,7 +189,7 @@ pub fn ask(
     nodes: &[&Node],
     partition: &Partition,
     task: Task<'_>,
-) -> Result<BTreeMap<String, Answer>, SlurmError> {
+) -> Result<BTreeMap<String, Reply>, SlurmError> {
     /// Names the node before its answer: tasks answer in any order, and hosts may share a name.
     const SCRIPT: &str = r##"echo "# node ${SLURMD_NODENAME:-$(hostname)}"; exec "$@""##;
     let Task { program, limit } = task;
@@ -236,12 +236,12 @@ pub fn ask(
 
 /// Collects labelled lines, `12: text`, by the node that the first line of each task names. Of two tasks that name one node,
 /// neither is believed.
-fn answers(out: &str, errors: &str, names: &[String]) -> BTreeMap<String, Answer> {
+fn answers(out: &str, errors: &str, names: &[String]) -> BTreeMap<String, Reply> {
     let labelled = |line: &str| -> Option<(u64, String)> {
         let (task, text) = line.split_once(':')?;
         Some((task.trim().parse().ok()?, text.strip_prefix(' ').unwrap_or(text).to_owned()))
     };
-    let mut by_task: BTreeMap<u64, (Option<String>, Answer)> = BTreeMap::new();
+    let mut by_task: BTreeMap<u64, (Option<String>, Reply)> = BTreeMap::new();
     for (task, text) in out.lines().filter_map(labelled) {
         let (node, answer) = by_task.entry(task).or_default();
         match (&node, text.strip_prefix("# node ")) {
@@ -258,7 +258,7 @@ fn answers(out: &str, errors: &str, names: &[String]) -> BTreeMap<String, Answer
             answer.error = Some(clean(&text, 160));
         }
     }
-    let mut by_node: BTreeMap<String, Answer> = BTreeMap::new();
+    let mut by_node: BTreeMap<String, Reply> = BTreeMap::new();
     let mut twice: Vec<String> = Vec::new();
     for (node, answer) in by_task.into_values() {
         let Some(node) = node else { continue };
@@ -269,7 +269,7 @@ fn answers(out: &str, errors: &str, names: &[String]) -> BTreeMap<String, Answer
     }
     for node in twice {
         let error = Some("two nodes answered by this name".to_owned());
-        by_node.insert(node, Answer { text: String::new(), error });
+        by_node.insert(node, Reply { text: String::new(), error });
     }
     // What srun itself says of a node whose program said nothing.
     for line in errors.lines().filter(|line| line.starts_with("srun: ") || line.starts_with("slurmstepd: ")) {
@@ -309,8 +309,8 @@ fn run(name: &'static str, command: Command, limit: Duration) -> Result<(bool, S
 
 /// How a command ended, with what it wrote.
 enum Ended {
-    InTime(child::Answer),
-    Late(child::Answer),
+    InTime(child::Output),
+    Late(child::Output),
 }
 
 /// Runs a command to its end, or to the limit.
@@ -376,7 +376,7 @@ mod tests {
         let twice = answers("0: # node n1\n0: a\n1: # node n1\n1: b\n", "", &asked);
         assert_eq!(
             twice["n1"],
-            Answer { text: String::new(), error: Some("two nodes answered by this name".into()) }
+            Reply { text: String::new(), error: Some("two nodes answered by this name".into()) }
         );
         assert_eq!(answers("", "", &asked), BTreeMap::new());
     }

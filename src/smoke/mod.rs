@@ -252,7 +252,7 @@ fn speed_check(compared: speed::Compared) -> Option<Check> {
     Some(Check {
         name: format!("{SPEED}{}", compared.case),
         layer: String::new(),
-        passed: judged.verdict != speed::Verdict::NotUsed,
+        passed: judged.verdict != speed::CudnnUse::NotUsed,
         detail: compared.describe(&judged),
         figure: Some(judged.ratio).filter(|ratio| ratio.is_finite()),
         device: compared.device,

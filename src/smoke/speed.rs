@@ -30,7 +30,7 @@ pub(super) struct Compared {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum CudnnUse {
     /// cuDNN is used: other kernels ran, or the run with cuDNN was significantly faster.
     Used,
     /// cuDNN is not used: the same kernels ran in the same time.
@@ -42,7 +42,7 @@ pub(super) enum Verdict {
 /// The verdict on a comparison, with the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Judged {
-    pub verdict: Verdict,
+    pub verdict: CudnnUse,
     /// Median time without cuDNN divided by median time with cuDNN.
     pub ratio: f64,
     /// The threshold for `ratio`: the largest ratio of two batches of one kind.
@@ -58,10 +58,10 @@ impl Compared {
         let faster = ratio > spread;
         let known = !self.kernels_with.is_empty() && !self.kernels_without.is_empty();
         let verdict = match (known, sorted(&self.kernels_with) == sorted(&self.kernels_without)) {
-            (true, false) => Verdict::Used,
-            _ if faster => Verdict::Used,
-            (true, true) => Verdict::NotUsed,
-            (false, _) => Verdict::Open,
+            (true, false) => CudnnUse::Used,
+            _ if faster => CudnnUse::Used,
+            (true, true) => CudnnUse::NotUsed,
+            (false, _) => CudnnUse::Open,
         };
         Some(Judged { verdict, ratio, spread })
     }
@@ -77,19 +77,19 @@ impl Compared {
             text
         };
         match verdict {
-            Verdict::Used => {
+            CudnnUse::Used => {
                 let ran = kernels(&self.kernels_with);
                 format!(
                     "cuDNN {ratio:.1}x (spread {spread:.2}x){}",
                     if ran.is_empty() { ran } else { format!(": {ran}") }
                 )
             }
-            Verdict::NotUsed => format!(
+            CudnnUse::NotUsed => format!(
                 "cuDNN changes nothing: the same kernels run with and without it ({}), in the same time \
                  ({ratio:.2}x; batches of one kind differ by up to {spread:.2}x)",
                 kernels(&self.kernels_with)
             ),
-            Verdict::Open => format!(
+            CudnnUse::Open => format!(
                 "cuDNN {ratio:.2}x, within the spread of {spread:.2}x; the profiler recorded no kernels"
             ),
         }
@@ -163,20 +163,20 @@ mod tests {
         let cudnn: &[&str] = &["sm80_xmma_fprop_implicit_gemm_f32f32"];
         let own: &[&str] = &["void at::native::im2col_kernel<float>(long)", "ampere_sgemm_128x64_nn"];
         // Seconds with and without, kernels with and without, the verdict.
-        type Row<'a> = (&'a [f64], &'a [f64], [&'a [&'a str]; 2], Verdict);
+        type Row<'a> = (&'a [f64], &'a [f64], [&'a [&'a str]; 2], CudnnUse);
         let table: [Row<'_>; 8] = [
-            (&[1.0, 1.1, 1.0], &[9.0, 9.1, 9.2], [cudnn, own], Verdict::Used),
-            (&[9.0, 9.1, 9.2], &[9.1, 9.0, 9.2], [own, own], Verdict::NotUsed),
+            (&[1.0, 1.1, 1.0], &[9.0, 9.1, 9.2], [cudnn, own], CudnnUse::Used),
+            (&[9.0, 9.1, 9.2], &[9.1, 9.0, 9.2], [own, own], CudnnUse::NotUsed),
             // The order of kernels does not matter.
-            (&[9.0], &[9.0], [own, &["ampere_sgemm_128x64_nn", own[0]]], Verdict::NotUsed),
+            (&[9.0], &[9.0], [own, &["ampere_sgemm_128x64_nn", own[0]]], CudnnUse::NotUsed),
             // A slow cuDNN is still used.
-            (&[9.0, 9.1], &[3.0, 3.1], [cudnn, own], Verdict::Used),
+            (&[9.0, 9.1], &[3.0, 3.1], [cudnn, own], CudnnUse::Used),
             // Much faster with the same kernel names: other kernels ran.
-            (&[1.0, 1.1], &[9.0, 9.1], [own, own], Verdict::Used),
+            (&[1.0, 1.1], &[9.0, 9.1], [own, own], CudnnUse::Used),
             // A factor of 2 with a spread of 3 is not significant.
-            (&[1.0, 3.0, 1.0], &[2.0, 2.1, 2.0], [own, own], Verdict::NotUsed),
-            (&[1.0, 1.1], &[9.0, 9.1], [&[], &[]], Verdict::Used),
-            (&[9.0, 9.1], &[9.0, 9.1], [&[], own], Verdict::Open),
+            (&[1.0, 3.0, 1.0], &[2.0, 2.1, 2.0], [own, own], CudnnUse::NotUsed),
+            (&[1.0, 1.1], &[9.0, 9.1], [&[], &[]], CudnnUse::Used),
+            (&[9.0, 9.1], &[9.0, 9.1], [&[], own], CudnnUse::Open),
         ];
         for (with, without, kernels, verdict) in table {
             let compared = compared(with, without, kernels);

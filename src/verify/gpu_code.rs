@@ -198,6 +198,7 @@ impl Judge<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compatibility::driver_of_cuda;
     use crate::model::platform::Platform;
 
     /// PTX with an ISA version newer than the registry's needs a driver newer than every known one.
@@ -205,7 +206,7 @@ mod tests {
     fn ptx_newer_than_what_is_known() {
         let registry = crate::registry::frozen();
         let newest = registry.newest_ptx_isa().unwrap();
-        let of_newest = registry.driver_of_cuda(&newest.cuda).unwrap();
+        let of_newest = driver_of_cuda(&registry, &newest.cuda).unwrap();
         let gpu = Gpu {
             index: 0,
             name: None,

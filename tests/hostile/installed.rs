@@ -415,10 +415,12 @@ fn what_old_tools_left_is_replaced_by_uv() {
 }
 
 /// An installer that is killed while it removes a package leaves modules that no RECORD lists.
-#[test]
-fn modules_that_an_interruption_left_go() {
-    let Some(env) = Synced::new(false) else { return };
-    env.lock("\"alpha\"", "");
+fn interrupted(by_uv: bool) {
+    let Some(mut env) = Synced::new(by_uv) else { return };
+    match by_uv {
+        true => env.lock_by_uv("\"alpha\""),
+        false => env.lock("\"alpha\"", ""),
+    }
     env.sync(&[]).expect(0);
     let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
     std::fs::write(std::path::Path::new(&site).join("alpha/old.py"), "").unwrap();
@@ -426,6 +428,9 @@ fn modules_that_an_interruption_left_go() {
     env.sync(&[]).expect(0);
     assert!(!std::path::Path::new(&site).join("alpha/old.py").exists() && !at_work.exists());
     assert_eq!(env.prints("import alpha; print(alpha.x)"), "2");
+    if by_uv {
+        return;
+    }
     // In an environment that is not sync's, it is said.
     let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
     super::common::synced::plant(std::path::Path::new(&site), "other", "1.0", "pip");
@@ -434,6 +439,16 @@ fn modules_that_an_interruption_left_go() {
     let run = env.sync(&[]).expect(0);
     assert!(run.flat().contains("was interrupted while it replaced packages"), "{}", run.shown());
     assert!(std::path::Path::new(&site).join("other-1.0.dist-info").exists());
+}
+
+#[test]
+fn modules_that_an_interruption_left_go() {
+    interrupted(false);
+}
+
+#[test]
+fn modules_that_an_interruption_left_go_where_uv_holds_the_packages() {
+    interrupted(true);
 }
 
 /// An environment whose Python is a script that starts another one, and a whole Python in the place of an environment:

@@ -171,7 +171,7 @@ fn every_source_file_opens_with_its_purpose() {
 /// answers the question a second time.
 #[test]
 fn compatibility_is_asked_in_one_place() {
-    let lookups = [".driver_floor(", ".native_driver(", ".driver_below(", ".is_tegra(", ".covers("];
+    let lookups = [".driver_below(", ".is_tegra(", ".covers("];
     let homes = ["compatibility", "registry", "model"];
     let mut wrong = Vec::new();
     for path in rust_files(&root().join("src")) {

@@ -46,6 +46,7 @@ mod resolve;
 mod roots;
 mod run;
 mod schema;
+mod screens;
 mod sentences;
 mod smoke;
 mod sources;

@@ -8,7 +8,7 @@ use super::Named;
 use crate::fleet::natural;
 use crate::model::text::clean;
 use crate::session::failure::Failure;
-use crate::slurm::Answer;
+use crate::slurm::Reply;
 use crate::verify::Verdict;
 
 /// Why nothing is known of a node: Slurm started nothing there, or it was still running at the limit.
@@ -75,7 +75,7 @@ pub(crate) fn question(program: &str, prefix: &str, locks: &[Named]) -> Result<V
 }
 
 /// Folds the answers of the nodes. The largest class of a verdict comes first, errors before the rest.
-pub(crate) fn fold(prefix: String, names: &[String], mut answers: BTreeMap<String, Answer>) -> OnNodes {
+pub(crate) fn fold(prefix: String, names: &[String], mut answers: BTreeMap<String, Reply>) -> OnNodes {
     let mut by_answer: BTreeMap<(bool, String, Vec<Told>), Class> = BTreeMap::new();
     for name in names {
         let (verdict, line, findings) = match answers.remove(name) {
@@ -95,7 +95,7 @@ pub(crate) fn fold(prefix: String, names: &[String], mut answers: BTreeMap<Strin
 }
 
 /// A node's answer, which is text from outside.
-fn read(answer: &Answer) -> (Verdict, String, Vec<Told>) {
+fn read(answer: &Reply) -> (Verdict, String, Vec<Told>) {
     /// Maximum number of findings of a node.
     const MAX_FINDINGS: usize = 200;
     let unknown = |why: String| (Verdict::Unknown, why, Vec::new());
@@ -138,8 +138,8 @@ fn read(answer: &Answer) -> (Verdict, String, Vec<Told>) {
 mod tests {
     use super::*;
 
-    fn answer(text: &str) -> Answer {
-        Answer { text: text.to_owned(), error: None }
+    fn answer(text: &str) -> Reply {
+        Reply { text: text.to_owned(), error: None }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::probe::host_file;
 use crate::session::Interface;
 use crate::session::chosen_host;
 use crate::session::failure::Failure;
-use crate::slurm::{self, Answer, SlurmError};
+use crate::slurm::{self, Reply, SlurmError};
 
 /// The nodes that the host files of a folder describe.
 pub(crate) fn of_folder(folder: &Path) -> Result<Found, Failure> {
@@ -101,7 +101,7 @@ impl Cluster<'_> {
     ///
     /// # Errors
     /// When `srun` cannot be started, or refuses all nodes.
-    fn ask(&self, command: &[String]) -> Result<BTreeMap<String, Answer>, SlurmError> {
+    fn ask(&self, command: &[String]) -> Result<BTreeMap<String, Reply>, SlurmError> {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let task = slurm::Task { program: &command, limit: self.limit };
         let mut all = BTreeMap::new();
@@ -134,7 +134,7 @@ impl Cluster<'_> {
                         queue.extend([(place, first.to_vec()), (place, second.to_vec())]);
                         continue;
                     }
-                    let answer = Answer { text: String::new(), error: Some(error.to_string()) };
+                    let answer = Reply { text: String::new(), error: Some(error.to_string()) };
                     all.extend(names.iter().map(|name| (name.clone(), answer.clone())));
                     refused = Some((refused.map_or(0, |(count, _)| count) + names.len(), error));
                 }
@@ -147,8 +147,8 @@ impl Cluster<'_> {
     }
 
     /// The answer of a node that gave none.
-    fn silence() -> Answer {
-        Answer { text: String::new(), error: Some(environment::NO_ANSWER.to_owned()) }
+    fn silence() -> Reply {
+        Reply { text: String::new(), error: Some(environment::NO_ANSWER.to_owned()) }
     }
 }
 

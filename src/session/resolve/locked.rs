@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::{Asked, local, with_uv};
+use super::{ResolveRun, local, with_uv};
 use crate::formats;
 use crate::index::Fetched;
 use crate::lockfile::{self, Lockfile, Target};
@@ -62,8 +62,8 @@ pub(crate) struct Comparison {
 ///
 /// # Errors
 /// When there is no lock, an index does not answer, or only newer data can tell.
-pub(crate) fn compare(asked: &Asked<'_>) -> Result<Comparison, Failure> {
-    let Asked { global, project, options, packages, request, registry, interface, .. } = asked;
+pub(crate) fn compare(asked: &ResolveRun<'_>) -> Result<Comparison, Failure> {
+    let ResolveRun { global, project, options, packages, request, registry, interface, .. } = asked;
     let check =
         Check { global, project, args: options, asked: packages, request, registry, interface: *interface };
     compared(&check, asked.old.as_ref())

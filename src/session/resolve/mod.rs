@@ -35,9 +35,11 @@ use crate::model::wheel::Python;
 use crate::probe::{pythons, system};
 use crate::registry::Registry;
 use crate::solver::JointAnswer;
+use locked::Comparison;
 use machines::Machine;
 use stack_only::Beside;
 use task::Task;
+use with_pixi::PixiAnswer;
 
 pub(crate) use writing::NewManifest;
 
@@ -74,18 +76,28 @@ pub fn resolve(
             .hint("run `envlock resolve --locked`"));
     }
     let project = project(global, packages, &[], interface)?;
-    let asked = Asked::new(global, (&project, packages), options, false, interface)?;
+    let asked = ResolveRun::new(global, (&project, packages), options, false, interface)?;
     if asked.is_of_pixi() {
         return Err(Failure::usage("pixi locks the packages of this project").hint("run `envlock resolve`"));
     }
-    let (_, answer) = asked.prepare(None)?.solve()?;
+    let (_, answer) = asked.solve(None, &|_| ())?;
     Ok(match answer {
-        Answer::Resolved(resolved) => {
+        ResolveAnswer::Resolved(resolved) => {
             Resolution::Solved { lock: Box::new(resolved.lock), written: resolved.written }
         }
-        Answer::Refused(conflict, _) => Resolution::Impossible(conflict),
-        Answer::Series(series) => Resolution::Series(series),
+        ResolveAnswer::Refused(conflict, _) => Resolution::Impossible(conflict),
+        ResolveAnswer::Series(series) => Resolution::Series(series),
     })
+}
+
+/// What a run of the command comes to.
+pub(crate) enum Outcome<'p> {
+    /// How the lock compares with the request, with `--locked` or `--check-hashes`.
+    Compared(ResolveRun<'p>, Comparison),
+    /// What pixi locked, where it holds the packages.
+    ByPixi(ResolveRun<'p>, PixiAnswer),
+    /// What was solved.
+    Solved(Box<Prepared<'p>>, ResolveAnswer),
 }
 
 /// The project to resolve: that of a folder, or what requirements files say.
@@ -113,7 +125,7 @@ pub(crate) fn project(
 }
 
 /// What is asked, and what the lock has.
-pub(crate) struct Asked<'p> {
+pub(crate) struct ResolveRun<'p> {
     pub global: &'p Global,
     pub project: &'p Project,
     pub options: &'p SolveOptions,
@@ -128,7 +140,7 @@ pub(crate) struct Asked<'p> {
     start: Instant,
 }
 
-impl<'p> Asked<'p> {
+impl<'p> ResolveRun<'p> {
     /// Reads what is asked of a project. `writes_manifest`: whether a changed manifest is to be written.
     ///
     /// # Errors
@@ -139,7 +151,7 @@ impl<'p> Asked<'p> {
         options: &'p SolveOptions,
         writes_manifest: bool,
         interface: &'p dyn Interface,
-    ) -> Result<Asked<'p>, Failure> {
+    ) -> Result<ResolveRun<'p>, Failure> {
         let start = Instant::now();
         let registry = project.registry(global)?;
         let old = held::read_lock(project, options, interface)?;
@@ -183,7 +195,7 @@ impl<'p> Asked<'p> {
             return Err(Failure::usage("`--format` is the format of `--locked`")
                 .hint("`--json` prints what was solved"));
         }
-        Ok(Asked { global, project, options, packages, interface, registry, old, request, kept, start })
+        Ok(ResolveRun { global, project, options, packages, interface, registry, old, request, kept, start })
     }
 
     /// The time since the run began, in seconds.
@@ -192,16 +204,44 @@ impl<'p> Asked<'p> {
     }
 
     /// Whether pixi locks the packages, and envlock judges them.
-    pub fn is_of_pixi(&self) -> bool {
+    fn is_of_pixi(&self) -> bool {
         owner::of(self.project) == Some(Owner::Pixi) && !self.options.stack_only
     }
 
-    /// Chooses the machines to lock for, and checks that the answer can be written.
+    /// Compares the lock, lets pixi lock, or solves and writes. `before` is told what is about to be solved.
     ///
     /// # Errors
-    /// When a machine is impossible, or a file in the way is not envlock's.
-    pub fn prepare(self, manifest: Option<NewManifest>) -> Result<Prepared<'p>, Failure> {
-        let Asked { project, options, interface, request, registry, .. } = &self;
+    /// As [`resolve`].
+    pub fn run(
+        self,
+        manifest: Option<NewManifest>,
+        before: &dyn Fn(&Prepared<'_>),
+    ) -> Result<Outcome<'p>, Failure> {
+        if self.options.only_checks() {
+            let comparison = locked::compare(&self)?;
+            return Ok(Outcome::Compared(self, comparison));
+        }
+        if self.is_of_pixi() {
+            let answer = with_pixi::run(&self)?;
+            return Ok(Outcome::ByPixi(self, answer));
+        }
+        let (prepared, answer) = self.solve(manifest, before)?;
+        Ok(Outcome::Solved(Box::new(prepared), answer))
+    }
+
+    fn solve(
+        self,
+        manifest: Option<NewManifest>,
+        before: &dyn Fn(&Prepared<'_>),
+    ) -> Result<(Prepared<'p>, ResolveAnswer), Failure> {
+        let prepared = self.prepare(manifest)?;
+        before(&prepared);
+        prepared.solve()
+    }
+
+    /// Chooses the machines to lock for, and checks that the answer can be written.
+    fn prepare(self, manifest: Option<NewManifest>) -> Result<Prepared<'p>, Failure> {
+        let ResolveRun { project, options, interface, request, registry, .. } = &self;
         if options.stack_only && request.has_stack_of_conda() {
             return Err(Failure::usage("`--stack-only` chooses among the builds of PyPI and the pytorch index, and this stack comes from conda-forge")
                 .hint("remove `--stack-only`"));
@@ -255,7 +295,7 @@ impl<'p> Asked<'p> {
 
 /// What is asked, the machines, and where the answer goes.
 pub(crate) struct Prepared<'p> {
-    pub asked: Asked<'p>,
+    pub asked: ResolveRun<'p>,
     pub machines: Vec<Machine>,
     /// The tool that holds the packages.
     pub owner: Option<Owner>,
@@ -268,7 +308,7 @@ pub(crate) struct Prepared<'p> {
 }
 
 /// The answer.
-pub(crate) enum Answer {
+pub(crate) enum ResolveAnswer {
     /// Solved and, without `--dry-run`, written.
     Resolved(Box<Resolved>),
     /// Impossible, with a hint where another way was found.
@@ -302,14 +342,14 @@ impl<'p> Prepared<'p> {
     ///
     /// # Errors
     /// When an index does not answer, what is needed is not known, or a file cannot be written.
-    pub fn solve(mut self) -> Result<(Prepared<'p>, Answer), Failure> {
+    pub fn solve(mut self) -> Result<(Prepared<'p>, ResolveAnswer), Failure> {
         let series = match std::mem::replace(&mut self.beside, Beside::Series(Vec::new())) {
             Beside::Series(series) => series,
-            Beside::Conflict(refused) => return Ok((self, Answer::Refused(refused, None))),
+            Beside::Conflict(refused) => return Ok((self, ResolveAnswer::Refused(refused, None))),
         };
-        let Asked { global, project, options, interface, .. } = self.asked;
+        let ResolveRun { global, project, options, interface, .. } = self.asked;
         if options.stack_only && !stack_only::asks_for_torch(&self.asked.request) {
-            return Ok((self, Answer::Series(series)));
+            return Ok((self, ResolveAnswer::Series(series)));
         }
         let preferences = self.preferences();
         let client = match options.stack_only {
@@ -333,7 +373,7 @@ impl<'p> Prepared<'p> {
                 refuse_unread(&task, &registry)?;
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
-                return Ok((self, Answer::Refused(refused, hint)));
+                return Ok((self, ResolveAnswer::Refused(refused, hint)));
             }
             JointAnswer::TooLong => return Err(Failure::too_long()),
         };
@@ -344,12 +384,12 @@ impl<'p> Prepared<'p> {
         if self.owner == Some(Owner::Uv) && !options.dry_run {
             with_uv::as_locked_by_uv(&mut resolved.solutions, project)?;
         }
-        Ok((self, Answer::Resolved(Box::new(resolved))))
+        Ok((self, ResolveAnswer::Resolved(Box::new(resolved))))
     }
 
     /// What each machine keeps of the old lock, and takes of what is here.
     fn preferences(&self) -> Vec<Preferences> {
-        let Asked { options, request, old, .. } = &self.asked;
+        let ResolveRun { options, request, old, .. } = &self.asked;
         let (own_platform, installed) = (system().platform, OnceCell::new());
         let of = |machine: &Machine| {
             let mut preferences = held::preferences(old.as_ref(), &machine.name, options, request);
@@ -375,7 +415,7 @@ impl<'p> Prepared<'p> {
     }
 
     fn lock_of(&self, solutions: &[Solution]) -> Lockfile {
-        let Asked { request, registry, project, .. } = &self.asked;
+        let ResolveRun { request, registry, project, .. } = &self.asked;
         let target = |(machine, solution): (&Machine, &Solution)| Target {
             image: request.images.get(&machine.name).cloned(),
             ..Target::new(&machine.name, solution, &machine.seen, self.level())
@@ -388,7 +428,7 @@ impl<'p> Prepared<'p> {
     /// Writes the answer. Returns the files that were written, and those of them that are not as they were.
     fn write(&mut self, lock: &Lockfile) -> Result<(Vec<String>, Vec<String>), Failure> {
         let manifest = self.manifest.take();
-        let Asked { global, project, options, registry, interface, .. } = &self.asked;
+        let ResolveRun { global, project, options, registry, interface, .. } = &self.asked;
         match (options.dry_run, self.owner) {
             (true, _) => Ok((Vec::new(), Vec::new())),
             (false, None) => writing::write(project, lock, &self.environments, manifest, options),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::machines::{Machine, machines};
-use super::{Asked, with_uv};
+use super::{ResolveRun, with_uv};
 use crate::formats::{Environment, Judged, judge};
 use crate::formats::{PixiError, PixiMachine, with_machines};
 use crate::lockfile::{Lockfile, Target};
@@ -55,8 +55,8 @@ fn refuses(locked: &[PixiLocked]) -> bool {
 ///
 /// # Errors
 /// When a machine or the manifest cannot be read, pixi is not here, or does not lock.
-pub(crate) fn run(asked: &Asked<'_>) -> Result<PixiAnswer, Failure> {
-    let Asked { project, options, request, registry, interface, .. } = asked;
+pub(crate) fn run(asked: &ResolveRun<'_>) -> Result<PixiAnswer, Failure> {
+    let ResolveRun { project, options, request, registry, interface, .. } = asked;
     WithPixi { project, args: options, request, registry, interface: *interface }.run(asked.old.as_ref())
 }
 

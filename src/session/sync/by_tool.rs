@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::place::{self, MARK, OWN_FOLDER, mark_of};
+use super::place::{self, AtWork, MARK, OWN_FOLDER, mark_of};
 use super::types::{Outcome, Plan, SyncOptions, Synced, in_the_way};
 use crate::formats::uv::{Settings, Workspace};
 use crate::formats::{Environment, OtherBuild, Package, judge, other_builds};
@@ -71,6 +71,9 @@ impl ByTool<'_> {
             ));
         }
         self.tell_active(&prefix);
+        if !self.options.dry_run {
+            place::remove_interrupted(&prefix, self.project)?;
+        }
         let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
         let is_new = is_empty || fs_err::symlink_metadata(&prefix).is_err() || self.is_cut_short(&prefix);
         if !is_new {
@@ -330,7 +333,10 @@ impl ByTool<'_> {
         if self.owner == Owner::Uv && !work.is_exact {
             in_the_way(changes, self.interface);
         }
-        self.commands(work, changes).iter().try_for_each(|command| self.start(work, command))
+        let at_work = AtWork::begin(work.prefix, changes)?;
+        let done = self.commands(work, changes).iter().try_for_each(|command| self.start(work, command));
+        at_work.end(&done);
+        done
     }
 
     /// The commands that install: what is in the way goes first.

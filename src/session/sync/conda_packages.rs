@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::place::{self, Found, MARK, OWN_FOLDER, mark_of};
+use super::place::{self, ChosenEnvironment, MARK, OWN_FOLDER, mark_of};
 use super::start;
 use super::types::{Plan, SyncOptions, counted};
 use super::work::Work;
@@ -162,14 +162,14 @@ impl Half {
     }
 
     /// The environment as it will be, for the commands of PyPI's half; `None` if it is as it is now.
-    pub fn to_come(&self) -> Option<Found> {
+    pub fn to_come(&self) -> Option<ChosenEnvironment> {
         let has_python = !self.changes.puts("python");
         if self.steps.is_empty() || !self.is_new && has_python {
             return None;
         }
         let prefix = self.environment.prefix.clone();
         let python = pythons::interpreter(&prefix);
-        Some(Found {
+        Some(ChosenEnvironment {
             place: Place { prefix, python, make: None },
             chosen: self.environment.chosen,
             installed: None,

@@ -1,6 +1,6 @@
 //! Which program installs: uv if it is there, else pip.
 
-use super::place::Found;
+use super::place::ChosenEnvironment;
 use crate::model::installed::Distribution;
 use crate::probe::pythons;
 use crate::session::failure::{Failure, FailureKind};
@@ -8,7 +8,7 @@ use crate::session::owner::with_places;
 use crate::sync::Installer;
 
 /// The installer for an environment.
-pub(super) fn choose(found: &Found) -> Result<Installer, Failure> {
+pub(super) fn choose(found: &ChosenEnvironment) -> Result<Installer, Failure> {
     if let Some(uv) = with_places(pythons::uv) {
         return Ok(Installer::Uv(uv));
     }

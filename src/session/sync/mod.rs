@@ -31,7 +31,7 @@ use crate::model::text::clean;
 use crate::registry::Registry;
 use crate::solver::allowed_pythons;
 use crate::sync::{self, Changes, Talk};
-use place::{AT_WORK, Found, OWN_FOLDER, OtherLocks, OwnProject};
+use place::{ChosenEnvironment, OtherLocks, OwnProject};
 use types::in_the_way;
 use work::Work;
 
@@ -85,7 +85,7 @@ struct Run<'r> {
 
 /// What a run compares: the environment as it was found, and what is to change in it.
 struct Compared {
-    found: Found,
+    found: ChosenEnvironment,
     own: Option<OwnProject>,
     changes: Changes,
 }
@@ -173,7 +173,7 @@ impl Run<'_> {
             Some(found) => found,
             None => place::find(self.options, self.project, target, environment, &others)?,
         };
-        if !found.is_ours && found.place.prefix.join(OWN_FOLDER).join(AT_WORK).is_file() {
+        if !found.is_ours && place::was_interrupted(&found.place.prefix) {
             self.interface.warning(
                 "an earlier `envlock sync` was interrupted while it replaced packages: old files of theirs may be left here",
             );

@@ -15,10 +15,12 @@ use crate::model::wheel::Python;
 use crate::probe::conda_client;
 use crate::probe::pythons::{self, FoundPython, Places};
 use crate::session::Interface;
+use crate::session::exit;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::files;
 use crate::session::owner::{self, with_places};
 use crate::session::settings::Project;
+use crate::session::write;
 use crate::sync::{Changes, Interpreter, Place};
 
 /// The folder in an environment that holds sync's mark and its lists of packages.
@@ -27,10 +29,10 @@ pub(super) const OWN_FOLDER: &str = ".envlock";
 pub(super) const MARK: &str = "made-by-sync";
 /// The file that is there while packages are removed and replaced. An installer that is killed meanwhile leaves files that no
 /// RECORD lists, and Python may import them.
-pub(super) const AT_WORK: &str = "replacing-packages";
+const AT_WORK: &str = "replacing-packages";
 
 /// The environment to change.
-pub(super) struct Found {
+pub(super) struct ChosenEnvironment {
     pub place: Place,
     /// How it was chosen.
     pub chosen: Chosen,
@@ -56,7 +58,7 @@ pub(super) fn find(
     target: &Target,
     environment: Environment,
     others: Others<'_>,
-) -> Result<Found, Failure> {
+) -> Result<ChosenEnvironment, Failure> {
     let Environment { prefix, chosen } = environment;
     let prefix = from_here(prefix);
     own_folder(&prefix)?;
@@ -81,9 +83,7 @@ pub(super) fn find(
         installed.as_ref().and_then(|i| i.python.map(|own| Python { patch: own.patch.or(i.patch), ..own }));
     let fault = match own {
         _ if !python.exists() => Some("its Python does not exist any more".to_owned()),
-        _ if is_ours && prefix.join(OWN_FOLDER).join(AT_WORK).is_file() => {
-            Some("an earlier `envlock sync` was interrupted while it replaced packages".to_owned())
-        }
+        _ if is_ours && was_interrupted(&prefix) => Some(INTERRUPTED.to_owned()),
         Some(own) if !wanted.allows(own) => Some(format!("it has Python {own}, and {wanted} is locked")),
         _ => None,
     };
@@ -94,7 +94,7 @@ pub(super) fn find(
             to_make(options, target, others, prefix, chosen, true)
         }
         Some(fault) => Err(not_usable(&prefix, &fault)),
-        None => Ok(Found {
+        None => Ok(ChosenEnvironment {
             place: Place { prefix, python, make: None },
             chosen,
             installed,
@@ -153,6 +153,53 @@ pub(super) fn refuse_other_places(prefix: &Path, options: &SyncOptions) -> Resul
         )
         .hint(format!("sync changes no other Python; {}", another(prefix)))),
         _ => Ok(()),
+    }
+}
+
+/// Why an environment is made anew that is otherwise as it should be.
+const INTERRUPTED: &str = "an earlier `envlock sync` was interrupted while it replaced packages";
+
+/// Whether a run ended while it removed or replaced packages of an environment.
+pub(super) fn was_interrupted(prefix: &Path) -> bool {
+    prefix.join(OWN_FOLDER).join(AT_WORK).is_file()
+}
+
+/// Removes an environment of sync's in which a run was interrupted, so that its tool makes it anew.
+///
+/// # Errors
+/// When there is more in its folder than an environment, or it cannot be removed.
+pub(super) fn remove_interrupted(prefix: &Path, project: &Project) -> Result<(), Failure> {
+    if was_interrupted(prefix) && is_ours(prefix, project) {
+        refuse_to_replace(prefix, project, INTERRUPTED)?;
+        fs_err::remove_dir_all(prefix)?;
+    }
+    Ok(())
+}
+
+/// Marks an environment while packages of it are removed and replaced.
+pub(super) struct AtWork(Option<PathBuf>);
+
+impl AtWork {
+    /// Sets the mark, where something is to be removed or replaced in an environment that sync has been in.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(prefix: &Path, changes: &Changes) -> Result<AtWork, Failure> {
+        let folder = own_folder(prefix)?;
+        if changes.remove.is_empty() && changes.replace.is_empty() || !folder.is_dir() {
+            return Ok(AtWork(None));
+        }
+        let mark = folder.join(AT_WORK);
+        write::replace(&mark, "")?;
+        Ok(AtWork(Some(mark)))
+    }
+
+    /// Takes the mark away. An installer that ended by itself puts back what it moved; one that was interrupted does not.
+    pub fn end(self, done: &Result<(), Failure>) {
+        let is_interrupted = done.as_ref().is_err_and(|failure| failure.exit == exit::INTERRUPTED);
+        if let Some(mark) = self.0.filter(|_| !is_interrupted) {
+            let _ = fs_err::remove_file(mark);
+        }
     }
 }
 
@@ -360,14 +407,14 @@ fn to_make(
     prefix: PathBuf,
     chosen: Chosen,
     replaces: bool,
-) -> Result<Found, Failure> {
+) -> Result<ChosenEnvironment, Failure> {
     let made_with = match &options.python {
         Some(named) => named_python(named, target.wanted_python(), others)?,
         None => any_python(target.wanted_python(), others)?,
     };
     let make = Some(Interpreter { python: made_with.path.clone(), replaces });
     let python = pythons::interpreter(&prefix);
-    Ok(Found {
+    Ok(ChosenEnvironment {
         place: Place { prefix, python, make },
         chosen,
         installed: None,
@@ -461,7 +508,7 @@ fn another_python(others: &OtherLocks) -> String {
     }
 }
 
-impl Found {
+impl ChosenEnvironment {
     /// Whether its code may be run without being asked: it was named, is active, or is made by this run.
     pub fn runs_its_code(&self) -> bool {
         self.chosen != Chosen::Found || self.place.make.is_some()

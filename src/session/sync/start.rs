@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::place::{AT_WORK, MARK, OWN_FOLDER, is_unfinished, making, mark_of};
+use super::place::{AtWork, MARK, OWN_FOLDER, is_unfinished, making, mark_of};
 use super::types::{Plan, counted};
 use super::work::Work;
 use crate::model::text::shell_line;
@@ -51,23 +51,11 @@ impl Work<'_> {
             self.start(step, interface)?;
         }
         lists(!make.is_empty())?;
-        let at_work = prefix.join(OWN_FOLDER).join(AT_WORK);
-        let replaces = !self.changes.remove.is_empty() || !self.changes.replace.is_empty();
-        if replaces {
-            write::replace(&at_work, "")?;
-        }
+        let at_work = AtWork::begin(prefix, self.changes)?;
         self.remove_leftovers()?;
-        for step in others {
-            // An installer that ends by itself puts back what it moved.
-            let done = self.start(step, interface);
-            if done.as_ref().is_err_and(|failure| failure.exit != exit::INTERRUPTED) {
-                let _ = fs_err::remove_file(&at_work);
-            }
-            done?;
-        }
-        if replaces {
-            fs_err::remove_file(&at_work)?;
-        }
+        let done = others.into_iter().try_for_each(|step| self.start(step, interface));
+        at_work.end(&done);
+        done?;
         self.tell(start, interface);
         Ok(())
     }

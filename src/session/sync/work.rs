@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::Found;
+use super::place::ChosenEnvironment;
 use crate::index::locate::Located;
 use crate::lockfile::Target;
 use crate::sync::{Changes, Installer, Talk};
@@ -14,7 +14,7 @@ pub(super) struct Work<'w> {
     pub addresses: (Vec<(String, String)>, Option<Located>),
     pub talk: Talk,
     pub target: &'w Target,
-    pub found: &'w Found,
+    pub found: &'w ChosenEnvironment,
     pub changes: &'w Changes,
     /// The project itself, if it is to be installed.
     pub project: Option<PathBuf>,

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::cli::args::PlanArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
+use crate::containers::Verdict;
 use crate::formats::{self, ForeignLock, Judged, Tool, WithoutCuda};
 use crate::lockfile::{Lockfile, Target};
 use crate::model::finding::{Code, Finding, Severity};
@@ -25,15 +26,6 @@ use crate::verify::{self, Area};
 
 /// Number of environments that are named in one line.
 const SHOWN_NAMES: usize = 6;
-
-/// Whether an environment runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Verdict {
-    Runs,
-    DoesNotRun,
-    Unknown,
-}
 
 /// An environment of the lock, or several that are judged alike.
 #[derive(Debug, Serialize)]

@@ -6,18 +6,24 @@ use crate::cli::view::LockState;
 use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::options::ReportFormat;
-use crate::session::resolve::Asked;
-use crate::session::resolve::locked::{Comparison, compare};
+use crate::session::options::{ReportFormat, SolveOptions};
+use crate::session::resolve::ResolveRun;
+use crate::session::resolve::locked::Comparison;
 
-pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, Failure> {
-    let format = asked.options.format.unwrap_or(ReportFormat::Text);
-    let is_report = !matches!(format, ReportFormat::Text | ReportFormat::Json);
-    if printer.json && is_report {
-        return Err(verify::two_formats());
+/// Refuses a report beside `--json`.
+pub(super) fn check_formats(options: &SolveOptions, printer: &Printer) -> Result<(), Failure> {
+    let is_report =
+        options.format.is_some_and(|format| !matches!(format, ReportFormat::Text | ReportFormat::Json));
+    match printer.json && is_report {
+        true => Err(verify::two_formats()),
+        false => Ok(()),
     }
-    let comparison = compare(asked)?;
-    let Comparison { stale, again, unjudged, .. } = &comparison;
+}
+
+/// Prints how the lock compares, and returns the exit code.
+pub(super) fn tell(asked: &ResolveRun<'_>, comparison: &Comparison, printer: &Printer) -> u8 {
+    let format = asked.options.format.unwrap_or(ReportFormat::Text);
+    let Comparison { stale, again, unjudged, .. } = comparison;
     let folder = &asked.project.folder;
     let report = verify::report_of_lock(format, (stale, again), unjudged.as_deref(), (folder, printer));
     match report {
@@ -31,12 +37,12 @@ pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, Failure> {
                 stale.iter().for_each(|one| printer.note(&one.reason));
             }
         }
-        None => tell(&comparison, printer),
+        None => lines(comparison, printer),
     }
-    Ok(if comparison.stale.is_empty() { exit::YES } else { exit::NO })
+    if comparison.stale.is_empty() { exit::YES } else { exit::NO }
 }
 
-fn tell(comparison: &Comparison, printer: &Printer) {
+fn lines(comparison: &Comparison, printer: &Printer) {
     if let Some(text) = &comparison.current {
         return printer.out(text);
     }

@@ -12,7 +12,7 @@ use crate::session::Interface as _;
 use crate::session::failure::Failure;
 use crate::session::options::{Global, SolveOptions};
 use crate::session::resolve::locked::stale_exports;
-use crate::session::resolve::{self, Answer, Asked, NewManifest, Prepared};
+use crate::session::resolve::{self, NewManifest, Outcome, Prepared, ResolveAnswer, ResolveRun};
 use crate::session::settings::Project;
 use crate::session::{exit, files};
 
@@ -40,18 +40,18 @@ pub(super) fn run_in(
     manifest: Option<NewManifest>,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let asked = Asked::new(global, (project, packages), options, manifest.is_some(), printer)?;
-    if options.only_checks() {
-        return locked::run(&asked, printer);
+    let asked = ResolveRun::new(global, (project, packages), options, manifest.is_some(), printer)?;
+    locked::check_formats(options, printer)?;
+    match asked.run(manifest, &|prepared| tell::before(prepared, printer))? {
+        Outcome::Compared(asked, comparison) => Ok(locked::tell(&asked, &comparison, printer)),
+        Outcome::ByPixi(asked, answer) => Ok(pixi::tell(&asked, &answer, printer)),
+        Outcome::Solved(prepared, answer) => solved(*prepared, answer, printer),
     }
-    if asked.is_of_pixi() {
-        return pixi::run(&asked, printer);
-    }
-    let prepared = asked.prepare(manifest)?;
-    tell::before(&prepared, printer);
-    let (prepared, answer) = prepared.solve()?;
+}
+
+fn solved(prepared: Prepared<'_>, answer: ResolveAnswer, printer: &Printer) -> Result<u8, Failure> {
     match answer {
-        Answer::Refused(refused, hint) => {
+        ResolveAnswer::Refused(refused, hint) => {
             let hosts = prepared.machines.iter().map(|machine| (machine.name.as_str(), &machine.host));
             let code = conflict::refuse(&refused, &prepared.asked.request, prepared.level(), hosts, printer);
             if let Some(hint) = hint.filter(|_| !printer.json) {
@@ -59,11 +59,11 @@ pub(super) fn run_in(
             }
             Ok(code)
         }
-        Answer::Series(series) => {
+        ResolveAnswer::Series(series) => {
             stack_only::tell(&prepared, &series, printer);
             Ok(exit::YES)
         }
-        Answer::Resolved(resolved) => {
+        ResolveAnswer::Resolved(resolved) => {
             let (written, lock) = (resolved.written.clone(), resolved.lock.clone());
             tell::resolved(&prepared, *resolved, printer);
             tell_stale_exports(&prepared, &written, &lock, printer)?;

@@ -5,27 +5,27 @@ use crate::cli::report::{self, label};
 use crate::model::finding::Severity;
 use crate::registry::Registry;
 use crate::session::exit;
-use crate::session::failure::Failure;
-use crate::session::resolve::Asked;
-use crate::session::resolve::with_pixi::{self, PixiAnswer, PixiLocked};
+use crate::session::resolve::ResolveRun;
+use crate::session::resolve::with_pixi::{PixiAnswer, PixiLocked};
 
-pub(super) fn run(asked: &Asked<'_>, printer: &Printer) -> Result<u8, Failure> {
+/// Prints it, and returns the exit code.
+pub(super) fn tell(asked: &ResolveRun<'_>, answer: &PixiAnswer, printer: &Printer) -> u8 {
     let registry = &asked.registry;
-    match with_pixi::run(asked)? {
+    match answer {
         PixiAnswer::Planned(rows) => {
             for (row, cuda) in rows.iter().filter_map(|row| Some((row, row.cuda.as_deref()?))) {
                 printer.out(&format!("{}{} with CUDA {cuda}", label(printer, "platform"), row.subdir));
             }
             printer.out(&format!("{}nothing (--dry-run)", label(printer, "wrote")));
-            Ok(exit::YES)
+            exit::YES
         }
         PixiAnswer::Refused(locked) => {
-            refused(&locked, registry, printer);
-            Ok(exit::NO)
+            refused(locked, registry, printer);
+            exit::NO
         }
         PixiAnswer::Written(locked, files) => {
-            written(&locked, &files, asked, printer);
-            Ok(exit::YES)
+            written(locked, files, asked, printer);
+            exit::YES
         }
     }
 }
@@ -48,7 +48,7 @@ fn machine(locked: &PixiLocked, registry: &Registry, printer: &Printer) {
     }
 }
 
-fn written(all: &[PixiLocked], files: &[String], asked: &Asked<'_>, printer: &Printer) {
+fn written(all: &[PixiLocked], files: &[String], asked: &ResolveRun<'_>, printer: &Printer) {
     if printer.json {
         let targets: Vec<&str> = all.iter().map(|locked| locked.machine.name.as_str()).collect();
         return printer.json(&serde_json::json!({ "status": "solved", "targets": targets }));

@@ -8,12 +8,12 @@ use crate::model::solution::Series;
 use crate::model::variant::CPU;
 use crate::session::Interface as _;
 use crate::session::resolve::machines::Machine;
-use crate::session::resolve::{Asked, Prepared};
+use crate::session::resolve::{Prepared, ResolveRun};
 
 /// Prints the answer if torch is not requested.
 pub(super) fn tell(prepared: &Prepared<'_>, series: &[Vec<Series>], printer: &Printer) {
     let Prepared { machines, asked, .. } = prepared;
-    let Asked { request, registry, .. } = asked;
+    let ResolveRun { request, registry, .. } = asked;
     if printer.json {
         let named = machines.iter().map(|machine| machine.name.as_str());
         printer.json(&Resolution::series(named.zip(series.iter().map(Vec::as_slice))));

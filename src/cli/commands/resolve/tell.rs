@@ -23,14 +23,14 @@ use crate::session::files;
 use crate::session::manifest::NotLocked;
 use crate::session::owner::{self, CONDA_ENVIRONMENT};
 use crate::session::resolve::machines::Machine;
-use crate::session::resolve::{Asked, Prepared, Resolved, writing};
+use crate::session::resolve::{Prepared, ResolveRun, Resolved, writing};
 use crate::session::settings;
 use crate::session::variables;
 
 /// Prints the machine and the notes that precede the answer.
 pub(super) fn before(prepared: &Prepared<'_>, printer: &Printer) {
     let Prepared { machines, asked, .. } = prepared;
-    let Asked { project, options: args, registry, .. } = asked;
+    let ResolveRun { project, options: args, registry, .. } = asked;
     for machine in machines {
         // With several targets, each answer has its own heading.
         if !printer.json && !printer.quiet && machines.len() == 1 {

@@ -23,6 +23,7 @@ use crate::session::run::State;
 use crate::session::settings::Project;
 use crate::session::variables;
 use crate::session::verify::{self, Place, Question};
+use crate::verify::Verdict;
 
 /// If the command is not started, the exit code is [`exit::NOT_STARTED`]. Any other exit code is the command's own.
 pub(super) fn run(global: &Global, args: &RunArgs, printer: &Printer) -> Result<u8, Failure> {
@@ -98,7 +99,7 @@ fn verified(
     if judged.has_errors() {
         if printer.json {
             let findings: Vec<_> = judged.areas.iter().flat_map(|area| &area.findings).collect();
-            printer.json(&serde_json::json!({ "verdict": "differs", "findings": findings }));
+            printer.json(&serde_json::json!({ "verdict": Verdict::Differs, "findings": findings }));
         } else {
             view::findings(printer, judged.areas.iter().flat_map(|area| &area.findings));
         }

@@ -13,7 +13,7 @@ use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
 use crate::session::verify::Judged;
 use crate::verify::Area;
-use crate::verify::in_order;
+use crate::verify::{Verdict, in_order};
 
 /// The result of `verify` and how to print it.
 pub(super) struct Report<'r> {
@@ -60,7 +60,7 @@ impl Report<'_> {
             json!({ "ran": !matches!(o.end, End::NotStarted(_)), "passed": o.passed(), "checks": o.checks })
         });
         json!({
-            "verdict": if differs { "differs" } else { "ok" },
+            "verdict": if differs { Verdict::Differs } else { Verdict::Ok },
             "findings": self.findings().collect::<Vec<_>>(),
             "smoke": smoke,
             "hosts": [],

@@ -285,9 +285,10 @@ fn no_such(choice: &Choice, has: Vec<String>) -> ImageError {
     let platform = choice.platform.map(|platform| platform.to_string());
     let asked: Vec<String> =
         choice.tag.iter().cloned().chain(platform).map(|word| format!("`{}`", clean(&word, 100))).collect();
-    let has = if has.is_empty() { "none".to_owned() } else { named(has.into_iter()) };
-    let asked = if asked.is_empty() { "that is described".to_owned() } else { asked.join(" for ") };
-    ImageError::NoSuch(asked, has)
+    match has.is_empty() {
+        true => ImageError::Empty,
+        false => ImageError::NoSuch(asked.join(" for "), named(has.into_iter())),
+    }
 }
 
 /// The first names of a list, and that there are more.

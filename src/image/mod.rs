@@ -81,6 +81,9 @@ pub enum ImageError {
     /// It contains this many images, with their names.
     #[error("it contains {0} images: {1}")]
     Several(usize, String),
+    /// It contains no image.
+    #[error("it contains no image")]
+    Empty,
     /// It contains no image of that name or platform; those that it has.
     #[error("it contains no image {0}; it has {1}")]
     NoSuch(String, String),

@@ -12,7 +12,7 @@ use crate::model::installed::{
     Distribution, ForcedLibrary, Installed, SearchedFirst, Shadowing, Toolkit, Traces,
 };
 use crate::model::native::InterpreterFault;
-use crate::model::text::{clean, normalized_name};
+use crate::model::text::{PYTHON_LINE_ENDS, clean, normalized_name};
 
 /// Maximum number of entries read from a folder.
 const MAX_ENTRIES: usize = 20_000;
@@ -222,10 +222,6 @@ const OF_VENV: [&str; 2] = ["_virtualenv.pth", "distutils-precedence.pth"];
 /// The modules that Python imports at each start, where it finds them.
 const AT_START: [&str; 2] = ["sitecustomize", "usercustomize"];
 
-/// The characters that end a line of a `.pth` file. Source: `Lib/site.py`, which calls `str.splitlines`.
-const LINE_ENDS: [char; 10] =
-    ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
-
 /// Files that Python executes at each start and that no package records; they are read, never run.
 fn startup(tree: &dyn FileTree, installed: &Installed) -> Vec<(String, String)> {
     let site = &installed.site_packages;
@@ -282,7 +278,7 @@ fn executed(tree: &dyn FileTree, file: &Path, is_run: impl Fn(&&str) -> bool) ->
         return tree.is_file(file).then(|| "it cannot be read as text".to_owned());
     };
     // As Python reads text: a byte order mark is not part of it.
-    let line = text.trim_start_matches('\u{feff}').split(LINE_ENDS).find(is_run)?;
+    let line = text.trim_start_matches('\u{feff}').split(PYTHON_LINE_ENDS).find(is_run)?;
     Some(clean(line.trim(), 80))
 }
 

@@ -14,6 +14,8 @@ pub struct RunOption {
     take: fn(&mut Request, &Request),
     /// Its value as it follows the option; empty for an option without one.
     value: fn(&Request) -> Option<String>,
+    /// Whether a request leaves it as an earlier one has it.
+    leaves: fn(&Request, &Request) -> bool,
 }
 
 /// A row of the table: option, key, field, and the value as a text.
@@ -25,13 +27,17 @@ macro_rules! option {
             origin: |request| request.$($field).+.as_ref().map(|limit| &limit.origin),
             take: |own, other| own.$($field).+.clone_from(&other.$($field).+),
             value: |request| request.$($field).+.as_ref().map($shown),
+            leaves: |own, _| own.$($field).+.is_none(),
         }
     };
 }
 
 /// Every such limit, in the order in which they are told.
 pub static RUN_OPTIONS: [RunOption; 7] = [
-    option!("--python", "python", python, |python| python.text.clone()),
+    RunOption {
+        leaves: admits_python_of,
+        ..option!("--python", "python", python, |python| python.text.clone())
+    },
     option!("--only-index", "only-index", only_index, |limit| limit.value.to_string()),
     option!("--variant", "variant", variant, |limit| limit.value.clone()),
     option!("--cuda", "cuda", cuda, |limit| limit.value.to_string()),
@@ -53,6 +59,15 @@ impl RunOption {
     }
 }
 
+/// Whether an earlier request has one Python, which this one allows and does not name by an option of its own: a Python that was
+/// chosen stays where the manifest only bounds it.
+fn admits_python_of(request: &Request, earlier: &Request) -> bool {
+    earlier.python.as_ref().is_some_and(|python| {
+        let PythonAllowed::Exact(exact) = python.allowed else { return false };
+        request.python.as_ref().is_none_or(|own| !own.origin.is_option() && own.allows(exact))
+    })
+}
+
 impl Request {
     /// Overrides this request with the command-line options of another one.
     #[must_use]
@@ -68,25 +83,12 @@ impl Request {
     pub fn keeping_options_of(mut self, earlier: &Request) -> (Request, Vec<String>) {
         let mut kept = Vec::new();
         for option in RUN_OPTIONS.iter().filter(|option| option.is_set(earlier)) {
-            let stays = match option.flag {
-                // A Python that was chosen stays where the manifest only bounds it.
-                "--python" => self.admits_python_of(earlier),
-                _ => (option.origin)(&self).is_none(),
-            };
-            if stays {
+            if (option.leaves)(&self, earlier) {
                 (option.take)(&mut self, earlier);
                 kept.push(option.shown(earlier));
             }
         }
         (self, kept)
-    }
-
-    /// Whether an earlier request has one Python, which this one allows and does not name by an option of its own.
-    fn admits_python_of(&self, earlier: &Request) -> bool {
-        earlier.python.as_ref().is_some_and(|python| {
-            let PythonAllowed::Exact(exact) = python.allowed else { return false };
-            self.python.as_ref().is_none_or(|own| !own.origin.is_option() && own.allows(exact))
-        })
     }
 
     /// The request without command-line options, which apply only to one run.

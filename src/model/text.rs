@@ -91,6 +91,11 @@ pub fn shell_word(text: &str) -> String {
     shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default()
 }
 
+/// Where Python ends a line, and so pip in a requirements file and `site` in a `.pth` file. Source: Python's library reference,
+/// `str.splitlines`.
+pub const PYTHON_LINE_ENDS: [char; 10] =
+    ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
+
 /// `text` without the credentials in URLs: `https://me:pw@host/` becomes `https://host/`.
 ///
 /// ```

@@ -13,15 +13,19 @@ pub const NOT_STARTED: u8 = 125;
 /// Ended by an interrupt, as a shell reports it: 128 plus the signal number.
 pub const INTERRUPTED: u8 = 130;
 
-/// Whether a program that was started was interrupted, or said so.
+/// The number of the interrupt. Source: signal(7).
+pub(crate) const SIGINT: i32 = 2;
+
+/// The signal that ended a program, or that it says ended it: uv returns 130 after an interrupt.
 #[cfg(unix)]
-pub(crate) fn was_interrupted(status: std::process::ExitStatus) -> bool {
+pub(crate) fn signal_of(status: std::process::ExitStatus) -> Option<i32> {
     use std::os::unix::process::ExitStatusExt as _;
-    status.signal() == Some(libc::SIGINT) || status.code() == Some(i32::from(INTERRUPTED))
+    let said = (status.code() == Some(i32::from(INTERRUPTED))).then_some(SIGINT);
+    status.signal().or(said)
 }
 
-/// Whether a program that was started was interrupted: not known here.
+/// The signal that ended a program: not known here.
 #[cfg(not(unix))]
-pub(crate) fn was_interrupted(_status: std::process::ExitStatus) -> bool {
-    false
+pub(crate) fn signal_of(_status: std::process::ExitStatus) -> Option<i32> {
+    None
 }

@@ -29,6 +29,8 @@ pub enum FailureKind {
     Network,
     /// An installer failed, or it or the locked Python is missing.
     Installer,
+    /// A signal ended an installer: what it was doing is half done.
+    Killed,
     /// No environment is named, active or found.
     Environment,
     /// No GPU that CUDA shows.
@@ -51,7 +53,7 @@ impl FailureKind {
             FailureKind::Registry | FailureKind::UnknownRow => "registry",
             FailureKind::Export => "export",
             FailureKind::Network => "network",
-            FailureKind::Installer => "installer",
+            FailureKind::Installer | FailureKind::Killed => "installer",
             FailureKind::Environment => "environment",
             FailureKind::NoGpu => "no-gpu",
             FailureKind::Internal => "internal",
@@ -104,6 +106,21 @@ pub(crate) const TOO_LONG: &str =
 impl Failure {
     pub(crate) fn new(code: FailureKind, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into(), excerpt: None, hint: None, exit: code.exit(), place: None }
+    }
+
+    /// A signal ended a program. An interrupt ends the run as the person asked.
+    pub(crate) fn killed(program: &str, signal: i32) -> Failure {
+        match signal {
+            exit::SIGINT => {
+                Failure { exit: exit::INTERRUPTED, ..Failure::new(FailureKind::Killed, "interrupted") }
+            }
+            _ => Failure::new(FailureKind::Killed, format!("signal {signal} ended `{program}`")),
+        }
+    }
+
+    /// Whether a signal ended the program that failed.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.code == FailureKind::Killed
     }
 
     /// Shows the line of the file that is at fault.

@@ -112,7 +112,8 @@ pub(crate) fn init(
     write::write(&path, &text)?;
     Ok(Initialized::Written(NewFile {
         unread: files::requirements_in(&folder).filter(|_| is_plain).map(str::to_owned),
-        has_other_environment: has_other_environment(&folder)?,
+        // One that cannot be read is told by `resolve`.
+        has_other_environment: has_other_environment(&folder).unwrap_or(false),
         folder,
         path,
         text,

@@ -120,7 +120,7 @@ pub(crate) fn restrict(command: &mut Command, passing: EnvAllowlist<'_>, interfa
 /// Runs a tool in a project's folder, with its output among the talk. Returns whether it succeeded.
 ///
 /// # Errors
-/// When it cannot be started, or was interrupted.
+/// When it cannot be started, or a signal ended it.
 pub(crate) fn start(
     program: &Path,
     options: &[String],
@@ -141,9 +141,9 @@ pub(crate) fn start(
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let status =
         command.status().map_err(|e| failed(format!("cannot start `{}`: {e}", program.display())))?;
-    match exit::was_interrupted(status) {
-        true => Err(Failure { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) }),
-        false => Ok(status.success()),
+    match exit::signal_of(status) {
+        Some(signal) => Err(Failure::killed(&program.to_string_lossy(), signal)),
+        None => Ok(status.success()),
     }
 }
 

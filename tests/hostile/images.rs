@@ -315,3 +315,22 @@ fn metadata_that_is_not_read_is_no_agreement() {
     let run = TestContext::new().run(&["image", layout.path().to_str().unwrap()]);
     assert!(run.code == 1 && run.flat().contains("METADATA of p0 cannot be read"), "{}", run.shown());
 }
+
+/// The number of images is that of all, however many are named.
+#[test]
+fn several_images_are_counted() {
+    let layout = Layout::new();
+    let images: Vec<_> = (0..12)
+        .map(|number| {
+            let file = (format!("file{number}"), 0o644, String::new());
+            layout.image(&[layout.layer_of_texts(&[file], &[])])
+        })
+        .collect();
+    layout.index(&images);
+    let said = TestContext::new().run(&["image", layout.path().to_str().unwrap()]).expect(2);
+    assert!(said.flat().contains("it contains 12 images: "), "{}", said.shown());
+    assert!(said.flat().contains(", ..."), "{}", said.shown());
+    layout.index(&[]);
+    let said = TestContext::new().run(&["image", layout.path().to_str().unwrap()]).expect(2);
+    assert!(said.flat().contains("it contains no image"), "{}", said.shown());
+}

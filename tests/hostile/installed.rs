@@ -356,7 +356,11 @@ fn what_is_no_environment_is_not_emptied() {
         assert_eq!(std::fs::read_to_string(project.join("data/notes")).unwrap(), "precious");
         assert!(project.join("envlock.lock").exists());
     };
-    for (folder, why) in [(".", "the project is in it"), ("data", "sync did not put `notes` there")] {
+    let looks_like_one = ("native", "it is a link to a folder of the project");
+    env.context.write("native/src/notes", "precious");
+    for (folder, why) in
+        [(".", "the project is in it"), ("data", "it is a link to a folder of the project"), looks_like_one]
+    {
         env.context.write(&format!("{folder}/.envlock/made-by-sync"), &mark);
         env.context.write(&format!("{folder}/pyvenv.cfg"), "home = /nonexistent/bin\n");
         std::os::unix::fs::symlink(folder, &venv).unwrap();
@@ -402,6 +406,34 @@ fn old_tools(with_uv: bool) {
     env.sync(&[]).expect(0);
     assert_eq!(env.prints("import alpha; print(alpha.x)"), "2");
     assert!(!site.join("alpha.egg-link").exists());
+    // What Python sees elsewhere, as packages of the system are, is no failure.
+    let elsewhere = env.context.dir.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    for name in ["alpha", "alpha-2.0.dist-info"] {
+        std::fs::rename(site.join(name), elsewhere.join(name)).unwrap();
+    }
+    std::fs::write(site.join("easy-install.pth"), format!("{}\n", elsewhere.display())).unwrap();
+    env.sync(&[]).expect(0);
+    assert_eq!(env.prints("import alpha; print(alpha.x)"), "2");
+}
+
+/// What `--deep` did not compare is named.
+#[test]
+fn files_without_a_hash_are_named() {
+    let Some(env) = Synced::new(false) else { return };
+    env.lock("\"alpha\"", "");
+    env.sync(&[]).expect(0);
+    let site = env.prints("import sysconfig; print(sysconfig.get_path('purelib'))");
+    let record = std::path::Path::new(&site).join("alpha-2.0.dist-info/RECORD");
+    let verify = |options: &[&str]| {
+        env.context.run(&[&["verify", "--smoke", "off"], options].concat()).expect(0).flat()
+    };
+    let what = "alpha/__init__.py of alpha is without a SHA-256 in RECORD, and not compared";
+    assert!(!verify(&["--deep"]).contains("without a SHA-256"));
+    let text = std::fs::read_to_string(&record).unwrap();
+    let line = text.lines().find(|line| line.starts_with("alpha/__init__.py,")).unwrap();
+    std::fs::write(&record, text.replace(line, "alpha/__init__.py,,")).unwrap();
+    assert!(verify(&["--deep"]).contains(what) && !verify(&[]).contains(what));
 }
 
 #[test]

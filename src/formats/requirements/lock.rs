@@ -9,7 +9,7 @@ use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::source::Source;
-use crate::model::text::{MAX_VALUES, normalized_name};
+use crate::model::text::{MAX_VALUES, PYTHON_LINE_ENDS, normalized_name};
 use crate::model::wheel::Python;
 
 /// A pinned package and the condition under which it is installed.
@@ -135,10 +135,6 @@ fn is_editable(word: &str) -> bool {
     word.starts_with("-e") || word.starts_with("--edit")
 }
 
-/// Where Python, and so pip, ends a line. Source: Python's library reference, `str.splitlines`.
-const LINE_ENDS: [char; 10] =
-    ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
-
 /// Maximum size of a line with those that continue it, in bytes: a package with 1,000 files has 100,000.
 const MAX_LINE: usize = 1 << 20;
 
@@ -173,7 +169,7 @@ pub fn requirement_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
 
 /// The next line of a text, which is not empty, without its end. `\r\n` is one end.
 fn next_line<'t>(rest: &mut &'t str) -> &'t str {
-    let end = rest.find(LINE_ENDS).unwrap_or(rest.len());
+    let end = rest.find(PYTHON_LINE_ENDS).unwrap_or(rest.len());
     let (line, tail) = rest.split_at(end);
     let mut tail = tail.chars();
     if tail.next() == Some('\r') && tail.as_str().starts_with('\n') {
@@ -252,6 +248,13 @@ mod tests {
             shown,
             ["own==1.0 https://files.example/own-1.0-py3-none-any.whl", "torch==2.9.1+cu126 whl/cu126"]
         );
+    }
+
+    /// A line that is continued without end does not become one text.
+    #[test]
+    fn a_line_has_a_limit() {
+        let text = "six==1.17.0 \\\n".repeat(1_000_000);
+        assert!(requirement_lines(&text).next().unwrap().1.len() < 2 * MAX_LINE);
     }
 
     /// Where pip takes no file of an index, which build a version is is not known; of others it is.

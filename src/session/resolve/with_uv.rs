@@ -214,7 +214,7 @@ impl WithUv<'_> {
         let mut also = self.stayed(lock);
         let mut held = match self.attempts(uv, (lock, &also), path, asked) {
             // What stayed the last time may be what is in the way now.
-            Err(error) if !also.is_empty() && error.exit != exit::INTERRUPTED => {
+            Err(error) if !also.is_empty() && !error.is_killed() => {
                 also.clear();
                 self.attempts(uv, (lock, &also), path, asked)?
             }
@@ -234,7 +234,7 @@ impl WithUv<'_> {
                     "uv's choice of {names} is known to fail beside the stack: the version that works is a constraint now"
                 ));
             }
-            Err(error) if error.exit == exit::INTERRUPTED => return Err(error),
+            Err(error) if error.is_killed() => return Err(error),
             Err(_) => {
                 return Err(Failure::new(
                     FailureKind::Installer,
@@ -291,7 +291,7 @@ impl WithUv<'_> {
                     self.tell_scope(scope, lock);
                     return Ok(held);
                 }
-                Err(error) if error.exit == exit::INTERRUPTED => return Err(error),
+                Err(error) if error.is_killed() => return Err(error),
                 Err(error) => first = first.or(Some(error)),
             }
             tried.push(text);

@@ -72,7 +72,7 @@ impl ByTool<'_> {
         }
         self.tell_active(&prefix);
         if !self.options.dry_run {
-            place::remove_interrupted(&prefix, self.project)?;
+            place::remove_interrupted(&self.prefix(), self.project)?;
         }
         let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
         let is_new = is_empty || fs_err::symlink_metadata(&prefix).is_err() || self.is_cut_short(&prefix);

@@ -18,7 +18,7 @@ use super::Interface;
 use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
-use super::{files, lock, owner};
+use super::{chosen_host, files, lock, owner, variables};
 use crate::inspect::{self, Environment};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
@@ -276,19 +276,22 @@ impl Run<'_> {
         let (installer, addresses) = (work.installer.clone(), work.addresses.clone());
         Work { installer, addresses, found: &left, changes: &more, project: None, ..*work }
             .execute(self.start, self.interface)?;
-        // What an installer takes for installed, and is not: it says so of packages elsewhere on Python's path.
-        let installed = inspect::read(&inspect::ThisMachine, &left.place.prefix, inspect::Depth::Sizes).ok();
-        let missing = sync::changes(work.target, installed.as_ref(), None, &is_elsewhere).install;
-        match missing.first() {
+        let prefix = &left.place.prefix;
+        let Ok(installed) = inspect::read(&inspect::ThisMachine, prefix, inspect::Depth::Sizes) else {
+            return Ok(None);
+        };
+        // pip takes a package of the system for installed where the environment shows it, and Python imports it.
+        let root = chosen_host::root();
+        let visible =
+            inspect::visible(&inspect::ThisMachine, &installed, &root, &|name| variables::text(name));
+        let missing = sync::changes(work.target, Some(&installed), None, &is_elsewhere).install;
+        match missing.iter().find(|name| visible.iter().all(|visible| visible.name != **name)) {
             None => Ok(None),
             Some(name) => Err(Failure::new(
                 FailureKind::Installer,
                 format!("{} did not install `{}`, and says it did", work.installer.name(), clean(name, 80)),
             )
-            .hint(format!(
-                "remove `{}`, and make it again with `envlock sync`",
-                left.place.prefix.display()
-            ))),
+            .hint(format!("remove `{}`, and make it again with `envlock sync`", prefix.display()))),
         }
     }
 

@@ -15,7 +15,6 @@ use crate::model::wheel::Python;
 use crate::probe::conda_client;
 use crate::probe::pythons::{self, FoundPython, Places};
 use crate::session::Interface;
-use crate::session::exit;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::files;
 use crate::session::owner::{self, with_places};
@@ -59,12 +58,12 @@ pub(super) fn find(
     environment: Environment,
     others: Others<'_>,
 ) -> Result<ChosenEnvironment, Failure> {
-    let Environment { prefix, chosen } = environment;
-    let prefix = from_here(prefix);
+    let Environment { prefix: named, chosen } = environment;
+    let prefix = from_here(named.clone());
     own_folder(&prefix)?;
     // An earlier run was interrupted while it made the environment. What somebody put there since then is kept.
     if making(&prefix).is_file() && is_unfinished(&prefix) {
-        refuse_to_replace(&prefix, project, "an earlier run was interrupted while it made it")?;
+        refuse_to_replace(&named, project, "an earlier run was interrupted while it made it")?;
         return to_make(options, target, others, prefix, chosen, true);
     }
     let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
@@ -90,7 +89,7 @@ pub(super) fn find(
     match fault {
         // An environment of conda is conda's to make.
         Some(fault) if is_ours && !prefix.join("conda-meta").is_dir() => {
-            refuse_to_replace(&prefix, project, &fault)?;
+            refuse_to_replace(&named, project, &fault)?;
             to_make(options, target, others, prefix, chosen, true)
         }
         Some(fault) => Err(not_usable(&prefix, &fault)),
@@ -106,15 +105,21 @@ pub(super) fn find(
 
 /// Refuses to make an environment anew, which empties its folder, where the folder has more in it than an environment: whoever
 /// writes sync's mark into a folder of a repository could have any other emptied.
-fn refuse_to_replace(prefix: &Path, project: &Project, fault: &str) -> Result<(), Failure> {
+fn refuse_to_replace(named: &Path, project: &Project, fault: &str) -> Result<(), Failure> {
+    let prefix = &from_here(named.to_path_buf());
     let refused = |why: String, hint: &str| {
         let text = format!("`{}` cannot be used: {fault}", prefix.display());
         Err(Failure::new(FailureKind::Installer, format!("{text}; it is not made anew: {why}"))
             .hint(format!("{hint}, or {}", another(prefix))))
     };
     let real = |path: &Path| fs_err::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    if real(&project.folder).starts_with(real(prefix)) {
+    let (folder, own) = (real(&project.folder), real(prefix));
+    if folder.starts_with(&own) {
         return refused("the project is in it".to_owned(), "keep environments below the project");
+    }
+    // A folder of the project may look like an environment.
+    if named.is_symlink() && own.starts_with(&folder) {
+        return refused("it is a link to a folder of the project".to_owned(), "remove the link");
     }
     let entries = std::fs::read_dir(prefix).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -168,9 +173,10 @@ pub(super) fn was_interrupted(prefix: &Path) -> bool {
 ///
 /// # Errors
 /// When there is more in its folder than an environment, or it cannot be removed.
-pub(super) fn remove_interrupted(prefix: &Path, project: &Project) -> Result<(), Failure> {
-    if was_interrupted(prefix) && is_ours(prefix, project) {
-        refuse_to_replace(prefix, project, INTERRUPTED)?;
+pub(super) fn remove_interrupted(named: &Path, project: &Project) -> Result<(), Failure> {
+    let prefix = from_here(named.to_path_buf());
+    if was_interrupted(&prefix) && is_ours(&prefix, project) {
+        refuse_to_replace(named, project, INTERRUPTED)?;
         fs_err::remove_dir_all(prefix)?;
     }
     Ok(())
@@ -194,10 +200,10 @@ impl AtWork {
         Ok(AtWork(Some(mark)))
     }
 
-    /// Takes the mark away. An installer that ended by itself puts back what it moved; one that was interrupted does not.
+    /// Takes the mark away. An installer that ended by itself puts back what it moved; one that a signal ended does not.
     pub fn end(self, done: &Result<(), Failure>) {
-        let is_interrupted = done.as_ref().is_err_and(|failure| failure.exit == exit::INTERRUPTED);
-        if let Some(mark) = self.0.filter(|_| !is_interrupted) {
+        let is_half_done = done.as_ref().is_err_and(Failure::is_killed);
+        if let Some(mark) = self.0.filter(|_| !is_half_done) {
             let _ = fs_err::remove_file(mark);
         }
     }
@@ -541,5 +547,47 @@ impl ChosenEnvironment {
             .flat_map(|i| &i.distributions)
             .any(|own| own.name == name && own.direct.is_some());
         Some(OwnProject { name, folder: project.folder.clone(), is_installed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::exit;
+    use crate::session::interface::Silent;
+
+    /// An installer that goes on after `sync` has the lock of the folder.
+    #[cfg(unix)]
+    #[test]
+    fn a_child_keeps_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = alone(folder.path(), &Silent).unwrap().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        drop(lock);
+        let again = File::open(folder.path()).unwrap().try_lock();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(matches!(again, Err(TryLockError::WouldBlock)), "{again:?}");
+    }
+
+    /// What an installer did not end itself is half done.
+    #[test]
+    fn the_mark_stays_where_a_signal_ended_the_installer() {
+        let prefix = tempfile::tempdir().unwrap();
+        std::fs::create_dir(prefix.path().join(OWN_FOLDER)).unwrap();
+        let changes = Changes { replace: vec!["six".to_owned()], ..Changes::default() };
+        for (done, stays) in [
+            (Ok(()), false),
+            (Err(Failure::new(FailureKind::Installer, "no network")), false),
+            (Err(Failure::killed("uv", 9)), true),
+            (Err(Failure::killed("uv", exit::SIGINT)), true),
+        ] {
+            let at_work = AtWork::begin(prefix.path(), &changes).unwrap();
+            assert!(was_interrupted(prefix.path()));
+            at_work.end(&done);
+            assert_eq!(was_interrupted(prefix.path()), stays, "{done:?}");
+        }
+        assert_eq!(Failure::killed("uv", exit::SIGINT).exit, exit::INTERRUPTED);
+        assert_eq!(Failure::killed("uv", 9).exit, exit::CANNOT_ANSWER);
     }
 }

@@ -151,8 +151,8 @@ pub(super) fn run(
     if status.success() {
         return Ok(());
     }
-    if exit::was_interrupted(status) {
-        return Err(Failure { exit: exit::INTERRUPTED, ..failed("interrupted".to_owned()) });
+    if let Some(signal) = exit::signal_of(status) {
+        return Err(Failure::killed(&program, signal).hint(format!("the command was `{shown}`")));
     }
     Err(failed(match step.purpose {
         Purpose::MakeEnvironment => "the environment could not be made".to_owned(),

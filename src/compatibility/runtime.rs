@@ -1,5 +1,6 @@
 //! Packages that use CUDA without a framework: the CUDA runtime that PyPI's packages bring, and packages with GPU code.
 
+use pep440_rs::Version;
 use semver::Version as Semver;
 
 use super::code::{known_capabilities, served};
@@ -9,7 +10,20 @@ use crate::model::capability::Via;
 use crate::model::nvidia::is_of_nvidia;
 use crate::model::platform::Platform;
 use crate::model::solution::{ChosenPackage, Coverage, Envelope};
-use crate::registry::Registry;
+use crate::registry::{Registry, STACK_PACKAGES};
+
+/// The CUDA that a package brings or was built for: NVIDIA's runtime, or what the version says of a package that is no framework.
+pub fn cuda_of_package(registry: &Registry, name: &str, version: &Version) -> Option<Semver> {
+    let stated = || stated_cuda(version).filter(|_| !STACK_PACKAGES.contains(&name));
+    registry.cuda_of_runtime(name, version).or_else(stated)
+}
+
+/// The CUDA that a version says its build is for: 13.0 of `1.4.0+cu130`, 12.0 of `2.8.3+cu12torch2.9`.
+pub fn stated_cuda(version: &Version) -> Option<Semver> {
+    let local = version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
+    let (major, minor) = BuiltFor::cuda_in(&local)?;
+    Some(Semver::new(major, minor, 0))
+}
 
 /// The newest CUDA runtime among some packages, and the package.
 pub fn cuda_runtime<'p>(
@@ -17,7 +31,7 @@ pub fn cuda_runtime<'p>(
     packages: &'p [ChosenPackage],
 ) -> Option<(&'p ChosenPackage, Semver)> {
     let of = |package: &'p ChosenPackage| {
-        Some((package, registry.cuda_of_runtime(&package.name, &package.version)?))
+        Some((package, cuda_of_package(registry, &package.name, &package.version)?))
     };
     packages.iter().filter_map(of).max_by(|a, b| a.1.cmp(&b.1))
 }

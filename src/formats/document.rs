@@ -90,7 +90,7 @@ pub(super) const PYPI: &str = "simple";
 
 /// Whether an index by its path is PyPI or a mirror of it, as far as its name says. Vendors have builds of their own under
 /// other names. A format that names no index means PyPI.
-pub(super) fn is_pypi(path: &str) -> bool {
+pub fn is_pypi(path: &str) -> bool {
     ["", PYPI, "pypi", "root/pypi", "pypi/simple", "pypi/+simple", "pypi/web/simple", "web/simple"]
         .contains(&path)
 }

@@ -3,9 +3,8 @@
 //! `conda-lock.yml`, requirements with hashes).
 //!
 //! [`import`] reads requirements, in the terms of envlock.toml. [`ForeignLock`] reads a lock into the [`Environment`]s that it
-//! can install on a platform; [`judge`] makes a lock target of one, so that `verify` and `plan` judge it as they judge envlock's
-//! own lock. Nothing is resolved: what a file does not say is named as unknown. Nothing is read from disk either: other files are
-//! asked for by [`Files`].
+//! can install on a platform, which `verify` judges as it judges envlock's own lock. Nothing is resolved. Nothing is read from disk
+//! either: other files are asked for by [`Files`].
 
 mod conda;
 mod document;
@@ -13,7 +12,6 @@ mod error;
 mod foreign_lock;
 mod import;
 mod imported;
-mod judge;
 mod lock_pins;
 mod other_builds;
 mod own_entries;
@@ -29,12 +27,11 @@ mod written;
 pub(crate) mod yaml;
 
 pub use conda::CondaRecord;
-pub use document::own_name;
+pub use document::{is_pypi, own_name};
 pub use error::ForeignError;
 pub use foreign_lock::ForeignLock;
 pub use import::{import, is_of_conda};
 pub use imported::{CondaPart, Context, Files, ImportError, Imported, Optional, path_from};
-pub use judge::{Judged, NoCuda, WithoutCuda, judge};
 pub use other_builds::{OtherBuild, failing, other_builds};
 pub(crate) use own_entries::{Entries, in_its_form};
 pub use pixi::{Machine as PixiMachine, PixiError, with_machines};

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::foreign_lock::ForeignLock;
-use super::judge::variant;
 use super::types::Package;
 use crate::lockfile::Target;
 use crate::model::version::public;
@@ -68,7 +67,7 @@ pub fn other_builds(lock: &ForeignLock, target: &Target, registry: &Registry) ->
     let mut out = BTreeSet::new();
     for theirs in environments.iter().flat_map(|environment| &environment.packages) {
         let Some(ours) = target.package(&theirs.name) else { continue };
-        let their_variant = variant(theirs, target.python, registry, target.platform);
+        let their_variant = theirs.variant(target.python, registry, target.platform);
         let is_variant = match (&their_variant, &ours.variant) {
             (Some(theirs), Some(ours)) => theirs == ours,
             // The build of an index that is not known; the chosen one says its variant in its version.

@@ -3,11 +3,13 @@
 use pep440_rs::Version;
 
 use super::conda::CondaRecord;
-use super::document::NEWEST;
+use super::document::{NEWEST, is_pypi};
 use crate::model::platform::Platform;
 use crate::model::solution::{ChosenFile, ChosenPackage, Edge};
 use crate::model::source::Source;
+use crate::model::variant::{CPU, is_cuda};
 use crate::model::wheel::Python;
+use crate::registry::{Build, Cited, Registry};
 
 /// The tool that writes and installs a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +181,38 @@ impl Package {
         self.archive == SourceArchive::Named && self.usable(python, platform).is_empty()
     }
 
+    /// The variant of torch or a package beside it: the local part of its version, or the sub-index of the pytorch index that
+    /// it comes from. A version without either is PyPI's build. `None` if that is not known, and for what is built from source.
+    pub fn variant(&self, python: Python, registry: &Registry, platform: Platform) -> Option<String> {
+        if self.is_built(python, platform) {
+            return None;
+        }
+        let is_variant =
+            |name: &str| name == CPU || is_cuda(name) || name.starts_with("rocm") || name.starts_with("xpu");
+        let local = self.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
+        if !local.is_empty() {
+            // A file elsewhere may be of another build, whatever it is called.
+            let is_published = match &self.source {
+                Source::Index(_) => true,
+                Source::Url(address) => address.contains("/whl/"),
+                Source::Git { .. } | Source::Path(_) => false,
+            };
+            return (is_variant(&local) && (is_published || local == CPU)).then_some(local);
+        }
+        let Source::Index(address) = &self.source else { return None };
+        let last = address.rsplit('/').next().unwrap_or_default();
+        if is_variant(last) {
+            return Some(last.to_owned());
+        }
+        if !is_pypi(address) {
+            return None;
+        }
+        let of_pypi = |build: &&Cited<Build>| {
+            build.version == self.version && build.platform == platform && build.on_pypi
+        };
+        registry.builds().iter().find(of_pypi).map(|build| build.variant.clone())
+    }
+
     /// Its wheels for a Python on a platform, the best first.
     pub fn usable(&self, python: Python, platform: Platform) -> Vec<ChosenFile> {
         let mut usable: Vec<_> = self
@@ -194,7 +228,7 @@ impl Package {
     }
 
     /// The package as a lock of envlock has it.
-    pub(super) fn chosen(&self, python: Python, platform: Platform) -> ChosenPackage {
+    pub fn chosen(&self, python: Python, platform: Platform) -> ChosenPackage {
         ChosenPackage {
             name: self.name.clone(),
             version: self.version.clone(),

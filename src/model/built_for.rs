@@ -32,6 +32,18 @@ impl BuiltFor {
         Some(BuiltFor { torch: torch?, cuda_major, cxx11_abi })
     }
 
+    /// The CUDA that a local version names, major and minor: `cu130`, `cu12.8`, `cu12torch2.9` (12.0, as no minor is stated).
+    pub fn cuda_in(local: &str) -> Option<(u64, u64)> {
+        let (_, number) = words(local).into_iter().find(|(word, _)| *word == "cu" || *word == "cuda")?;
+        let major = major_of_cuda(number)?;
+        let rest = number.strip_prefix(&major.to_string())?;
+        let minor = rest.strip_prefix('.').unwrap_or(rest);
+        // `cu1281` has a patch release too, as CUDA's minors have one digit.
+        let minor =
+            minor.split('.').next().and_then(|minor| minor.get(..1)).and_then(|minor| minor.parse().ok());
+        (major >= 7).then_some((major, minor.unwrap_or(0)))
+    }
+
     /// The requirement that follows, as a line of metadata.
     pub fn requirement(&self) -> String {
         format!("torch=={}.{}.*", self.torch.0, self.torch.1)
@@ -104,6 +116,24 @@ mod tests {
         for (text, expected) in table {
             let Ok(version) = text.parse::<Version>() else { continue };
             assert_eq!(of(&version.to_string()), expected, "{text}");
+        }
+        for (local, cuda) in [
+            ("cu130", Some((13, 0))),
+            ("cu128", Some((12, 8))),
+            ("cu12", Some((12, 0))),
+            ("cu12.8", Some((12, 8))),
+            ("cuda121", Some((12, 1))),
+            ("cu12torch2.9cxx11abitrue", Some((12, 0))),
+            ("pt29cu128", Some((12, 8))),
+            ("cu92", Some((9, 2))),
+            ("cu1", None),
+            ("cu", None),
+            ("cpu", None),
+            ("focus12", None),
+            ("rocm6.4", None),
+            ("", None),
+        ] {
+            assert_eq!(BuiltFor::cuda_in(local), cuda, "{local}");
         }
         assert_eq!(BuiltFor::of(&"1+pt29cu128".parse().unwrap()).unwrap().requirement(), "torch==2.9.*");
     }

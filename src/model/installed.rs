@@ -168,6 +168,13 @@ pub struct DirectOrigin {
 }
 
 impl Installed {
+    /// Whether a package is there in a version that cannot be compared: anything fulfils a requirement on it.
+    pub fn has_unclear_version(&self, name: &str) -> bool {
+        let own = self.distributions.iter().map(|own| (&own.name, &own.version));
+        let mut all = own.chain(self.visible.iter().map(|seen| (&seen.name, &seen.version)));
+        all.any(|(own, version)| own == name && version.valid().is_none())
+    }
+
     /// The package that is installed from a folder as editable: the project's own, whatever it is built by.
     pub fn editable_of(&self, folder: &std::path::Path) -> Option<&str> {
         let folder = std::path::absolute(folder).ok()?;

@@ -46,7 +46,7 @@ pub use rows::{
     ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, Meta,
     MinorVersionCompatibility, NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed,
     STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourcePackage, StdlibImport, SurroundingWords, Tegra,
-    ToolkitDriver, ToolkitTargets,
+    ToolkitDriver, ToolkitTargets, TorchPair,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

@@ -185,6 +185,8 @@ impl Here {
             require_gpu: false,
             parts: None,
             without_machine: false,
+            exact: false,
+            stale: None,
         };
         let judged = verify::judge(&question, &project, lock.as_ref().into(), registry)?;
         for distribution in &judged.installed.distributions {

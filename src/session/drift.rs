@@ -16,7 +16,7 @@ use crate::model::host::Host;
 use crate::model::saved_host::{LoaderFacts, SavedHost, Unstated, VARIABLES};
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::verify::{self, Area, Verdict};
+use crate::verify::{self, Facts, Locked, Verdict};
 
 /// The changes between two host files, or one and this machine as it is now, whether or not there is a lock. `prefix`: the
 /// environment to compare with the one that the old file keeps.
@@ -108,16 +108,16 @@ fn canonical(folder: &Path) -> PathBuf {
 
 /// Why the lock does not run on the machine as it is, if it certainly ran there before.
 fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> Option<Broken> {
-    let areas = |machine: &Host| -> Option<Vec<Area>> {
+    let all: Vec<Locked<'_>> = lock.targets.iter().map(|target| Locked::own(target, registry)).collect();
+    let findings = |machine: &Host| -> Option<Vec<Vec<Finding>>> {
         let machine = chosen_host::finish(machine.clone(), registry).ok()?;
-        Some(
-            lock.targets.iter().map(|target| verify::check_host(target, &machine, registry, false)).collect(),
-        )
+        let of = |locked: &Locked<'_>| {
+            let areas = verify::judge(&Facts::of_lock(locked, registry).on(&machine));
+            areas.into_iter().flat_map(|area| area.findings).collect()
+        };
+        Some(all.iter().map(of).collect())
     };
-    let runs = |area: &Area| Verdict::of(&area.findings, false) == Verdict::Ok;
-    let error =
-        |area: &Area| area.findings.iter().find(|finding| finding.severity == Severity::Error).cloned();
-    if !areas(before)?.iter().any(runs) {
+    if !findings(before)?.iter().any(|found| Verdict::of(found, false) == Verdict::Ok) {
         return None;
     }
     if let Err(why) = chosen_host::finish(after.clone(), registry) {
@@ -125,7 +125,8 @@ fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> 
         return Some(Broken { fact, why: why.message });
     }
     // A lock runs where one of its targets does.
-    let errors: Option<Vec<Finding>> = areas(after)?.iter().map(error).collect();
+    let error = |found: Vec<Finding>| found.into_iter().find(|one| one.severity == Severity::Error);
+    let errors: Option<Vec<Finding>> = findings(after)?.into_iter().map(error).collect();
     let first = errors?.into_iter().next()?;
     let fact = match first.code {
         Code::DriverTooOld | Code::DriverTooNew => "driver",

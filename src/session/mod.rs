@@ -62,7 +62,7 @@ pub(crate) mod run;
 pub(crate) mod settings;
 pub mod sync;
 pub(crate) mod variables;
-pub(crate) mod verify;
+pub mod verify;
 pub(crate) mod write;
 
 pub use interface::{Interface, Silent};

@@ -12,7 +12,7 @@ use super::failure::{Failure, FailureKind};
 use super::files;
 use super::settings::Project;
 use crate::formats::uv::{self, DefaultGroups, Settings, Workspace};
-use crate::formats::{ForeignLock, Tool, judge, own_name};
+use crate::formats::{ForeignLock, Tool, own_name};
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::choice::Choice;
@@ -26,6 +26,7 @@ use crate::probe::pythons::{self, Places};
 use crate::registry::Registry;
 use crate::session::variables;
 use crate::sync::env_allowlist::{self, EnvAllowlist};
+use crate::verify::Locked;
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
 pub(crate) fn of(project: &Project) -> Option<Owner> {
@@ -233,7 +234,9 @@ pub(crate) fn with_packages(
                 Some(_) => continue,
                 None => None,
             };
-            for mut package in judge(&environment, target.platform, registry).target.packages {
+            for mut package in
+                Locked::of_tool(&environment, target.platform, registry).target.into_owned().packages
+            {
                 // A requirement stands once for each of its markers.
                 package.requires.sort();
                 package.requires.dedup();

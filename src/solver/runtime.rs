@@ -10,7 +10,7 @@ use version_ranges::Ranges;
 use super::node::Node;
 use super::problem::Problem;
 use super::tables::{RuntimeRow, Set, is_stack_package, ordinals};
-use crate::compatibility::{DriverFit, Policy, cudnn_drops, served};
+use crate::compatibility::{DriverFit, Policy, cuda_of_package, cudnn_drops, served};
 use crate::model::built_for::BuiltFor;
 use crate::model::capability::Via;
 use crate::model::solution::{ChosenPackage, Note};
@@ -80,7 +80,7 @@ impl<'a> Problem<'a> {
         if self.prefers_cpu() {
             return true;
         }
-        let cuda = self.registry.cuda_of_runtime(package, version);
+        let cuda = cuda_of_package(self.registry, package, version);
         let policy = Policy::of(self.asked.request);
         DriverFit::of(self.registry, self.machine.host, cuda.as_ref(), policy).suffices
     }

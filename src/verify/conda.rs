@@ -4,8 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::facts::{Contents, Facts};
 use super::files::{Group, thousands};
 use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
+use super::locked::CondaPin;
 use super::{Area, AreaKind};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::conda::CONDA_FORGE;
@@ -14,7 +16,6 @@ use crate::model::fix::Fix;
 use crate::model::installed::{
     CondaHere, CondaPackage, Distribution, FileFault, Installed, Traces, is_executed,
 };
-use crate::model::source;
 use crate::registry::conda_names::{framework_of, pypi_name};
 
 /// Records do not always say their channel in a form that names it; names are those of conda-forge nearly everywhere.
@@ -22,7 +23,7 @@ const CHANNEL: &str = CONDA_FORGE;
 
 /// What conda installed, for the commands that repair it. `client`: the program of the client; `locked`: the packages that a
 /// lock takes from channels.
-pub fn conda_here(traces: &Traces, client: &str, locked: &[Locked<'_>]) -> CondaHere {
+pub fn conda_here(traces: &Traces, client: &str, locked: &[CondaPin<'_>]) -> CondaHere {
     let specs = traces.conda.iter().filter_map(|own| Some((pypi_name(CHANNEL, &own.name)?, own.spec()?)));
     let is_other =
         |own: &&CondaPackage| locked.iter().any(|locked| locked.name == own.name && !locked.is(own));
@@ -36,45 +37,27 @@ pub fn conda_here(traces: &Traces, client: &str, locked: &[Locked<'_>]) -> Conda
     }
 }
 
-/// Says of the files that conda's records name how many are there.
-pub fn add_conda_files(areas: &mut [Area], traces: &Traces) {
-    let Some(area) = areas.iter_mut().find(|area| area.kind == AreaKind::Files) else { return };
-    if traces.conda.is_empty() {
-        return;
-    }
+/// How many of the files that conda's records name are there.
+pub(super) fn files_of_records(facts: &Facts<'_>) -> Option<Area> {
+    let traces = facts.contents.map(|contents| contents.traces).filter(|traces| !traces.conda.is_empty())?;
     let wrong = traces.conda.iter().flat_map(CondaPackage::damage).count();
     let found = match wrong {
         0 => String::new(),
         _ => format!(", {} missing or altered", thousands(wrong)),
     };
-    area.summary.push_str(&format!("; {} of conda's records{found}", thousands(traces.conda_files)));
+    let summary = format!("{} of conda's records{found}", thousands(traces.conda_files));
+    Some(Area { summary, ..Area::of(AreaKind::Files) })
 }
 
-/// A conda package as a lock has it.
-#[derive(Debug, Clone, Copy)]
-pub struct Locked<'l> {
-    /// Its name.
-    pub name: &'l str,
-    /// Its version.
-    pub version: &'l str,
-    /// Its build; empty where the lock does not state it.
-    pub build: &'l str,
+/// Checks what conda installed.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let Contents { installed, traces, .. } = facts.contents?;
+    let mut found = Vec::new();
+    of_records(installed, traces, &mut found);
+    Some(Area { findings: found, ..Area::of(AreaKind::Install) })
 }
 
-impl Locked<'_> {
-    /// Whether an installed package is this one.
-    pub fn is(&self, own: &CondaPackage) -> bool {
-        own.version == self.version && (self.build.is_empty() || own.build == self.build)
-    }
-}
-
-/// The packages of conda that a lock of envlock has.
-pub fn locked_packages(packages: &[source::CondaPackage]) -> Vec<Locked<'_>> {
-    let all = packages.iter();
-    all.map(|own| Locked { name: &own.name, version: &own.version, build: &own.build }).collect()
-}
-
-pub(super) fn check(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
+pub(super) fn of_records(installed: &Installed, traces: &Traces, found: &mut Vec<Finding>) {
     let site = installed.site_packages.strip_prefix(&installed.prefix).unwrap_or(&installed.site_packages);
     let faults = installed.distributions.iter().flat_map(|own| &own.faults);
     let told: BTreeSet<&Path> = faults.map(|fault| Path::new(fault.path())).collect();
@@ -215,7 +198,7 @@ mod tests {
             ..Traces::default()
         };
         let mut found = Vec::new();
-        check(&installed, &traces, &mut found);
+        of_records(&installed, &traces, &mut found);
         let told: Vec<(Severity, String)> =
             found.iter().map(|finding| (finding.severity, finding.message.clone())).collect();
         let expected = [
@@ -245,7 +228,7 @@ mod tests {
         old.version = "0.9".into();
         let traces = Traces { conda: vec![old, package("numpy", Vec::new())], ..Traces::default() };
         let mut found = Vec::new();
-        check(&Installed::default(), &traces, &mut found);
+        of_records(&Installed::default(), &traces, &mut found);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].message, "conda's numpy is installed 2 times: 0.9 h1_0, 1.0 h1_0");
     }
@@ -271,7 +254,7 @@ mod tests {
             ..Traces::default()
         };
         let mut found = Vec::new();
-        check(&Installed { prefix: "/opt/my env".into(), ..Installed::default() }, &traces, &mut found);
+        of_records(&Installed { prefix: "/opt/my env".into(), ..Installed::default() }, &traces, &mut found);
         let told: Vec<String> = found
             .iter()
             .map(|finding| format!("{} | {}", finding.message, finding.fix.as_ref().unwrap()))

@@ -1,15 +1,20 @@
 //! What changed on the machine since the lock was made: informational, never an error.
 
+use super::facts::Facts;
+use super::paths::loaded_versions;
 use super::{Area, AreaKind, findings};
-use crate::lockfile::Target;
 use crate::model::host::{Gpu, Host};
 
-/// Compares the machine that a target was locked for with the current one (`host`; `None` where the manifest describes a
-/// kind of machines, of which none was looked at). Facts unknown on either side are skipped.
-pub(super) fn check(target: &Target, host: Option<&Host>, loaded_cudnn: Option<&str>) -> Option<Area> {
-    let mut changes = host.map(|host| machine_changes(&target.host, host)).unwrap_or_default();
+/// Compares the machine that a target was locked for with this one, and the cuDNN that is loaded with the locked one. Facts
+/// unknown on either side are skipped.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let (target, host) = (&facts.stack?.target, facts.machine.filter(|_| facts.place.is_here)?);
+    // Where the manifest describes a kind of machines, none of them was looked at.
+    let seen = (!facts.place.is_described).then_some(host);
+    let mut changes = seen.map(|host| machine_changes(&target.host, host)).unwrap_or_default();
+    let loaded_cudnn = facts.contents.and_then(|contents| loaded_versions(contents.native).0);
     // The installed packages may match the lock while the loader takes another cuDNN.
-    if let (Some(then), Some(now)) = (target.stack.as_ref().and_then(|s| s.cudnn.as_ref()), loaded_cudnn)
+    if let (Some(then), Some(now)) = (target.stack.as_ref().and_then(|s| s.cudnn.as_ref()), &loaded_cudnn)
         && !(then.as_str() == now || then.as_str().starts_with(&format!("{now}.")))
     {
         changes.push(format!("cuDNN {then} when locked, {now} would be loaded now"));

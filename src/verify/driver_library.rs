@@ -1,5 +1,6 @@
 //! The driver's library, `libcuda.so.1`: whether it is found, and whether it matches the kernel module.
 
+use super::facts::Facts;
 use super::findings::{self, Mismatch, Missing};
 use super::paths::{file_name, folder, shown};
 use crate::model::finding::{Finding, Severity};
@@ -8,7 +9,7 @@ use crate::model::process::{How, Object, Process};
 use crate::registry::Registry;
 
 /// Checks the file that the loader takes for `libcuda.so.1`.
-pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &mut Vec<Finding>) {
+pub(super) fn loaded(object: &Object, host: Option<&Host>, registry: &Registry, found: &mut Vec<Finding>) {
     let in_stubs = |path: &std::path::Path| path.components().any(|c| c.as_os_str() == "stubs");
     if in_stubs(&object.path) || in_stubs(&object.file) {
         found.push(findings::stub_library(&shown(&object.path), &folder(&object.file)));
@@ -16,6 +17,7 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &
     }
     // The name of the symlink's target has the version: libcuda.so.535.129.03.
     let release = Driver::release_of_library(&file_name(&object.file));
+    let Some(host) = host else { return };
     let (Some(release), Some(driver)) = (release, &host.driver) else { return };
     // A newer library from cuda-compat is intended; `compat` is set only for a supported one.
     if release == driver.version || Some(&release) == driver.compat.as_ref() {
@@ -48,13 +50,15 @@ pub(super) fn loaded(object: &Object, host: &Host, registry: &Registry, found: &
 }
 
 /// Reports a missing `libcuda.so.1` on a machine with a GPU and kernel module, when the process uses CUDA.
-pub(super) fn absent(process: &Process, host: &Host, expect_driver_library: bool) -> Option<Finding> {
+pub(super) fn absent(process: &Process, facts: &Facts<'_>) -> Option<Finding> {
+    // Without device files, these are reported instead. A described machine's are not known.
+    let (host, state) = (facts.machine?, facts.state?);
     let has_gpu = host.driver.is_some() && host.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty());
     let loaded = |start: &str| process.objects.iter().any(|o| file_name(&o.path).starts_with(start));
     let needed = process.missing.iter().any(|missing| missing.name.starts_with("libcuda.so"));
     let uses_cuda = needed || loaded("libcudart.so");
-    if !expect_driver_library || !has_gpu || !uses_cuda || loaded("libcuda.so") {
+    if !state.has_device_files() || !has_gpu || !uses_cuda || loaded("libcuda.so") {
         return None;
     }
-    Some(findings::missing_library(Severity::Error, Missing::Driver))
+    Some(findings::missing_library(Severity::Error, Missing::Driver, None))
 }

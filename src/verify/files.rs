@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::facts::Facts;
 use super::findings::{self, AlteredFiles, FileGroup, MissingFiles, Unreadable};
 use super::{Area, AreaKind};
 use crate::model::installed::{Distribution, FileFault, Installed, is_imported};
@@ -10,8 +11,14 @@ use crate::model::text::clean;
 /// Maximum number of files named in one finding; the rest are counted.
 const MAX_NAMED: usize = 3;
 
-/// `locked`: whether a package is in the lock. Of two packages that record a file, the locked one is kept.
-pub(super) fn check(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
+/// Checks the files of what is installed. Of two packages that record a file, the locked one is kept.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let installed = facts.contents?.installed;
+    Some(of_installed(installed, &|name| facts.is_locked(name)))
+}
+
+/// `locked`: whether a package is in the lock.
+fn of_installed(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
     let mut found = Vec::new();
     let mut wrong = 0;
     let shared = shared_files(installed);
@@ -279,20 +286,20 @@ mod tests {
     #[test]
     fn a_file_of_two_packages_is_one_finding_that_keeps_the_gpu_build() {
         let files = ["onnxruntime/__init__.py", "onnxruntime/capi/x.so"];
-        let broken = check(&pair(&files, "onnxruntime-gpu"), &|_| true).findings;
+        let broken = of_installed(&pair(&files, "onnxruntime-gpu"), &|_| true).findings;
         assert_eq!(broken.len(), 1, "{broken:#?}");
         assert_eq!(broken[0].severity, Severity::Error);
         let fix = broken[0].fix.as_ref().unwrap().to_string();
         assert_eq!(fix, "/bin/python -m pip install --force-reinstall --no-deps onnxruntime-gpu==1.31.1");
         // The GPU build is in place: worth knowing, not an error.
-        let whole = check(&pair(&files, "onnxruntime"), &|_| true).findings;
+        let whole = of_installed(&pair(&files, "onnxruntime"), &|_| true).findings;
         assert_eq!(whole.len(), 1, "{whole:#?}");
         assert_eq!((whole[0].severity, &whole[0].fix), (Severity::Info, &None));
         // Where nothing says which one is wanted, the one in place is.
         for altered in ["onnxruntime", "opencv-python"] {
             let mut pair = pair(&["cv2/cv2.abi3.so"], altered);
             pair.distributions[1].name = "opencv-python".into();
-            let finding = check(&pair, &|_| true).findings.remove(0);
+            let finding = of_installed(&pair, &|_| true).findings.remove(0);
             let is_one = altered == "onnxruntime";
             let kept = if is_one { "of opencv-python are" } else { "of onnxruntime are" };
             assert_eq!(finding.severity, Severity::Info, "{finding:?}");
@@ -304,18 +311,19 @@ mod tests {
             pair.distributions[1].name = name.into();
             pair.distributions[1].version = "2.0".into();
             pair.distributions[1].faults.push(FileFault::Size("shared.py".into(), 1, 2));
-            let severity = check(&pair, &|_| true).findings[0].severity;
+            let severity = of_installed(&pair, &|_| true).findings[0].severity;
             assert_eq!(severity == Severity::Error, is_error, "{name}");
         }
         // What nobody imports is not a fault, whoever overwrote it.
         for altered in ["onnxruntime", "onnxruntime-gpu", ""] {
-            let harmless = check(&pair(&["build_backend.py", "tests/__init__.py"], altered), &|_| true);
+            let harmless =
+                of_installed(&pair(&["build_backend.py", "tests/__init__.py"], altered), &|_| true);
             assert!(harmless.findings.is_empty(), "{:#?}", harmless.findings);
         }
         // A file that is neither's is altered.
         let mut both = pair(&files, "onnxruntime");
         both.distributions[1].faults.push(FileFault::Size(files[0].into(), 1, 2));
-        let codes: Vec<Code> = check(&both, &|_| true).findings.iter().map(|f| f.code).collect();
+        let codes: Vec<Code> = of_installed(&both, &|_| true).findings.iter().map(|f| f.code).collect();
         assert!(codes.contains(&Code::AlteredFile), "{codes:?}");
     }
 
@@ -334,7 +342,7 @@ mod tests {
         };
         let distributions = vec![of("a", true, &[]), of("b", true, &["a"]), of("c", false, &["a", "b"])];
         let installed = Installed { distributions, ..Installed::default() };
-        let found = check(&installed, &|_| true).findings;
+        let found = of_installed(&installed, &|_| true).findings;
         assert!(found.iter().all(|f| f.severity == Severity::Info), "{found:#?}");
     }
 
@@ -349,7 +357,7 @@ mod tests {
             }],
             ..Installed::default()
         };
-        let area = check(&installed, &|_| true);
+        let area = of_installed(&installed, &|_| true);
         assert_eq!(area.findings.len(), 1);
         assert_eq!(area.findings[0].message, "10 files of a are missing: f0; f1; f2, and 7 more");
         assert_eq!(thousands(1234567), "1,234,567");

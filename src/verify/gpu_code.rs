@@ -1,5 +1,6 @@
 //! Checks whether the environment's libraries have GPU code for the machine's GPUs.
 
+use super::facts::{Contents, Facts};
 use super::findings::{self, CodeHole, Hole, HoleEffect, NoKernel, PtxTooNew};
 use super::{Area, AreaKind};
 use crate::compatibility::{containers_serving, served};
@@ -22,7 +23,15 @@ const MIN_CONTAINERS_TO_JUDGE: usize = 10;
 /// A target in at least one of this many containers is supported; see [`MIN_CONTAINERS_TO_JUDGE`].
 const MIN_SHARE: usize = 40;
 
-pub(super) fn check(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Area {
+/// Checks whether the libraries have code for the machine's GPUs.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let (Contents { installed, native, .. }, host) = (facts.contents?, facts.machine?);
+    let area = of_libraries(native, installed, host, facts.registry);
+    // Without a framework there may be nothing to say.
+    (native.process.is_some() || !area.findings.is_empty() || !area.summary.is_empty()).then_some(area)
+}
+
+fn of_libraries(native: &Native, installed: &Installed, host: &Host, registry: &Registry) -> Area {
     let mut area = Area::of(AreaKind::GpuCode);
     let with_code: Vec<&OwnLibrary> = native.own.iter().filter(|own| own.library.device.is_some()).collect();
     for own in &with_code {

@@ -1,43 +1,193 @@
-//! Checks the machine against the envelope in the lock: platform, C library, driver, GPUs.
+//! Whether a machine has what is locked or installed needs: platform, C library, driver, GPUs.
 
-use super::findings::{self, DriverTooNew, NotCovered, NotJudged, WrongPlatform};
+use super::facts::Facts;
+use super::findings::{self, DriverTooNew, NotCovered, NotJudged, Relock, WrongPlatform};
+use super::locked::{Locked, WrittenBy};
 use super::{Area, AreaKind};
-use crate::compatibility::{AskedDriver, glibc_suffices};
+use crate::compatibility::{AskedDriver, Needs, Policy, both, glibc_suffices, required_driver};
+use crate::formats::CondaRecord;
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding};
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
-use crate::model::platform::Libc;
+use crate::model::installed::Installed;
+use crate::model::nvidia::is_cuda_runtime;
+use crate::model::platform::{Libc, Platform};
 use crate::model::solution::Envelope;
 use crate::model::version::DottedVersion;
+use crate::registry::{CudaFrom, Registry};
 
-/// Whether the compute capabilities in an envelope are those that the code supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum GpuCode {
-    /// They are.
-    Known,
-    /// The code was not read: only the driver is checked.
-    Unknown,
-}
-
-/// Drivers that an envelope rests on.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Drivers<'d> {
-    /// The first driver that also runs the stack's PTX.
-    pub native: Option<&'d DottedVersion>,
-    /// The newest that a conda package asks for.
-    pub asked: Option<&'d AskedDriver>,
-}
-
-/// Checks whether a machine meets an envelope.
-pub fn check(
-    envelope: &Envelope,
+/// What something needs from a machine.
+struct MachineNeeds<'n> {
+    envelope: &'n Envelope,
     uses_cuda: bool,
-    drivers: Drivers<'_>,
-    code: GpuCode,
-    host: &Host,
-    require_gpu: bool,
-) -> Area {
+    /// Whether the compute capabilities in the envelope are those that the code supports. If they are not known, only the driver
+    /// is checked.
+    code_is_known: bool,
+    /// The first driver that also runs the PTX of its toolkits.
+    native: Option<&'n DottedVersion>,
+    /// The newest driver that a conda package asks for.
+    asked: Option<&'n AskedDriver>,
+    /// The cuDNN that is locked beside it, and the lowest compute capability that it supports.
+    cudnn_floor: Option<&'n (DottedVersion, ComputeCapability)>,
+    /// Whether a GPU has to be there.
+    gpu_is_required: bool,
+    /// Whether it is for machines without a GPU.
+    is_for_no_gpu: bool,
+    /// How it is locked for another machine.
+    relock: Relock,
+}
+
+/// Checks the machine against what is locked; without a lock, against what is installed.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let machine = facts.machine?;
+    match (facts.stack, facts.contents) {
+        (Some(locked), _) => Some(of_locked(locked, machine, facts.demands.gpu)),
+        (None, Some(contents)) => {
+            of_installed(contents.installed, machine, facts.registry, facts.demands.gpu)
+        }
+        (None, None) => None,
+    }
+}
+
+/// Programs of another root file system that are for another platform than the machine's.
+pub(super) fn root(facts: &Facts<'_>) -> Option<Area> {
+    let (programs, here) = (facts.machine?.system.platform, facts.place.of_root?);
+    let wrong = (programs != here).then(|| findings::wrong_platform(WrongPlatform::Root(programs, here)))?;
+    Some(Area { findings: vec![wrong], ..Area::of(AreaKind::Host) })
+}
+
+/// Why a lock cannot be installed on a machine.
+pub(super) fn installable(facts: &Facts<'_>) -> Option<Area> {
+    let (locked, host) = (facts.stack?, facts.machine?);
+    // What is installed could be.
+    if facts.has(super::Part::Contents) {
+        return None;
+    }
+    let refused = locked.excluded.iter().chain(&locked.impossible);
+    let no_file = refused.map(|text| WrongPlatform::NoFile(text.clone()));
+    let asks_for_driver =
+        |record: &&CondaRecord| record.requires.iter().any(|spec| spec.starts_with("__cuda"));
+    let no_driver = (host.has_no_gpu() && host.driver.is_none())
+        .then(|| locked.conda.iter().find(asks_for_driver))
+        .flatten()
+        .map(|record| WrongPlatform::NoDriver(record.is_package().then(|| record.name.clone())));
+    let found: Vec<Finding> = no_file.chain(no_driver).map(findings::wrong_platform).collect();
+    (!found.is_empty()).then(|| Area { findings: found, ..Area::of(AreaKind::Host) })
+}
+
+/// Holds a machine against what is locked.
+fn of_locked(locked: &Locked<'_>, host: &Host, require_gpu: bool) -> Area {
+    let target = &locked.target;
+    // Below the driver of the newest toolkit, some part runs by minor-version compatibility.
+    let toolkits = target.frameworks.iter().filter_map(|framework| framework.native_driver.as_ref());
+    let native = target.stack.iter().filter_map(|stack| stack.native_driver.as_ref()).chain(toolkits).max();
+    let uses_cuda = target.uses_cuda();
+    let is_for_no_gpu = target.host.has_no_gpu();
+    // A target for machines without a GPU requires none: a lock for the CPU runs on such a node.
+    let gpu_is_required = require_gpu && !is_for_no_gpu;
+    let mut area = meets(
+        &MachineNeeds {
+            envelope: &target.envelope,
+            uses_cuda,
+            code_is_known: locked.code_is_known,
+            native,
+            asked: locked.asked_driver.as_ref(),
+            cudnn_floor: locked.cudnn_floor.as_ref(),
+            gpu_is_required,
+            is_for_no_gpu,
+            relock: match locked.by {
+                WrittenBy::Envlock => Relock::Own,
+                WrittenBy::OtherTool => Relock::OfTool {
+                    has_torch: target.stack.is_some(),
+                    has_cuda: target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some())
+                        || !target.frameworks.is_empty(),
+                },
+            },
+        },
+        host,
+    );
+    // With a framework that uses the GPU, a CPU build beside it is meant so.
+    if let Some(gpu) = host.gpus.iter().flatten().next().filter(|_| !locked.has_cuda()) {
+        let told = locked.without_cuda.iter().map(NotCovered::WithoutCuda);
+        let relock = Relock::OfTool { has_torch: target.stack.is_some(), has_cuda: false };
+        area.findings.extend(told.map(|why| findings::gpu_not_covered(&gpu.label(), why, relock)));
+    }
+    // Without a GPU it does not matter which ones the code is for.
+    if !host.has_no_gpu() {
+        let unknown = locked.unknown.iter().map(|text| NotJudged::Locked(text.clone()));
+        area.findings.extend(unknown.map(|text| findings::not_judged(text, false)));
+    }
+    area
+}
+
+/// Holds a machine against the frameworks that are installed; `None` without one that the registry knows.
+fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require_gpu: bool) -> Option<Area> {
+    let platform = host.system.platform;
+    let needs: Vec<Needs<'_>> = needs_of_installed(registry, installed, platform).collect();
+    // The libraries themselves are read where they are installed; what the registry does not know is no fault.
+    let is_unread = |needs: &Needs<'_>| needs.cuda.is_some() && needs.targets.is_none();
+    let toolkits = || needs.iter().filter_map(|needs| needs.cuda);
+    let native = toolkits().filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
+    let native = native.map(|driver| driver.value).max();
+    let Some(envelope) = envelope_of_installed(registry, installed, platform) else {
+        let required = required_gpu(host).filter(|_| require_gpu)?;
+        return Some(Area { findings: vec![required], ..Area::of(AreaKind::Host) });
+    };
+    Some(meets(
+        &MachineNeeds {
+            envelope: &envelope,
+            uses_cuda: toolkits().next().is_some(),
+            code_is_known: !needs.iter().any(is_unread),
+            native: native.as_ref(),
+            asked: None,
+            cudnn_floor: None,
+            gpu_is_required: require_gpu,
+            is_for_no_gpu: false,
+            relock: Relock::Installed,
+        },
+        host,
+    ))
+}
+
+/// What the installed frameworks together need from a machine; `None` without a build that the registry knows.
+pub fn envelope_of_installed(
+    registry: &Registry,
+    installed: &Installed,
+    platform: Platform,
+) -> Option<Envelope> {
+    let needs = needs_of_installed(registry, installed, platform);
+    needs.map(|needs| needs.envelope(registry)).reduce(both)
+}
+
+/// What the installed frameworks need from a machine. Skips builds that the registry does not know and builds that do
+/// not use CUDA.
+fn needs_of_installed<'r>(
+    registry: &'r Registry,
+    installed: &'r Installed,
+    platform: Platform,
+) -> impl Iterator<Item = Needs<'r>> {
+    let brings_cuda = installed.distributions.iter().any(|d| is_cuda_runtime(&d.name));
+    installed.distributions.iter().filter_map(move |distribution| {
+        let version = distribution.version.valid()?.clone().without_local();
+        if distribution.name == "torch" {
+            let build = registry.build(&version, distribution.variant.as_deref()?, platform)?;
+            return Some(Needs::of_torch(build));
+        }
+        let row = registry.framework(&distribution.name, &version, platform)?;
+        let uses_cuda = match row.cuda_from {
+            CudaFrom::Packages => true,
+            CudaFrom::Extra(_) => brings_cuda,
+            // Without CUDA on the system it runs on the CPU, as intended.
+            CudaFrom::System => false,
+        };
+        uses_cuda.then(|| Needs::of_framework(row))
+    })
+}
+
+/// Checks whether a machine has what is needed.
+fn meets(needs: &MachineNeeds<'_>, host: &Host) -> Area {
+    let MachineNeeds { envelope, uses_cuda, .. } = needs;
     let mut found = Vec::new();
     let mut well = Vec::new();
     if envelope.platform != host.system.platform {
@@ -54,29 +204,27 @@ pub fn check(
             found.push(findings::libc_too_old(have, need));
         }
     }
-    if uses_cuda {
-        gpus((envelope, code), drivers, host, require_gpu, &mut found, &mut well);
+    if *uses_cuda {
+        gpus(needs, host, &mut found, &mut well);
         found.extend(compat(host));
+    } else if needs.gpu_is_required {
+        found.extend(required_gpu(host));
     }
-    Area { kind: AreaKind::Host, findings: found, summary: well.join(", "), as_locked: None }
+    Area { findings: found, summary: well.join(", "), ..Area::of(AreaKind::Host) }
 }
 
-fn gpus(
-    (envelope, code): (&Envelope, GpuCode),
-    drivers: Drivers<'_>,
-    host: &Host,
-    require_gpu: bool,
-    found: &mut Vec<Finding>,
-    well: &mut Vec<String>,
-) {
-    let Drivers { native, asked } = drivers;
+fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &mut Vec<String>) {
+    let MachineNeeds { envelope, native, asked, relock, gpu_is_required: require_gpu, .. } = *needs;
     let gpus = match &host.gpus {
         None => {
             found.push(findings::not_judged(NotJudged::GpusUnknown, require_gpu));
             return;
         }
         Some(gpus) if gpus.is_empty() => {
-            found.push(findings::not_judged(NotJudged::NoGpu, require_gpu));
+            // A machine without a GPU is what such a target is for.
+            if require_gpu || !needs.is_for_no_gpu {
+                found.push(findings::not_judged(NotJudged::NoGpu, require_gpu));
+            }
             if require_gpu {
                 well.insert(0, "no NVIDIA GPU".to_owned());
             }
@@ -91,11 +239,14 @@ fn gpus(
     if driver.is_none() {
         found.push(findings::not_judged(NotJudged::DriverUnknown, require_gpu));
     }
-    if code == GpuCode::Unknown {
+    let too_old = |driver: &DottedVersion, floor: &DottedVersion, gpu: &str| {
+        findings::driver_too_old(driver, floor, gpu, asked, relock)
+    };
+    if !needs.code_is_known {
         if let (Some(driver), Some(lowest)) = (driver, &envelope.driver) {
             match reaches(lowest) {
                 Some(true) => well.insert(0, format!("driver {driver} >= {lowest}")),
-                Some(false) => found.push(findings::driver_too_old(driver, lowest, "CUDA", asked)),
+                Some(false) => found.push(too_old(driver, lowest, "CUDA")),
                 None => found.push(open_branch(driver, lowest, require_gpu)),
             }
         }
@@ -107,7 +258,7 @@ fn gpus(
             && reaches(lowest) == Some(false)
             && !found.iter().any(|f| f.code == Code::DriverTooOld)
         {
-            found.push(findings::driver_too_old(driver, lowest, "every GPU", asked));
+            found.push(too_old(driver, lowest, "every GPU"));
         }
     };
     // Equal GPUs get one finding.
@@ -126,24 +277,27 @@ fn gpus(
         let Some(row) = envelope.coverage.iter().find(|c| c.compute_capability == capability) else {
             let covered: Vec<String> =
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
-            found.push(findings::gpu_not_covered(&label, NotCovered::Code(&covered)));
+            // Where cuDNN leaves a GPU out, the build itself may have code for it.
+            let why = match needs.cudnn_floor {
+                Some((version, min)) if capability < *min => NotCovered::Cudnn(version, *min),
+                _ => NotCovered::Code(&covered),
+            };
+            found.push(findings::gpu_not_covered(&label, why, relock));
             too_old_for_all(found);
             continue;
         };
         let Some(driver) = driver else { continue };
         let reached = row.driver_min.as_ref().map(|min| (min, reaches(min)));
         if let Some((min, Some(false))) = reached {
-            found.push(findings::driver_too_old(driver, min, &label, asked));
+            found.push(too_old(driver, min, &label));
         } else if let Some((min, None)) = reached {
             found.push(open_branch(driver, min, require_gpu));
         } else if let (Some(below), Some(kernel)) = (&row.driver_below, kernel)
             && kernel >= below
         {
-            found.push(findings::driver_too_new(&DriverTooNew::Envelope {
-                driver: kernel.clone(),
-                below: below.clone(),
-                gpu: label,
-            }));
+            let beyond =
+                DriverTooNew::Envelope { driver: kernel.clone(), below: below.clone(), gpu: label, relock };
+            found.push(findings::driver_too_new(&beyond));
         } else {
             let min =
                 row.driver_min.as_ref().map(|m| format!(", driver {driver} >= {m}")).unwrap_or_default();
@@ -159,7 +313,7 @@ fn gpus(
 }
 
 /// That a GPU is required and the machine has none, or whether it has is not known.
-pub(super) fn required_gpu(host: &Host) -> Option<Finding> {
+fn required_gpu(host: &Host) -> Option<Finding> {
     match &host.gpus {
         None => Some(findings::not_judged(NotJudged::GpusUnknown, true)),
         Some(gpus) if gpus.is_empty() => Some(findings::not_judged(NotJudged::NoGpu, true)),
@@ -179,14 +333,16 @@ fn compat(host: &Host) -> impl Iterator<Item = Finding> {
 }
 
 /// Findings for the probe's notes about hidden or unusable GPUs.
-pub(super) fn notes(host: &Host) -> Vec<Finding> {
+pub(super) fn notes(facts: &Facts<'_>) -> Option<Area> {
+    let host = facts.machine.filter(|_| facts.has(super::Part::Contents) && facts.uses_cuda())?;
     let of = |note: &HostNote| match note {
         HostNote::VisibleDevices { .. } => Some(findings::hidden_gpus(note, host.has_no_gpu())),
         HostNote::NoAccess { .. } => Some(findings::hidden_gpus(note, true)),
         HostNote::DriverNotLoaded => Some(findings::not_judged(NotJudged::Note(note.clone()), false)),
         _ => None,
     };
-    host.notes.iter().filter_map(of).collect()
+    let found: Vec<Finding> = host.notes.iter().filter_map(of).collect();
+    (!found.is_empty()).then(|| Area { findings: found, ..Area::of(AreaKind::Host) })
 }
 
 #[cfg(test)]
@@ -194,7 +350,6 @@ mod tests {
     use super::*;
     use crate::model::capability::Via;
     use crate::model::host::{Driver, Gpu};
-    use crate::model::platform::Platform;
     use crate::model::solution::Coverage;
 
     fn envelope() -> Envelope {
@@ -237,6 +392,20 @@ mod tests {
         host
     }
 
+    fn needs<'n>(envelope: &'n Envelope, native: Option<&'n DottedVersion>, gpu: bool) -> MachineNeeds<'n> {
+        MachineNeeds {
+            envelope,
+            uses_cuda: true,
+            code_is_known: true,
+            native,
+            asked: None,
+            cudnn_floor: None,
+            gpu_is_required: gpu,
+            is_for_no_gpu: false,
+            relock: Relock::Own,
+        }
+    }
+
     #[test]
     fn verdicts() {
         type Row = (Option<&'static str>, Option<Option<(u8, u8)>>, &'static str, &'static [Code]);
@@ -254,37 +423,14 @@ mod tests {
         ];
         let native = "570.26".parse().unwrap();
         for (driver, gpu, glibc, expected) in table {
-            let area = check(
-                &envelope(),
-                true,
-                Drivers { native: Some(&native), asked: None },
-                GpuCode::Known,
-                &host(*driver, *gpu, glibc),
-                false,
-            );
+            let area = meets(&needs(&envelope(), Some(&native), false), &host(*driver, *gpu, glibc));
             let codes: Vec<Code> = area.findings.iter().map(|f| f.code).collect();
             assert_eq!(codes, *expected, "{driver:?} {gpu:?} {glibc}");
         }
-        let strict = check(
-            &envelope(),
-            true,
-            Drivers::default(),
-            GpuCode::Known,
-            &host(None, Some(None), "2.35"),
-            true,
-        );
-        assert!(strict.has_errors());
-        assert!(
-            check(
-                &envelope(),
-                false,
-                Drivers::default(),
-                GpuCode::Known,
-                &host(None, Some(None), "2.35"),
-                true
-            )
-            .findings
-            .is_empty()
-        );
+        let no_gpu = host(None, Some(None), "2.35");
+        assert!(meets(&needs(&envelope(), None, true), &no_gpu).has_errors());
+        let envelope = envelope();
+        let of_cpu = MachineNeeds { uses_cuda: false, ..needs(&envelope, None, false) };
+        assert!(meets(&of_cpu, &no_gpu).findings.is_empty());
     }
 }

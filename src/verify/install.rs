@@ -1,13 +1,27 @@
 //! Findings about how the environment was installed: mixed installers, leftovers, shadowed packages, start-up code,
 //! toolkit. What is found on disk is read in `inspect/traces`.
 
+use super::facts::{Contents, Facts};
 use super::findings::{self, Leftover, Startup, WrongPython};
-use super::{Area, AreaKind, conda};
+use super::{Area, AreaKind};
 use crate::model::finding::Finding;
 use crate::model::installed::{Installed, SearchedFirst, Shadowing, Traces};
 
+/// Checks how the environment was installed.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let Contents { installed, traces, .. } = facts.contents?;
+    let torch = installed.distributions.iter().find(|d| d.name == "torch");
+    // Maps `cu128` to CUDA 12.8; a variant that the registry does not know is not compared.
+    let cuda = torch.and_then(|d| {
+        let variant = d.variant.as_deref()?;
+        let build = facts.registry.builds().iter().find(|b| b.variant == variant)?;
+        build.cuda.as_ref()
+    });
+    Some(of_traces(installed, traces, cuda, &|name| facts.is_locked(name)))
+}
+
 /// `locked`: whether a package is in the lock; true for every package without a lock.
-pub(super) fn check(
+fn of_traces(
     installed: &Installed,
     traces: &Traces,
     torch_cuda: Option<&semver::Version>,
@@ -15,7 +29,6 @@ pub(super) fn check(
 ) -> Area {
     let mut area = Area::of(AreaKind::Install);
     shadowing(installed, traces, locked, &mut area.findings);
-    conda::check(installed, traces, &mut area.findings);
     let site = &installed.site_packages;
     let renamed = traces.leftovers.iter().map(|name| (Leftover::Renamed, name));
     let unrecorded = traces.unrecorded.iter().map(|path| (Leftover::Unrecorded, path));
@@ -140,10 +153,11 @@ mod tests {
             ),
         ];
         for (traces, expected) in table {
-            let area = check(&installed, &traces, Some(&semver::Version::new(12, 8, 0)), &|_| true);
+            let mut area = of_traces(&installed, &traces, Some(&semver::Version::new(12, 8, 0)), &|_| true);
+            super::super::conda::of_records(&installed, &traces, &mut area.findings);
             let found: Vec<_> = area.findings.iter().map(|f| (f.code, f.severity)).collect();
             assert_eq!(found, expected, "{traces:?}");
         }
-        assert!(check(&installed, &shadow(None), None, &|_| false).findings.is_empty());
+        assert!(of_traces(&installed, &shadow(None), None, &|_| false).findings.is_empty());
     }
 }

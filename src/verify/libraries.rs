@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::facts::{Contents, Facts};
 use super::findings::{self, Missing, NotJudged, Shadow, ShadowEffect, SymbolVersion};
 use super::paths::{file_name, folder, shown};
 use super::unloadable::{self, reinstall};
-use super::{Area, AreaKind, driver_library};
+use super::{Area, AreaKind, driver_library, packages};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::host::Host;
 use crate::model::installed::{FileFault, Installed};
 use crate::model::library::LibraryVersion;
 use crate::model::native::{Native, OwnLibrary};
@@ -31,14 +31,20 @@ pub(super) fn is_ours(name: &str) -> bool {
     OURS.iter().any(|kind| name.starts_with(kind))
 }
 
-/// `expect_driver_library`: whether a machine with a GPU must have the driver's library.
-pub(super) fn check(
-    native: &Native,
-    installed: &Installed,
-    host: &Host,
-    expect_driver_library: bool,
-    registry: &Registry,
-) -> Area {
+/// Checks the libraries that importing the frameworks would load.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let contents = facts.contents?;
+    let area = of_libraries(facts, contents);
+    // Without a framework there may be nothing to say.
+    let has_content = !area.findings.is_empty() || !area.summary.is_empty();
+    (contents.native.process.is_some() || has_content).then_some(area)
+}
+
+fn of_libraries(facts: &Facts<'_>, contents: Contents<'_>) -> Area {
+    let Contents { installed, native, .. } = contents;
+    let registry = facts.registry;
+    // A library that is not found may be that of a package which is not there.
+    let incomplete = packages::first_missing(facts).and_then(|missing| missing.fix);
     let mut area = Area::of(AreaKind::Libraries);
     if let Some(why) = &native.not_done {
         area.findings.push(findings::not_judged(NotJudged::Libraries(why.clone()), false));
@@ -47,7 +53,7 @@ pub(super) fn check(
     if let Some(fault) = &native.interpreter {
         area.findings.push(findings::missing_interpreter(fault));
     }
-    area.findings.extend(unloadable::files(native, installed));
+    area.findings.extend(unloadable::files(native, installed, incomplete.as_ref()));
     let Some(process) = &native.process else {
         if area.summary.is_empty() && !native.own.is_empty() {
             area.summary = format!(
@@ -58,7 +64,7 @@ pub(super) fn check(
         area.findings.extend(unloadable::symbols(native, installed, &[]));
         return area;
     };
-    let judge = Judge { native, installed, process, registry };
+    let judge = Judge { native, installed, process, registry, incomplete: incomplete.as_ref() };
     let mut of_cudnn = Vec::new();
     let mut shadows = Vec::new();
     for (at, object) in process.objects.iter().enumerate().skip(1) {
@@ -67,7 +73,7 @@ pub(super) fn check(
             of_cudnn.push(at);
         }
         if name.starts_with("libcuda.so") {
-            driver_library::loaded(object, host, registry, &mut area.findings);
+            driver_library::loaded(object, facts.machine, registry, &mut area.findings);
         } else {
             shadows.extend(judge.shadowed(at, object, &name));
         }
@@ -83,7 +89,7 @@ pub(super) fn check(
     area.findings.extend(unloadable::symbols(native, installed, &explained));
     area.findings.extend(one_for_each_folder(shadows));
     area.findings.extend(judge.missing());
-    area.findings.extend(driver_library::absent(process, host, expect_driver_library));
+    area.findings.extend(driver_library::absent(process, facts));
     area.findings.extend(judge.missing_versions());
     // A shadowed library already explains mixed releases of cuDNN.
     let told = |f: &Finding| f.code == Code::ShadowedLibrary && f.severity == Severity::Error;
@@ -126,6 +132,8 @@ struct Judge<'a> {
     installed: &'a Installed,
     process: &'a Process,
     registry: &'a Registry,
+    /// How a locked package that is missing is installed.
+    incomplete: Option<&'a Fix>,
 }
 
 impl Judge<'_> {
@@ -349,11 +357,12 @@ impl Judge<'_> {
                     others,
                     fix,
                 },
+                self.incomplete,
             ));
         }
         out.extend(optional.into_iter().map(|(package, names)| {
             let missing = Missing::Optional { package: package.clone(), names };
-            findings::missing_library(Severity::Info, missing)
+            findings::missing_library(Severity::Info, missing, None)
         }));
         out
     }

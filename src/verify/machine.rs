@@ -1,5 +1,6 @@
 //! Checks the current state of the machine: what prevents a program from running.
 
+use super::facts::Facts;
 use super::findings::{self, DeviceFilesGone, MemoryFault, Mismatch, NoDriver, NotAnswering, NotJudged};
 use super::{Area, AreaKind};
 use crate::model::finding::{Code, Finding};
@@ -9,9 +10,14 @@ use crate::model::machine_state::{CardState, ComputeMode, MachineState, Manageme
 /// Percentage of free GPU memory below which a warning is given.
 const LITTLE_FREE: u64 = 10;
 
-/// Checks the state of a machine. `needs_gpu`: whether something installed or locked uses GPUs; `require_gpu`:
-/// whether a missing GPU is an error.
-pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) -> Area {
+/// Checks what keeps an environment's programs from running now. `None` if there are neither NVIDIA GPUs nor findings.
+pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
+    let area = for_environment(facts.state?, facts.uses_cuda(), facts.demands.gpu);
+    (!facts.state?.cards.is_empty() || !area.findings.is_empty()).then_some(area)
+}
+
+/// `needs_gpu`: whether something installed or locked uses GPUs; `require_gpu`: whether a missing GPU is an error.
+fn for_environment(state: &MachineState, needs_gpu: bool, require_gpu: bool) -> Area {
     let mut area = Area::of(AreaKind::Machine);
     let found = &mut area.findings;
     faults_of_driver(state, Asked::Environment { needs_gpu }, found);
@@ -52,9 +58,16 @@ pub(super) fn check(state: &MachineState, needs_gpu: bool, require_gpu: bool) ->
     area
 }
 
-/// Checks whether a machine is sound: the driver is loaded, its halves agree, every GPU answers, and none waits for a reset.
-/// What programs do on the machine, and what they need, plays no part. `host`: the same machine's facts.
-pub(super) fn sound(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
+/// Checks whether a machine is sound, whatever runs on it: the driver is loaded, its halves agree, every GPU answers, and none
+/// waits for a reset. Only this may take a machine out of service. It is the question where there is no environment.
+pub(super) fn sound(facts: &Facts<'_>) -> Option<Area> {
+    // A GPU that a lock needs is missed by the check of the host.
+    let require_gpu = facts.demands.gpu && facts.stack.is_none();
+    let (state, machine) = (facts.state?, facts.machine?);
+    facts.contents.is_none().then(|| of_machine(state, machine, require_gpu))
+}
+
+fn of_machine(state: &MachineState, host: &Host, require_gpu: bool) -> Area {
     let mut area = Area::of(AreaKind::Machine);
     let found = &mut area.findings;
     faults_of_driver(state, Asked::Soundness, found);
@@ -273,7 +286,8 @@ mod tests {
             ),
         ];
         for (state, expected) in table {
-            let codes: Vec<Code> = check(&state, true, true).findings.iter().map(|f| f.code).collect();
+            let codes: Vec<Code> =
+                for_environment(&state, true, true).findings.iter().map(|f| f.code).collect();
             assert_eq!(codes, expected, "{state:?}");
         }
         // A container without GPUs, by requirement.
@@ -292,7 +306,7 @@ mod tests {
             (&partly, true, false, Some((Code::NoDeviceFiles, Severity::Error))),
             (&partly, false, false, None),
         ] {
-            let found = check(state, needs_gpu, require_gpu).findings;
+            let found = for_environment(state, needs_gpu, require_gpu).findings;
             assert_eq!(found.first().map(|f| (f.code, f.severity)), expected, "{state:?}");
         }
         // Asked whether the machine is sound, what programs do plays no part.
@@ -350,13 +364,13 @@ mod tests {
             (partly.clone(), &unknown, not_known, "not-judged"),
         ];
         for (state, host, expected, code) in soundness {
-            let found = sound(&state, host, false).findings;
+            let found = of_machine(&state, host, false).findings;
             assert_eq!(Verdict::of(&found, false), expected, "{state:?} {found:?}");
             assert_eq!(found.first().map_or("", |f| f.code.as_str()), code, "{state:?}");
         }
-        assert!(sound(&MachineState::default(), &none, true).has_errors());
+        assert!(of_machine(&MachineState::default(), &none, true).has_errors());
         // A contained memory error is a warning.
         let contained = card(&|c| (c.uncorrected_errors, c.remapping_failed) = (Some(1), Some(false)));
-        assert_eq!(check(&contained, true, false).findings[0].severity, Severity::Warning);
+        assert_eq!(for_environment(&contained, true, false).findings[0].severity, Severity::Warning);
     }
 }

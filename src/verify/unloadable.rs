@@ -11,13 +11,14 @@ use crate::model::installed::{FileFault, Installed};
 use crate::model::native::{Native, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary};
 use crate::model::process::How;
 
-/// Files that cannot be loaded, and modules whose import fails for want of a library.
-pub(super) fn files(native: &Native, installed: &Installed) -> Vec<Finding> {
+/// Files that cannot be loaded, and modules whose import fails for want of a library. `incomplete`: how a locked package that is
+/// missing is installed.
+pub(super) fn files(native: &Native, installed: &Installed, incomplete: Option<&Fix>) -> Vec<Finding> {
     let mut out = unreadable(native, installed);
     let imports = native.unimportable.iter().map(Missing::Import);
-    out.extend(imports.map(|missing| findings::missing_library(Severity::Error, missing)));
+    out.extend(imports.map(|missing| findings::missing_library(Severity::Error, missing, incomplete)));
     let providers = native.providers.iter().map(Missing::Provider);
-    out.extend(providers.map(|missing| findings::missing_library(Severity::Warning, missing)));
+    out.extend(providers.map(|missing| findings::missing_library(Severity::Warning, missing, incomplete)));
     out.extend(native.other_machine.iter().map(|library| {
         let why = CannotLoad::OtherMachine(&library.machine, &library.interpreter);
         let fix = reinstall(installed, &library.package);

@@ -57,7 +57,7 @@ impl Publisher {
             assert!(text.contains(from));
             std::fs::write(to.join(file), text.replacen(from, into, 1)).unwrap();
         };
-        change("sources.toml", "read 2026-11-27", &format!("read {day}"));
+        change("sources.toml", "read 2026-11-28", &format!("read {day}"));
         change("gpus.toml", "gpu = [\n", "gpu = [\n  { name = \"RTX 7777\", capability = \"12.0\" },\n");
         to
     }

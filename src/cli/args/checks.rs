@@ -1,11 +1,12 @@
 //! The options of `verify` and `fleet`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 use crate::model::platform::Platform;
 use crate::session::options::{Parts, ReportFormat};
+use crate::session::verify::{On, Only, SmokeChoice, VerifyOptions};
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct SelftestArgs {
@@ -70,14 +71,22 @@ pub(in crate::cli) struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    /// The machine that the options describe; `None` for this machine.
-    pub fn described(&self) -> Option<&Path> {
-        self.host.as_ref().and_then(Option::as_deref)
-    }
-
-    /// Whether the question is about this machine, and not about an environment.
-    pub fn asks_this_machine(&self) -> bool {
-        self.only == Some(Only::Machine) || (self.host == Some(None) && self.prefix.is_none())
+    /// What is asked, without how it is told.
+    pub fn options(&self) -> VerifyOptions {
+        VerifyOptions {
+            prefix: self.prefix.clone(),
+            root: self.root.clone(),
+            host: self.host.clone().map(|path| path.map_or(On::ThisMachine, On::Described)),
+            only: self.only,
+            smoke: self.smoke,
+            deep: self.deep,
+            exact: self.exact,
+            require_gpu: self.require_gpu,
+            lock: self.lock.clone(),
+            target: self.target.clone(),
+            parts: self.parts.clone(),
+            is_found: self.is_found,
+        }
     }
 }
 
@@ -160,27 +169,6 @@ pub(in crate::cli) struct FleetSlurmArgs {
     /// The envlock program on the nodes (default: the path of this one)
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum SmokeChoice {
-    /// On every GPU, or on the CPU if there is none
-    Auto,
-    /// On the CPU
-    Cpu,
-    /// On every GPU
-    Cuda,
-    /// Do not run it
-    Off,
-}
-
-/// The part that `verify --only` checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Only {
-    /// Is this machine sound? The driver, its two halves, every GPU; no lock, no environment
-    Machine,
-    /// Is the environment as locked? Nothing about driver and GPUs
-    Environment,
 }
 
 /// What exit code 3 of `verify`, "not known", becomes.

@@ -8,6 +8,7 @@ use super::{ExportArgs, GlobalArgs, HostArgs, InstallArgs, SolveArgs};
 use crate::session::export::{ExportOptions, Format};
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 use crate::session::sync::SyncOptions;
+use crate::session::verify::{Only, SmokeChoice};
 
 /// Lets a command have the settled options as a field: clap reads the arguments, which become them.
 macro_rules! settled {
@@ -66,6 +67,40 @@ impl ValueEnum for ReportFormat {
             ReportFormat::Line => PossibleValue::new("line").help("One ASCII line of at most 80 bytes"),
             ReportFormat::Prometheus => PossibleValue::new("prometheus")
                 .help("Metrics for Prometheus (node_exporter's textfile collector)"),
+        })
+    }
+}
+
+impl ValueEnum for SmokeChoice {
+    fn value_variants<'a>() -> &'a [SmokeChoice] {
+        use SmokeChoice::*;
+        &[Auto, Cpu, Cuda, Off]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            SmokeChoice::Auto => {
+                PossibleValue::new("auto").help("On every GPU, or on the CPU if there is none")
+            }
+            SmokeChoice::Cpu => PossibleValue::new("cpu").help("On the CPU"),
+            SmokeChoice::Cuda => PossibleValue::new("cuda").help("On every GPU"),
+            SmokeChoice::Off => PossibleValue::new("off").help("Do not run it"),
+        })
+    }
+}
+
+impl ValueEnum for Only {
+    fn value_variants<'a>() -> &'a [Only] {
+        &[Only::Machine, Only::Environment]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Only::Machine => PossibleValue::new("machine").help(
+                "Is this machine sound? The driver, its two halves, every GPU; no lock, no environment",
+            ),
+            Only::Environment => PossibleValue::new("environment")
+                .help("Is the environment as locked? Nothing about driver and GPUs"),
         })
     }
 }

@@ -14,6 +14,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use crate::session::export::ExportOptions;
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 use crate::session::sync::SyncOptions;
+use crate::session::verify::SmokeChoice;
 
 pub(super) use checks::*;
 pub(super) use export::*;

@@ -71,17 +71,17 @@ impl CondaRecord {
     }
 
     /// The CUDA version that its build string names.
-    pub(in crate::formats) fn cuda(&self) -> Option<(u64, u64)> {
+    pub fn cuda(&self) -> Option<(u64, u64)> {
         cuda_of_build(&self.build)
     }
 
     /// The recipe's build number of a conda-forge build for CUDA. Other channels build by other recipes.
-    pub(in crate::formats) fn recipe_build(&self) -> Option<u32> {
+    pub fn recipe_build(&self) -> Option<u32> {
         recipe_build(&self.build).filter(|_| self.channel == CONDA_FORGE)
     }
 
     /// Whether its build string names a CPU build.
-    pub(in crate::formats) fn is_for_cpu(&self) -> bool {
+    pub fn is_for_cpu(&self) -> bool {
         is_cpu_build(&self.build)
     }
 }

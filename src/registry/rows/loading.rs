@@ -68,6 +68,18 @@ pub struct SameRelease {
     pub effect: String,
 }
 
+/// The torch that releases of a package require: their METADATA says it, and a lock that names no requirements does not.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TorchPair {
+    /// The package.
+    pub package: String,
+    /// Its releases.
+    pub versions: VersionSpecifiers,
+    /// The torch that they require.
+    pub torch: VersionSpecifiers,
+}
+
 /// The modules of Python itself that importing a package loads.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

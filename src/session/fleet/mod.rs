@@ -1,8 +1,8 @@
 //! Which nodes can run which locks, equal nodes folded.
 
 mod environment;
-mod judge;
 mod nodes;
+mod verdicts;
 
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ pub(crate) fn fleet(
     unanswered.sort_by_cached_key(|node| natural(&node.node));
     let classes = fleet::classes(seen);
     let differences = fleet::differences(&classes);
-    let judged = judge::all(&locks, &classes, &registry);
+    let judged = verdicts::all(&locks, &classes, &registry)?;
     Ok((Fleet { classes, judged, environment, unanswered, differences }, registry))
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Found {
 pub(crate) struct Fleet {
     pub classes: Vec<Class>,
     /// For each lock, the verdict on each class.
-    pub judged: Vec<judge::OfLock>,
+    pub judged: Vec<verdicts::OfLock>,
     /// The environment of `--prefix` on the nodes.
     pub environment: Option<environment::OnNodes>,
     pub unanswered: Vec<Unanswered>,

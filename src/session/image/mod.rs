@@ -21,7 +21,7 @@ use crate::inspect::{self, Environments};
 use crate::model::finding::Severity;
 use crate::model::solution::Envelope;
 use crate::session::options::Global;
-use crate::verify::{Area, AreaKind, Verdict, envelope_of_installed, smoke::frameworks};
+use crate::verify::{Area, Verdict, envelope_of_installed, smoke::frameworks};
 
 /// Maximum number of environments that are judged.
 const MAX_JUDGED: usize = 20;
@@ -113,16 +113,15 @@ pub(crate) fn judge(
             require_gpu: false,
             parts: None,
             without_machine: options.host.is_none(),
+            exact: false,
+            stale: None,
         };
         let against = match (&lock, &options.lock) {
             (Some(AnyLock::Own(lock)), _) => Against::Lock(lock),
             (Some(AnyLock::Foreign(lock)), Some(path)) => Against::Foreign(lock, path),
             _ => Against::Nothing,
         };
-        let mut one = verify::judge(&question, &project, against, &registry)?;
-        if options.host.is_none() {
-            one.areas.retain(|area| ![AreaKind::Host, AreaKind::GpuCode].contains(&area.kind));
-        }
+        let one = verify::judge(&question, &project, against, &registry)?;
         let platform = one.machine.system.platform;
         let needs = envelope_of_installed(&registry, &one.installed, platform);
         judged.push(InImage { prefix: prefix.clone(), judged: one, needs });

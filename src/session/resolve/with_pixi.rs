@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::machines::{Machine, machines};
 use super::{ResolveRun, with_uv};
-use crate::formats::{Environment, Judged, judge};
+use crate::formats::Environment;
 use crate::formats::{PixiError, PixiMachine, with_machines};
 use crate::lockfile::{Lockfile, Target};
+use crate::model::finding::Finding;
 use crate::model::owner::Owner;
 use crate::model::request::Request;
 use crate::model::version::cuda_short;
@@ -17,7 +18,7 @@ use crate::session::options::SolveOptions;
 use crate::session::owner::{self, Current};
 use crate::session::settings::Project;
 use crate::session::{Interface, files, write};
-use crate::verify;
+use crate::verify::{self, Area, Facts, Locked, has_errors};
 
 /// A project whose packages pixi holds.
 struct WithPixi<'p> {
@@ -41,14 +42,21 @@ pub(crate) enum PixiAnswer {
 /// What pixi locked for a machine.
 pub(crate) struct PixiLocked {
     pub machine: Machine,
-    pub judged: Judged,
+    pub locked: Locked<'static>,
     /// What is wrong with it there.
-    pub area: verify::Area,
+    pub areas: Vec<Area>,
+}
+
+impl PixiLocked {
+    /// What is wrong with it there.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.areas.iter().flat_map(|area| &area.findings)
+    }
 }
 
 /// Whether what pixi locked does not run on one of the machines.
 fn refuses(locked: &[PixiLocked]) -> bool {
-    locked.iter().any(|locked| locked.area.has_errors())
+    locked.iter().any(|locked| has_errors(&locked.areas))
 }
 
 /// Lets pixi lock for the machines that are asked about.
@@ -124,10 +132,10 @@ impl WithPixi<'_> {
         if refuses(&locked) {
             return Ok(locked);
         }
-        let targets = locked.iter().map(|PixiLocked { machine, judged, .. }| Target {
+        let targets = locked.iter().map(|PixiLocked { machine, locked, .. }| Target {
             name: machine.name.clone(),
             host: machine.seen.clone(),
-            ..judged.target.clone()
+            ..locked.target.clone().into_owned()
         });
         let (digest, date) = (self.registry.digest(), &self.registry.meta().date);
         let lock = Lockfile::new(self.request, digest, date, targets.collect());
@@ -205,8 +213,8 @@ impl WithPixi<'_> {
                 Failure::input(format!("`pixi.lock` has no environment for {platform}"))
                     .hint("name the platform in `platforms` under `[workspace]`")
             })?;
-        let judged = judge(environment, platform, self.registry);
-        let area = verify::foreign_host(&judged, &machine.host, false);
-        Ok(PixiLocked { machine, judged, area })
+        let locked = Locked::of_tool(environment, platform, self.registry);
+        let areas = verify::judge(&Facts::of_lock(&locked, self.registry).on(&machine.host));
+        Ok(PixiLocked { machine, locked, areas })
     }
 }

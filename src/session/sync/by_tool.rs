@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::place::{self, AtWork, MARK, OWN_FOLDER, mark_of};
 use super::types::{Outcome, Plan, SyncOptions, Synced, in_the_way};
 use crate::formats::uv::{Settings, Workspace};
-use crate::formats::{Environment, OtherBuild, Package, judge, other_builds};
+use crate::formats::{Environment, OtherBuild, Package, other_builds};
 use crate::inspect;
 use crate::lockfile::Target;
 use crate::model::direct::Direct;
@@ -29,6 +29,7 @@ use crate::session::settings::Project;
 use crate::session::variables;
 use crate::session::{files, write};
 use crate::sync::{self, Changes};
+use crate::verify::Locked;
 
 /// A project, its tool's lock, and the environment that the tool installs into.
 pub(super) struct ByTool<'o> {
@@ -234,8 +235,8 @@ impl ByTool<'_> {
         let mut target = self.target.clone();
         target.packages.clear();
         for environment in environments {
-            let judged = judge(environment, self.target.platform, self.registry);
-            for package in judged.target.packages {
+            let locked = Locked::of_tool(environment, self.target.platform, self.registry);
+            for package in locked.target.into_owned().packages {
                 if target.package(&package.name).is_none() {
                     target.packages.push(package);
                 }

@@ -9,7 +9,7 @@ use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::settings::Project;
 use crate::session::{chosen_host, lock};
-use crate::verify;
+use crate::verify::{self, Facts, Locked};
 
 /// The target to install, and why it is this one.
 pub(super) struct Choice<'l> {
@@ -70,7 +70,10 @@ pub(super) fn choose<'l>(
             let Some(first) = fitting.first() else { return Err(refused(&lock.targets[0])) };
             let machine = chosen_host::filled(machine, registry).ok();
             let runs = |target: &&&Target| {
-                machine.as_ref().is_some_and(|m| !verify::check_host(target, m, registry, false).has_errors())
+                machine.as_ref().is_some_and(|machine| {
+                    let locked = Locked::own(target, registry);
+                    !verify::has_errors(&verify::judge(&Facts::of_lock(&locked, registry).on(machine)))
+                })
             };
             let is_like =
                 |target: &&&Target| machine.as_ref().is_some_and(|machine| !target.host.distance(machine).0);

@@ -5,7 +5,7 @@ use std::path::Path;
 use pep440_rs::Version;
 
 use crate::formats::uv::DefaultGroups;
-use crate::formats::{self, Environment, ForeignLock, Judged, Tool};
+use crate::formats::{Environment, ForeignLock, Tool};
 use crate::lockfile::same_version;
 use crate::model::host::Host;
 use crate::model::installed::Installed;
@@ -15,6 +15,7 @@ use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::options::Parts;
+use crate::verify::Locked;
 
 /// The named environment of a lock, else the one that was installed, with the command that installs it.
 ///
@@ -27,7 +28,7 @@ pub(crate) fn of(
     installed: &mut Installed,
     machine: &Host,
     registry: &Registry,
-) -> Result<Judged, Failure> {
+) -> Result<Locked<'static>, Failure> {
     let platform = machine.system.platform;
     let python = installed.python.unwrap_or(Python::new(12));
     let has = |name: &str, version: &Version| {
@@ -50,7 +51,7 @@ pub(crate) fn of(
         }
     })?;
     installed.lock_command = Some(command(lock, path, &environment, &installed.prefix));
-    Ok(formats::judge(&environment, platform, registry))
+    Ok(Locked::of_tool(&environment, platform, registry))
 }
 
 /// Adds the extras and groups that are asked for to what was installed of a project's own lock, and those of `usual`, the
@@ -59,13 +60,13 @@ pub(crate) fn of(
 /// # Errors
 /// When the lock does not have one that is asked for.
 pub(crate) fn add_parts(
-    judged: &mut Judged,
+    locked: &mut Locked<'_>,
     lock: &ForeignLock,
     (parts, usual): (&Parts, &DefaultGroups),
     installed: &Installed,
     registry: &Registry,
 ) -> Result<(), Failure> {
-    let (platform, python) = (judged.target.platform, judged.target.python);
+    let (platform, python) = (locked.target.platform, locked.target.python);
     let all = lock.environments(platform, Some(python));
     let named = |kind: &str, names: &[String]| -> Vec<String> {
         names.iter().map(|name| format!("{kind} {}", normalized_name(name))).collect()
@@ -90,16 +91,16 @@ pub(crate) fn add_parts(
         if !is_asked && !is_usual {
             continue;
         }
-        let more = formats::judge(environment, platform, registry).target.packages;
+        let more = Locked::of_tool(environment, platform, registry).target.into_owned().packages;
         let more: Vec<ChosenPackage> =
-            more.into_iter().filter(|package| judged.target.package(&package.name).is_none()).collect();
+            more.into_iter().filter(|package| locked.target.package(&package.name).is_none()).collect();
         let is_there =
             |package: &ChosenPackage| installed.distributions.iter().any(|own| own.name == package.name);
         if is_asked || more.iter().any(is_there) {
-            judged.target.packages.extend(more);
+            locked.target.to_mut().packages.extend(more);
         }
     }
-    judged.target.packages.sort_by(|a, b| a.name.cmp(&b.name));
+    locked.target.to_mut().packages.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(())
 }
 

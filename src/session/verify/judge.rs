@@ -1,30 +1,29 @@
 //! Holds an environment and a machine against a lock, or against each other, without running anything.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::foreign;
 use super::place::Place;
-use crate::formats::ForeignLock;
+use crate::formats::{ForeignLock, other_builds};
 use crate::inspect;
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
-use crate::model::installed::{Distribution, Installed};
+use crate::model::installed::{Distribution, Installed, Traces};
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
-use crate::model::nvidia::is_cuda_runtime;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
-use crate::model::variant::is_cuda;
 use crate::model::version::DottedVersion;
 use crate::probe::conda_client::{self, CondaClient};
 use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::options::Parts;
+use crate::session::owner::Current;
 use crate::session::settings::{self, Project};
 use crate::session::{chosen_host, lock, owner};
-use crate::verify::findings::{self, WrongPlatform};
-use crate::verify::{self, Area, AreaKind};
+use crate::verify::{self, Area, Contents, Demands, Facts, LockFacts, Locked};
 
 /// What to check.
 pub(crate) struct Question<'q> {
@@ -43,6 +42,10 @@ pub(crate) struct Question<'q> {
     pub parts: Option<&'q Parts>,
     /// Driver and GPUs play no part.
     pub without_machine: bool,
+    /// A package that is not locked is an error.
+    pub exact: bool,
+    /// Why the lock is not that of the manifest.
+    pub stale: Option<&'q str>,
 }
 
 impl Question<'_> {
@@ -153,40 +156,26 @@ pub(crate) fn judge(
         Against::Lock(own) => owner::held(project, own)?,
         _ => None,
     };
-    let foreign = match (lock, &held) {
+    let of_tool = match (lock, &held) {
         (Against::Foreign(lock, path), _) => {
             Some(foreign::of(lock, path, question.target, &mut installed, &machine, registry)?)
         }
         (_, Some(held)) => {
-            let mut judged = foreign::of(&held.lock, &held.path, None, &mut installed, &machine, registry)?;
-            if held.state.owner == Owner::Uv {
-                let (none, usual) = (Parts::default(), owner::default_groups(project));
-                let parts = (question.parts.unwrap_or(&none), &usual);
-                foreign::add_parts(&mut judged, &held.lock, parts, &installed, registry)?;
-            }
-            // The project itself may be left out (`sync --no-project`).
-            let own = project.package();
-            judged.target.packages.retain(|package| own.as_ref() != Some(&package.name));
-            // `envlock sync` runs that command.
-            installed.lock_command = None;
-            Some(judged)
+            Some(of_held(held, project, question.parts, &mut installed, (&machine, registry))?)
         }
         _ => None,
     };
     let target = match (lock, question.target) {
-        (Against::Nothing, _) => None,
-        (Against::Foreign(..), _) => foreign.as_ref().map(|judged| &judged.target),
+        (Against::Nothing | Against::Foreign(..), _) => None,
         (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed, question.require_gpu),
     };
     installed.sync_options = question.options();
-    if let (Some(target), None) = (target, &foreign) {
+    if let (Some(target), None) = (target, &of_tool) {
         // `sync` would remove what is installed of a group that it is not asked for.
         let parts = Parts::of(verify::installed_parts(target, &installed));
         installed.sync_options.push_str(&parts.options());
     }
-    // The target that has the packages.
-    let packages_of = foreign.as_ref().map(|judged| &judged.target).or(target);
     // Python imports from every folder of its path: a framework is judged wherever it lies.
     let is_framework = |name: &str| {
         verify::smoke::is_framework(name) || registry.framework_loads().iter().any(|row| row.package == name)
@@ -206,86 +195,69 @@ pub(crate) fn judge(
         driver.compat = Some(release).filter(|release| *release > driver.version);
     }
     let machine = chosen_host::filled(machine, registry)?;
-    let is_installed = |name: &str| installed.distributions.iter().any(|own| own.name == name);
-    let stdlib: Vec<(&str, &[String])> = registry
-        .stdlib_imports()
-        .iter()
-        .filter(|row| is_installed(&row.package))
-        .map(|row| (row.package.as_str(), row.modules.as_slice()))
-        .collect();
-    let places = (place.root.as_path(), place.working_folder.as_path());
-    let traces = inspect::traces(place.tree, &installed, &stdlib, places, &variable, depth);
-    let in_use = CondaClient::in_use(&|name| variable(name).map(Into::into)).map(CondaClient::name);
-    let client = in_use.or_else(|| owner::with_places(conda_client::program).map(|program| program.name));
-    let client = client.unwrap_or("conda");
-    let locked = match (&foreign, target) {
-        (Some(judged), _) => verify::locked_records(judged),
-        (None, Some(target)) => verify::locked_packages(&target.conda),
-        (None, None) => Vec::new(),
+    let own = target.map(|target| Locked::own(target, registry));
+    // The machine is held against the stack that was chosen; without one, what is locked of an extra is judged.
+    let chosen = own.as_ref().filter(|own| of_tool.is_none() || own.target.has_framework());
+    let packages = of_tool.as_ref().or(own.as_ref());
+    let traces = traces(question, &installed, registry, depth);
+    let pins = packages.map(Locked::conda_pins).unwrap_or_default();
+    installed.conda = verify::conda_here(&traces, conda_client(place), &pins);
+    let frameworks = installed.distributions.iter().filter(|own| is_framework(&own.name));
+    let outside: Vec<String> =
+        frameworks.filter_map(|own| imported_from(own, &installed, question)).collect();
+    let lock_facts = LockFacts {
+        mentions: mentioned(lock, held.as_ref(), &installed),
+        stale: question.stale.map(str::to_owned),
+        changed: held.as_ref().zip(target).and_then(|(held, target)| match lock {
+            Against::Lock(own) if own.packages_in.as_ref() != Some(&held.state) => {
+                let others = other_builds(&held.lock, target, registry);
+                Some((held.state.owner, others.into_iter().next()))
+            }
+            _ => None,
+        }),
     };
-    installed.conda = verify::conda_here(&traces, client, &locked);
-    let mut areas = match (&foreign, target) {
-        (Some(judged), _) => {
-            let elsewhere = |name: &str| match (lock, &held) {
-                (Against::Foreign(lock, _), _) => lock.mentions(name),
-                (_, Some(held)) => held.lock.mentions(name),
-                _ => false,
-            };
-            verify::against_foreign(judged, &machine, &installed, &traces, &elsewhere, question.require_gpu)
-        }
-        (None, Some(target)) => {
-            verify::against_lock(target, &machine, (&installed, &traces), registry, question.require_gpu)
-        }
-        (None, None) => verify::without_lock(registry, &machine, &installed, question.require_gpu),
-    };
-    if let (Some(held), Against::Lock(own), Some(target)) = (&held, lock, target) {
-        verify::add_stack(&mut areas, target, &machine, registry, question.require_gpu);
-        verify::add_changes(&mut areas, own, target, (&held.lock, &held.state), registry);
-    }
-    if let Some(packages) = areas.iter_mut().find(|area| area.kind == AreaKind::Packages) {
-        let frameworks = installed.distributions.iter().filter(|own| is_framework(&own.name));
-        let elsewhere = frameworks.filter_map(|own| imported_from(own, &installed, question));
-        packages.summary.extend(elsewhere.map(|from| format!("; {from}")));
-    }
-    if !question.without_machine && machine.system.platform != platform {
-        let wrong = WrongPlatform::Root(machine.system.platform, platform);
-        let found = findings::wrong_platform(wrong);
-        match areas.iter_mut().find(|area| area.kind == AreaKind::Host) {
-            Some(area) => area.findings.push(found),
-            None => areas.push(Area { findings: vec![found], ..Area::of(AreaKind::Host) }),
-        }
-    }
-    areas.push(verify::install(&installed, &traces, registry, &|name| {
-        packages_of.is_none_or(|target| target.package(name).is_some())
-    }));
-    verify::add_conda_files(&mut areas, &traces);
     // The state of a described machine is unknown.
-    let state = is_here.then(chosen_host::state);
+    let mut state = is_here.then(chosen_host::state);
+    if let (Some(state), Some(gpus)) = (&mut state, &machine.gpus) {
+        // GPUs that the manifest ignores or that are hidden from programs are not checked.
+        state.cards.retain(|card| gpus.iter().any(|gpu| gpu.index == card.index));
+    }
+    let remove = match lock {
+        Against::Lock(_) if installed.is_environment => {
+            let prefix = shell_word(installed.prefix.trim_end_matches('/'));
+            Some(format!("envlock sync --prefix {prefix}{} --exact", question.options()))
+        }
+        _ => None,
+    };
+    let areas = verify::judge(&Facts {
+        registry,
+        stack: chosen.or(packages),
+        packages,
+        lock: Some(&lock_facts),
+        contents: Some(Contents {
+            platform: machine.system.platform,
+            installed: &installed,
+            traces: &traces,
+            native: &native,
+            outside: &outside,
+        }),
+        machine: (!question.without_machine).then_some(&machine),
+        state: state.as_ref(),
+        place: verify::Place {
+            of_root: (!place.is_here()).then_some(platform),
+            is_here,
+            // A target of the manifest is a kind of machines, of which none was looked at.
+            is_described: matches!(lock, Against::Lock(own) if lockfile::names_targets(&own.request)),
+        },
+        demands: Demands { gpu: question.require_gpu, exact: question.exact.then_some(remove.as_deref()) },
+    });
     let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NoAccess { .. }));
     let given_no_gpu = not_granted || state.as_ref().is_some_and(MachineState::container_has_no_devices);
-    // Without device files, the missing device files are reported instead of the driver library.
-    let expect_driver_library = state.as_ref().is_some_and(MachineState::has_device_files);
-    areas.extend(verify::native(&native, &installed, &machine, expect_driver_library, registry));
-    if let Some(mut state) = state {
-        if let Some(gpus) = &machine.gpus {
-            // GPUs that the manifest ignores or that are hidden from programs are not checked.
-            state.cards.retain(|card| gpus.iter().any(|gpu| gpu.index == card.index));
-        }
-        let needs_gpu = uses_cuda(target, &installed);
-        areas.extend(verify::machine(&state, needs_gpu, question.require_gpu));
-        // A target of the manifest is a kind of machines, of which none was looked at.
-        let is_described = matches!(lock, Against::Lock(own) if lockfile::names_targets(&own.request));
-        let seen = (!is_described).then_some(&machine);
-        areas.extend(target.and_then(|target| verify::drift(target, seen, &native)));
-    }
-    if uses_cuda(target, &installed) {
-        verify::add_notes(&mut areas, &machine);
-    }
-    verify::what_follows(&mut areas);
-    areas.sort_by(|a, b| a.kind.cmp(&b.kind));
-    let against = against(lock, target);
-    let locked_cudnn = target.and_then(|target| target.stack.as_ref()?.cudnn.clone());
-    let locked_frameworks = target.iter().flat_map(|t| &t.frameworks).map(|f| f.package.clone()).collect();
+    let shown = target.or(of_tool.as_ref().map(|locked| &*locked.target));
+    let against = against(lock, shown);
+    let of_stack = chosen.or(packages).map(|locked| &locked.target);
+    let locked_cudnn = of_stack.and_then(|target| target.stack.as_ref()?.cudnn.clone());
+    let locked_frameworks = of_stack.iter().flat_map(|t| &t.frameworks).map(|f| f.package.clone()).collect();
     // The smoke test must see exactly the GPUs that were checked.
     let left = machine.gpus.iter().flatten();
     let uuids: Option<Vec<String>> = left.map(|gpu| gpu.uuid.clone()).collect();
@@ -304,6 +276,67 @@ pub(crate) fn judge(
     })
 }
 
+/// What the lock of the tool that holds a project's packages has installed.
+fn of_held(
+    held: &Current,
+    project: &Project,
+    parts: Option<&Parts>,
+    installed: &mut Installed,
+    (machine, registry): (&Host, &Registry),
+) -> Result<Locked<'static>, Failure> {
+    let mut locked = foreign::of(&held.lock, &held.path, None, installed, machine, registry)?;
+    if held.state.owner == Owner::Uv {
+        let (none, usual) = (Parts::default(), owner::default_groups(project));
+        let parts = (parts.unwrap_or(&none), &usual);
+        foreign::add_parts(&mut locked, &held.lock, parts, installed, registry)?;
+    }
+    // The project itself may be left out (`sync --no-project`).
+    let own = project.package();
+    locked.target.to_mut().packages.retain(|package| own.as_ref() != Some(&package.name));
+    // `envlock sync` runs that command.
+    installed.lock_command = None;
+    Ok(locked)
+}
+
+/// How an environment was installed.
+fn traces(
+    question: &Question<'_>,
+    installed: &Installed,
+    registry: &Registry,
+    depth: inspect::Depth,
+) -> Traces {
+    let place = question.place;
+    let is_installed = |name: &str| installed.distributions.iter().any(|own| own.name == name);
+    let stdlib: Vec<(&str, &[String])> = registry
+        .stdlib_imports()
+        .iter()
+        .filter(|row| is_installed(&row.package))
+        .map(|row| (row.package.as_str(), row.modules.as_slice()))
+        .collect();
+    let places = (place.root.as_path(), place.working_folder.as_path());
+    inspect::traces(place.tree, installed, &stdlib, places, &|name| place.variable(name), depth)
+}
+
+/// The program of the conda client that repairs an environment.
+fn conda_client(place: &Place<'_>) -> &'static str {
+    let in_use = CondaClient::in_use(&|name| place.variable(name).map(Into::into)).map(CondaClient::name);
+    in_use
+        .or_else(|| owner::with_places(conda_client::program).map(|program| program.name))
+        .unwrap_or("conda")
+}
+
+/// The installed packages that another tool's lock has in any of its environments.
+fn mentioned(lock: Against<'_>, held: Option<&Current>, installed: &Installed) -> BTreeSet<String> {
+    let lock = match (lock, held) {
+        (Against::Foreign(lock, _), _) => lock,
+        (_, Some(held)) => &held.lock,
+        _ => return BTreeSet::new(),
+    };
+    let own = installed.distributions.iter().map(|own| &own.name);
+    let all = own.chain(installed.eggs.iter().map(|egg| &egg.name));
+    all.filter(|name| lock.mentions(name)).cloned().collect()
+}
+
 /// Where a distribution that lies outside the environment is imported from, for display.
 fn imported_from(own: &Distribution, installed: &Installed, question: &Question<'_>) -> Option<String> {
     let prefix = question.prefix;
@@ -314,18 +347,6 @@ fn imported_from(own: &Distribution, installed: &Installed, question: &Question<
         folder.starts_with(prefix) || tree.real(folder).is_ok_and(|real| real.starts_with(&of_environment));
     let shown = || clean(&folder.display().to_string(), 200);
     (!is_inside).then(|| format!("{} is imported from {}", own.name, shown()))
-}
-
-/// Whether the locked packages use a GPU, or without a lock the installed ones.
-fn uses_cuda(target: Option<&Target>, installed: &Installed) -> bool {
-    match target {
-        Some(target) => target.uses_cuda(),
-        None => installed.distributions.iter().any(|d| {
-            d.name.starts_with("jax-cuda")
-                || is_cuda_runtime(&d.name)
-                || d.variant.as_deref().is_some_and(is_cuda)
-        }),
-    }
 }
 
 /// What the environment is checked against, for display.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Order, Telling};
-use crate::compatibility::served;
+use crate::compatibility::{cuda_of_package, served};
 use crate::model::conflict::Party;
 use crate::model::count::Count;
 use crate::model::version::cuda_short;
@@ -18,7 +18,7 @@ impl Problem<'_> {
     pub(super) fn cuda_of_runtimes(&self, name: &str, node: &Node, set: &Set) -> Vec<semver::Version> {
         let versions = self.versions(node, set);
         let mut cuda: Vec<_> =
-            versions.iter().filter_map(|version| self.registry.cuda_of_runtime(name, version)).collect();
+            versions.iter().filter_map(|version| cuda_of_package(self.registry, name, version)).collect();
         cuda.sort();
         cuda.dedup();
         cuda

@@ -1,8 +1,8 @@
 //! Findings about the machine: platform, C library, driver, GPUs, and changes since the lock was made.
 
+use super::super::locked::{NoCuda, WithoutCuda};
 use super::finding;
 use crate::compatibility::AskedDriver;
-use crate::formats::{NoCuda, WithoutCuda};
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
@@ -94,6 +94,37 @@ pub fn libc_too_old(have: &Libc, need: &DottedVersion) -> Finding {
     finding(Code::LibcTooOld, Severity::Error, text)
 }
 
+/// How something is locked, or installed, for another machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relock {
+    /// envlock locks it.
+    Own,
+    /// Another tool does.
+    OfTool {
+        /// Whether its torch is known.
+        has_torch: bool,
+        /// Whether it uses CUDA.
+        has_cuda: bool,
+    },
+    /// It is installed without a lock.
+    Installed,
+}
+
+impl Relock {
+    /// What to do, as a sentence.
+    fn sentence(self) -> String {
+        let plan = "of torch; `envlock plan` lists those that run there";
+        match self {
+            Relock::Own => "lock for this machine: add a `[target.NAME]` to the manifest, or run `envlock resolve --redetect` on it, which replaces the machine that was locked".to_owned(),
+            Relock::OfTool { has_torch, has_cuda } => {
+                let what = if has_cuda { "another release or build" } else { "a build for CUDA" };
+                format!("lock {what}{}", if has_torch { format!(" {plan}") } else { String::new() })
+            }
+            Relock::Installed => format!("install another release or build {plan}"),
+        }
+    }
+}
+
 /// The driver is older than the minimum for a GPU with this stack.
 ///
 /// `asked`: the newest driver that a conda package asks for; it is at fault if it is this minimum.
@@ -102,6 +133,7 @@ pub fn driver_too_old(
     floor: &DottedVersion,
     gpu: &str,
     asked: Option<&AskedDriver>,
+    relock: Relock,
 ) -> Finding {
     if let Some(AskedDriver { package, spec, .. }) = asked.filter(|asked| asked.driver == *floor) {
         let text = format!(
@@ -115,9 +147,7 @@ pub fn driver_too_old(
         return finding(Code::DriverTooOld, Severity::Error, text).at(name).fixed_by(Fix::advice(fix));
     }
     let text = format!("driver {driver} is below {floor}, which {gpu} needs for this stack");
-    let fix = format!(
-        "update the NVIDIA driver on the host to {floor} or newer, or lock for this machine: add a `[target.NAME]` to the manifest, or run `envlock resolve --redetect` on it, which replaces the machine that was locked"
-    );
+    let fix = format!("update the NVIDIA driver on the host to {floor} or newer, or {}", relock.sentence());
     finding(Code::DriverTooOld, Severity::Error, text).fixed_by(Fix::advice(fix))
 }
 
@@ -132,6 +162,8 @@ pub enum DriverTooNew {
         below: DottedVersion,
         /// The GPU.
         gpu: String,
+        /// How it is locked for another machine.
+        relock: Relock,
     },
     /// The described machine is impossible: the driver does not support the GPU. The message.
     Described(String),
@@ -139,13 +171,17 @@ pub enum DriverTooNew {
 
 /// The driver no longer supports a GPU.
 pub fn driver_too_new(what: &DriverTooNew) -> Finding {
-    let text = match what {
-        DriverTooNew::Envelope { driver, below, gpu } => {
-            format!("driver {driver} no longer supports {gpu}: it needs a driver before {below}")
+    let found = |text: String| finding(Code::DriverTooNew, Severity::Error, text);
+    match what {
+        DriverTooNew::Envelope { driver, below, gpu, relock } => {
+            let text = format!("driver {driver} no longer supports {gpu}: it needs a driver before {below}");
+            match relock {
+                Relock::Own => found(text),
+                other => found(text).fixed_by(Fix::advice(other.sentence())),
+            }
         }
-        DriverTooNew::Described(why) => why.clone(),
-    };
-    finding(Code::DriverTooNew, Severity::Error, text)
+        DriverTooNew::Described(why) => found(why.clone()),
+    }
 }
 
 /// The driver runs the stack by minor-version compatibility.
@@ -168,7 +204,7 @@ pub enum NotCovered<'a> {
 }
 
 /// The stack does not support a GPU of the machine.
-pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
+pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>, relock: Relock) -> Finding {
     let text = match why {
         NotCovered::Code(covered) => {
             format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "))
@@ -189,11 +225,14 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>) -> Finding {
             ),
         },
     };
-    finding(Code::GpuNotCovered, Severity::Error, text)
-        .at(gpu)
-        .fixed_by(Fix::advice(
-            "lock for this machine: add a `[target.NAME]` to the manifest, or run `envlock resolve --redetect` on it, which replaces the machine that was locked; `envlock plan` lists what runs there, which a pin of the manifest may exclude",
-        ))
+    let fix = match relock {
+        Relock::Own => format!(
+            "{}; `envlock plan` lists what runs there, which a pin of the manifest may exclude",
+            relock.sentence()
+        ),
+        other => other.sentence(),
+    };
+    finding(Code::GpuNotCovered, Severity::Error, text).at(gpu).fixed_by(Fix::advice(fix))
 }
 
 /// An environment variable or a limit of the process hides GPUs from programs.

@@ -325,7 +325,21 @@ pub enum Missing<'a> {
 const MAX_OPTIONAL: usize = 4;
 
 /// The loader does not find a required library.
-pub fn missing_library(severity: Severity, missing: Missing<'_>) -> Finding {
+pub fn missing_library(severity: Severity, missing: Missing<'_>, incomplete: Option<&Fix>) -> Finding {
+    let incomplete =
+        incomplete.filter(|_| severity == Severity::Error && !matches!(missing, Missing::Driver));
+    let found = missing_in(severity, missing);
+    match incomplete {
+        Some(fix) => Finding {
+            message: format!("{}; a locked package that is not installed may have it", found.message),
+            fix: Some(fix.clone()),
+            ..found
+        },
+        None => found,
+    }
+}
+
+fn missing_in(severity: Severity, missing: Missing<'_>) -> Finding {
     let new = |text: String| finding(Code::MissingLibrary, severity, text);
     match missing {
         Missing::Driver => new(

@@ -119,26 +119,62 @@ fn taken_from(egg: &Visible, link: &str) -> String {
     format!("`{}` takes it from `{}`", clean(link, 80), clean(&egg.folder.to_string_lossy(), 200))
 }
 
-/// An installed package is not in the lock. `egg`: it has no RECORD by which an installer could remove it.
-pub fn extra_package(name: &str, egg: Option<(&Visible, &Installed)>) -> Finding {
-    let found = |text: String| finding(Code::ExtraPackage, Severity::Warning, text).at(name);
-    let Some((egg, environment)) = egg else { return found(format!("{name} is installed and not locked")) };
-    let anew = format!("remove `{}`, and make it again with `envlock sync`", clean(&environment.prefix, 200));
-    let how = match egg.egg_link() {
-        Some(link) => taken_from(egg, link),
-        None => "it has an `.egg-info`, and no RECORD of its files".to_owned(),
+/// An installed package is not in the lock. `egg`: it has no RECORD by which an installer could remove it. `exact`: that is an
+/// error, with the command that removes it, where one is known.
+pub fn extra_package(
+    name: &str,
+    egg: Option<(&Visible, &Installed)>,
+    exact: Option<Option<&str>>,
+) -> Finding {
+    let severity = if exact.is_some() { Severity::Error } else { Severity::Warning };
+    let (text, anew) = match egg {
+        None => (format!("{name} is installed and not locked"), None),
+        Some((egg, environment)) => {
+            let how = match egg.egg_link() {
+                Some(link) => taken_from(egg, link),
+                None => "it has an `.egg-info`, and no RECORD of its files".to_owned(),
+            };
+            let folder = clean(&environment.prefix, 200);
+            let anew = format!("remove `{folder}`, and make it again with `envlock sync`");
+            (format!("{name} {} is installed and not locked: {how}", egg.version), Some(Fix::advice(anew)))
+        }
     };
-    found(format!("{name} {} is installed and not locked: {how}", egg.version)).fixed_by(Fix::advice(anew))
+    let fix = anew.or_else(|| exact.flatten().map(Fix::command));
+    Finding { fix, ..finding(Code::ExtraPackage, severity, text).at(name) }
 }
 
 /// Maximum number of requirements on one package that are named.
 const MAX_REQUIREMENTS: usize = 3;
+
+/// Where packages are that are held against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Have {
+    /// In an environment.
+    Installed,
+    /// In an environment, beside what is locked.
+    Beside,
+    /// In a lock of envlock.
+    Locked,
+    /// In another tool's lock.
+    LockedElsewhere,
+}
+
+impl Have {
+    /// What is said of a package there: `installed`, `locked`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Have::Installed | Have::Beside => "installed",
+            Have::Locked | Have::LockedElsewhere => "locked",
+        }
+    }
+}
 
 /// Requirements on a package are not met: it is missing, or has the wrong version. `broken`: the requiring packages and
 /// their requirements, at least one.
 pub fn broken_requirement(
     broken: &[(&str, String)],
     (name, version): (&str, Option<&Version>),
+    have: Have,
     fix: Fix,
 ) -> Finding {
     let named = broken
@@ -149,18 +185,58 @@ pub fn broken_requirement(
     if let Some(more @ 1..) = broken.len().checked_sub(MAX_REQUIREMENTS) {
         named.push_str(&format!(" (and {more} more)"));
     }
+    let word = have.word();
     let text = match version {
-        None if broken.len() == 1 => format!("{named}, which is not installed"),
-        None => format!("{named}: {name} is not installed"),
-        Some(version) => format!("{named}, {name} {version} is installed"),
+        None if broken.len() == 1 => format!("{named}, which is not {word}"),
+        None => format!("{named}: {name} is not {word}"),
+        Some(version) => format!("{named}, {name} {version} is {word}"),
     };
     let first = broken.first().map_or(name, |(by, _)| by);
-    finding(Code::BrokenRequirement, Severity::Error, text).at(first).fixed_by(fix)
+    // The lock decides what is installed: what is beside it was built for something else.
+    let severity = if have == Have::Beside { Severity::Warning } else { Severity::Error };
+    finding(Code::BrokenRequirement, severity, text).at(first).fixed_by(fix)
 }
 
-/// Installed packages are known to be incompatible.
-pub fn known_incompatible(text: String, name: &str, fix: Fix) -> Finding {
-    finding(Code::KnownIncompatible, Severity::Error, text).at(name).fixed_by(fix)
+/// Why packages are known not to work together.
+pub enum Incompatible<'i> {
+    /// A row of the registry says it: the sentence.
+    Known(String),
+    /// A package is built for another CUDA major than torch, by its version.
+    OtherCuda {
+        /// The package's version.
+        version: &'i Version,
+        /// The CUDA major that it is built for.
+        cuda: u64,
+        /// torch's version.
+        torch: &'i Version,
+        /// torch's CUDA major.
+        own: u64,
+        /// Whether it was compiled against torch, so that it does not load.
+        uses_torch: bool,
+    },
+}
+
+/// Packages are known to be incompatible.
+pub fn known_incompatible(why: Incompatible<'_>, name: &str, fix: Fix) -> Finding {
+    let (severity, text) = match why {
+        Incompatible::Known(text) => (Severity::Error, text),
+        Incompatible::OtherCuda { version, cuda, torch, own, uses_torch } => {
+            let built = format!("{name} {version} is built for CUDA {cuda}, torch {torch} for CUDA {own}");
+            match uses_torch {
+                true => (
+                    Severity::Error,
+                    format!("{built}: it needs the libraries of a CUDA that torch does not load"),
+                ),
+                false => (
+                    Severity::Warning,
+                    format!(
+                        "{built}: a program that uses both loads two CUDA runtimes, and the driver has to run the newer"
+                    ),
+                ),
+            }
+        }
+    };
+    finding(Code::KnownIncompatible, severity, text).at(name).fixed_by(fix)
 }
 
 /// Python would import a package from outside the environment. `is_framework`: whether it is torch, TensorFlow or JAX;

@@ -32,7 +32,7 @@ pub(super) fn tell(asked: &ResolveRun<'_>, answer: &PixiAnswer, printer: &Printe
 
 fn refused(locked: &[PixiLocked], registry: &Registry, printer: &Printer) {
     if printer.json {
-        let findings: Vec<_> = locked.iter().flat_map(|locked| &locked.area.findings).collect();
+        let findings: Vec<_> = locked.iter().flat_map(PixiLocked::findings).collect();
         printer.json(&serde_json::json!({ "status": "conflict", "findings": findings }));
         return;
     }
@@ -43,7 +43,7 @@ fn refused(locked: &[PixiLocked], registry: &Registry, printer: &Printer) {
 fn machine(locked: &PixiLocked, registry: &Registry, printer: &Printer) {
     let line = report::host_line(&locked.machine.host, registry);
     printer.out(&format!("{}{}", label(printer, &locked.machine.name), wrap(&line, 15)));
-    for finding in locked.area.findings.iter().filter(|finding| finding.severity >= Severity::Info) {
+    for finding in locked.findings().filter(|finding| finding.severity >= Severity::Info) {
         printer.out(&format!("{}{}", " ".repeat(15), wrap(&finding.message, 15)));
     }
 }
@@ -57,8 +57,8 @@ fn written(all: &[PixiLocked], files: &[String], asked: &ResolveRun<'_>, printer
     printer.out("");
     for locked in all {
         machine(locked, &asked.registry, printer);
-        let conda = locked.judged.conda.iter().filter(|record| record.is_package()).count();
-        let packages = locked.judged.target.packages.len();
+        let conda = locked.locked.conda.iter().filter(|record| record.is_package()).count();
+        let packages = locked.locked.target.packages.len();
         printer.out(&format!("{}{conda} conda packages, {packages} of PyPI", " ".repeat(15)));
     }
     printer.out("");

@@ -92,6 +92,8 @@ fn verified(
         require_gpu: args.require_gpu,
         parts: Some(&args.parts),
         without_machine: false,
+        exact: false,
+        stale: None,
     };
     let begun = SystemTime::now();
     let mut judged = verify::judge(&question, project, lock.as_ref().into(), &registry)?;

@@ -3,11 +3,12 @@
 mod tell;
 
 use super::verify;
-use crate::cli::args::{SmokeChoice, SyncArgs, Unknown, VerifyArgs};
+use crate::cli::args::{SyncArgs, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
 use crate::session::failure::Failure;
 use crate::session::options::{Global, ReportFormat};
 use crate::session::sync::{Outcome, Synced, sync};
+use crate::session::verify::SmokeChoice;
 use crate::session::{exit, files};
 
 pub(super) fn run(global: &Global, args: &SyncArgs, printer: &Printer) -> Result<u8, Failure> {

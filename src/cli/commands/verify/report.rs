@@ -1,48 +1,67 @@
 //! The output of `verify`: text and JSON.
 
-use std::time::Instant;
-
 use serde_json::json;
 
-use crate::cli::args::{SmokeChoice, VerifyArgs};
+use super::{output, report_formats};
+use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::inspect::{Chosen, Environment};
 use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::smoke::{End, SmokeOutcome};
-use crate::session::verify::Judged;
-use crate::verify::Area;
-use crate::verify::{Verdict, in_order};
+use crate::session::clock;
+use crate::session::failure::Failure;
+use crate::session::files;
+use crate::session::options::ReportFormat;
+use crate::session::verify::{Judged, OfEnvironment, SmokeChoice};
+use crate::verify::{Area, AreaKind, Verdict, another_lock, in_order, is_folded};
 
 /// The result of `verify` and how to print it.
-pub(super) struct Report<'r> {
-    pub judged: &'r Judged,
-    pub outcome: Option<&'r SmokeOutcome>,
-    pub args: &'r VerifyArgs,
-    pub printer: &'r Printer,
+struct Report<'r> {
+    one: &'r OfEnvironment,
+    judged: &'r Judged,
+    outcome: Option<&'r SmokeOutcome>,
+    args: &'r VerifyArgs,
+    printer: &'r Printer,
 }
 
-/// A lock of which less than one in this many packages is installed belongs to another project or environment.
-const SAME_PROJECT: usize = 4;
-/// Smaller locks are not judged by their share.
-const MIN_PACKAGES: usize = 8;
-
-/// Instead of a finding for each package: that few of the locked packages are there. `None` where an environment is near to its
-/// lock.
-pub(super) fn another_lock(areas: &[Area]) -> Option<String> {
-    let (same, all) = areas
-        .iter()
-        .find_map(|area| area.as_locked)
-        .filter(|(same, all)| *all >= MIN_PACKAGES && same * SAME_PROJECT < *all)?;
-    Some(format!(
-        "{same} of {all} locked packages are installed as locked: is this the right lock and environment?"
-    ))
-}
-
-/// Whether [`another_lock`] says it for a finding.
-pub(super) fn is_folded(found: &Finding) -> bool {
-    [Code::MissingPackage, Code::ExtraPackage, Code::WrongVersion, Code::WrongMetadata].contains(&found.code)
+/// Prints what was found in an environment.
+pub(super) fn show(
+    one: &OfEnvironment,
+    format: ReportFormat,
+    args: &VerifyArgs,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let report = Report { one, judged: &one.judged, outcome: one.outcome.as_ref(), args, printer };
+    let areas = &one.judged.areas;
+    match format {
+        ReportFormat::Text => {
+            report.text();
+            if one.outcome.is_some() && args.annotates_smoke && !printer.json {
+                let of_smoke = |area: &&Area| area.kind == AreaKind::Smoke;
+                let smoke: Vec<Area> = areas.iter().filter(of_smoke).cloned().collect();
+                output::put(&report_formats::github(&smoke, |_| None), args, printer)?;
+            }
+            Ok(())
+        }
+        ReportFormat::Json => output::put_json(&report.json(), args, printer),
+        ReportFormat::Github => output::put(&report_formats::github(areas, |_| None), args, printer),
+        ReportFormat::Junit => {
+            output::put(&report_formats::junit(areas, report_formats::VERIFY), args, printer)
+        }
+        ReportFormat::Sarif => {
+            let lock = files::lock_in_repository(&one.folder);
+            output::put(&report_formats::sarif(areas, |_| lock.clone()), args, printer)
+        }
+        ReportFormat::Line => output::put(&report_formats::line(&report.named()), args, printer),
+        ReportFormat::Prometheus => {
+            let prefix = one.environment.prefix.display().to_string();
+            let labels = [("question", "environment"), ("prefix", prefix.as_str())];
+            let seconds = clock::now().seconds();
+            output::put(&report_formats::prometheus(&[report.named()], &labels, seconds), args, printer)
+        }
+    }
 }
 
 impl Report<'_> {
@@ -54,7 +73,12 @@ impl Report<'_> {
         !crate::verify::smoke::frameworks(&self.judged.installed).is_empty()
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    fn named(&self) -> report_formats::NamedAreas<'_> {
+        let verdict = if self.judged.has_errors() { Verdict::Differs } else { Verdict::Ok };
+        report_formats::NamedAreas { node: None, verdict, areas: &self.judged.areas }
+    }
+
+    fn json(&self) -> serde_json::Value {
         let differs = self.judged.has_errors();
         let smoke = self.outcome.map(|o| {
             json!({ "ran": !matches!(o.end, End::NotStarted(_)), "passed": o.passed(), "checks": o.checks })
@@ -67,9 +91,10 @@ impl Report<'_> {
         })
     }
 
-    pub fn text(&self, environment: &Environment, start: Instant, static_ms: u128) {
+    fn text(&self) {
         let p = self.printer;
-        let verdict = self.verdict(environment, start, static_ms);
+        let environment = &self.one.environment;
+        let verdict = self.verdict(environment);
         if p.quiet {
             return p.out(&verdict);
         }
@@ -98,15 +123,18 @@ impl Report<'_> {
     }
 
     /// The last line: whether the environment passes.
-    fn verdict(&self, environment: &Environment, start: Instant, static_ms: u128) -> String {
+    fn verdict(&self, environment: &Environment) -> String {
         let p = self.printer;
         let errors = self.findings().filter(|f| f.severity == Severity::Error).count();
-        let total = start.elapsed().as_secs_f64();
+        let (total, static_ms) = (self.one.elapsed.as_secs_f64(), self.one.static_ms);
         let smoke = match (self.outcome, errors) {
             (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.root.is_some() => {
                 "; smoke test not run: nothing in another root is run"
             }
-            (None, 0) if self.args.smoke == SmokeChoice::Auto && self.args.described().is_some() => {
+            (None, 0)
+                if self.args.smoke == SmokeChoice::Auto
+                    && self.args.host.as_ref().is_some_and(Option::is_some) =>
+            {
                 "; smoke test not run: the machine is described"
             }
             (None, 0)

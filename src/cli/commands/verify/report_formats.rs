@@ -7,14 +7,13 @@ use std::path::Path;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
-use super::report::{another_lock, is_folded};
 use crate::cli::printer::Printer;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::text::clean;
 use crate::session::failure::Failure;
 use crate::session::options::ReportFormat;
 use crate::session::{exit, files};
-use crate::verify::{Area, Verdict, in_order};
+use crate::verify::{Area, Verdict, another_lock, in_order, is_folded};
 
 /// Longer messages are truncated.
 const MAX_MESSAGE: usize = 1_000;
@@ -195,7 +194,7 @@ const MAX_LINE: usize = 80;
 
 /// What a line or a metric is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answer<'a> {
+pub(super) struct NamedAreas<'a> {
     /// The node, of several or of a host file.
     pub node: Option<&'a str>,
     pub verdict: Verdict,
@@ -203,7 +202,7 @@ pub(super) struct Answer<'a> {
 }
 
 /// The answer as one ASCII line without quotes, the essential first: `envlock: driver-too-old: driver 470.57.02 is below ...`.
-pub(super) fn line(answer: &Answer<'_>) -> String {
+pub(super) fn line(answer: &NamedAreas<'_>) -> String {
     let findings: Vec<&Finding> = answer.areas.iter().flat_map(|area| &area.findings).collect();
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let node = answer.node.map(|node| format!("{}: ", short_name(node))).unwrap_or_default();
@@ -315,8 +314,8 @@ fn short_ascii(text: &str) -> String {
 }
 
 /// The answers as metrics, for node_exporter's textfile collector. `about`: further labels of each sample.
-pub(super) fn prometheus(answers: &[Answer<'_>], about: &[(&str, &str)], seconds: i64) -> String {
-    let labels = |answer: &Answer<'_>, more: &[(&str, &str)]| {
+pub(super) fn prometheus(answers: &[NamedAreas<'_>], about: &[(&str, &str)], seconds: i64) -> String {
+    let labels = |answer: &NamedAreas<'_>, more: &[(&str, &str)]| {
         let node = answer.node.map(|node| ("node", node));
         let all = node.iter().chain(about).chain(more);
         let all: Vec<String> = all.map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect();
@@ -437,9 +436,9 @@ mod tests {
     #[test]
     fn lines_are_short_ascii_and_metrics_are_escaped() {
         let all = areas();
-        let answer = Answer { node: None, verdict: Verdict::Differs, areas: &all };
+        let answer = NamedAreas { node: None, verdict: Verdict::Differs, areas: &all };
         assert_eq!(line(&answer), "envlock: missing-file: a b & c[31m\n");
-        let named = Answer { node: Some("n1"), verdict: Verdict::Ok, areas: &all };
+        let named = NamedAreas { node: Some("n1"), verdict: Verdict::Ok, areas: &all };
         assert_eq!(line(&named), "envlock: n1: ok (1 warning): fine\n");
         let text = prometheus(&[named], &[("lock", "a\"\\b\n")], 17);
         assert!(text.contains("envlock_verify_status{node=\"n1\",lock=\"a\\\"\\\\b\"} 0\n"), "{text}");

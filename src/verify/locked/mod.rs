@@ -1,0 +1,266 @@
+//! What is locked for one environment: a target of envlock's own lock, or an environment of another tool's lock as such a target.
+//! What is not known of it stands beside it, so that one list of checks judges both.
+
+mod of_conda;
+mod of_frameworks;
+mod of_torch;
+
+use std::borrow::Cow;
+
+use crate::compatibility::{
+    AskedDriver, Policy, asked_driver, both, required_driver, unknown_cuda_user, with_code_of,
+};
+use crate::formats::{CondaRecord, Environment};
+use crate::lockfile::Target;
+use crate::model::capability::ComputeCapability;
+use crate::model::host::Host;
+use crate::model::installed::CondaPackage;
+use crate::model::level::Level;
+use crate::model::patches::Patches;
+use crate::model::platform::{Os, Platform};
+use crate::model::solution::{ChosenPackage, Envelope};
+use crate::model::version::{DottedVersion, cuda_short, public};
+use crate::model::wheel::WheelName;
+use crate::registry::Registry;
+
+/// Who wrote a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrittenBy {
+    /// envlock, for machines that it states.
+    Envlock,
+    /// Another tool, which says nothing of machines.
+    OtherTool,
+}
+
+/// What is locked for one environment, and what is not known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Locked<'l> {
+    /// The target. The host of another tool's is open.
+    pub target: Cow<'l, Target>,
+    /// Who wrote the lock.
+    pub by: WrittenBy,
+    /// What is not known of it, one sentence each: whether it runs cannot be said without.
+    pub unknown: Vec<String>,
+    /// What makes it impossible to install on its platform, one sentence each.
+    pub impossible: Vec<String>,
+    /// Why its tool refuses it on this machine, as a sentence.
+    pub excluded: Option<String>,
+    /// Whether the compute capabilities of the target's envelope are those of the code.
+    pub code_is_known: bool,
+    /// Frameworks that it has without CUDA.
+    pub without_cuda: Vec<WithoutCuda>,
+    /// Its conda packages, where another tool locked them.
+    pub conda: Vec<CondaRecord>,
+    /// Packages that it has without a version: from a repository or a folder.
+    pub unversioned: Vec<String>,
+    /// What it has without saying the package.
+    pub unnamed: Vec<String>,
+    /// The cuDNN that is locked beside conda's torch, and the lowest compute capability that it supports.
+    pub cudnn_floor: Option<(DottedVersion, ComputeCapability)>,
+    /// The newest driver that a conda package asks for, if it is newer than the one that the frameworks need.
+    pub asked_driver: Option<AskedDriver>,
+}
+
+/// A framework without CUDA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WithoutCuda {
+    /// The framework: `torch`, `tensorflow`, `jax`.
+    pub name: String,
+    /// What is locked of it, with the version: `jaxlib 0.5.3`.
+    pub framework: String,
+    /// Why it does not use an NVIDIA GPU.
+    pub why: NoCuda,
+}
+
+/// Why a framework does not use an NVIDIA GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoCuda {
+    /// It is a CPU build.
+    CpuBuild,
+    /// It is a build for another vendor's GPUs, this variant: `rocm6.4`.
+    OtherVendor(String),
+    /// Its part for CUDA is a package of its own, which the lock does not have: this requirement brings it.
+    NoPlugin {
+        /// `jax[cuda12]`.
+        ask: String,
+    },
+    /// It can use CUDA of this version, but the lock has no CUDA packages: this requirement brings them.
+    NoPackages {
+        /// Major and minor, `12.5`.
+        cuda: String,
+        /// `tensorflow[and-cuda]`.
+        ask: String,
+    },
+}
+
+impl<'l> Locked<'l> {
+    /// A target of envlock's own lock.
+    pub fn own(target: &'l Target, registry: &Registry) -> Locked<'l> {
+        let unknown: Vec<String> = unknown_need(target, registry).into_iter().collect();
+        let is_unread =
+            target.envelope.coverage.is_empty() && (!target.has_framework() || !unknown.is_empty());
+        let specs = target.conda.iter().flat_map(|package| {
+            let all = package.depends.iter().chain(&package.constrains);
+            all.map(move |spec| (format!("{} {}", package.name, package.version), spec.as_str()))
+        });
+        // Where the frameworks need that driver too, they are what to change.
+        let os = target.platform.os;
+        let of_stack = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
+        let cuda = of_stack.chain(target.frameworks.iter().map(|framework| &framework.cuda)).max();
+        let floor = cuda.and_then(|cuda| required_driver(registry, cuda, os, Policy::Minor));
+        let asked = asked_driver(registry, os, specs)
+            .filter(|asked| floor.as_ref().is_none_or(|floor| asked.driver > floor.value));
+        Locked {
+            target: Cow::Borrowed(target),
+            by: WrittenBy::Envlock,
+            unknown,
+            impossible: Vec::new(),
+            excluded: None,
+            code_is_known: !is_unread,
+            without_cuda: Vec::new(),
+            conda: Vec::new(),
+            unversioned: Vec::new(),
+            unnamed: Vec::new(),
+            cudnn_floor: None,
+            asked_driver: asked,
+        }
+    }
+
+    /// An environment of another tool's lock on a platform, with what the registry knows of its frameworks.
+    pub fn of_tool(environment: &Environment, platform: Platform, registry: &Registry) -> Locked<'static> {
+        let python = environment.python;
+        let target = Target {
+            name: environment.name.clone(),
+            python,
+            patches: Patches::default(),
+            platform,
+            level: Level::Full,
+            stack: None,
+            frameworks: Vec::new(),
+            envelope: Envelope { driver: None, coverage: Vec::new(), glibc: None, platform },
+            host: Host::open(platform, "another tool's lock"),
+            image: None,
+            packages: environment.packages.iter().map(|package| package.chosen(python, platform)).collect(),
+            conda: Vec::new(),
+        };
+        let mut locked = Locked {
+            target: Cow::Owned(target),
+            by: WrittenBy::OtherTool,
+            excluded: environment.excluded.clone(),
+            code_is_known: true,
+            unknown: Vec::new(),
+            impossible: Vec::new(),
+            without_cuda: Vec::new(),
+            conda: environment.conda.clone(),
+            unversioned: environment.unversioned.clone(),
+            unnamed: environment.unnamed.clone(),
+            cudnn_floor: None,
+            asked_driver: None,
+        };
+        locked.installable(environment, platform);
+        for package in &mut locked.target.to_mut().packages {
+            let variant = package.variant.as_deref();
+            package.targets =
+                registry.targets_of(&package.name, &public(&package.version), variant, platform);
+        }
+        let mut envelopes: Vec<Envelope> = Vec::new();
+        envelopes.extend(locked.torch(environment, registry, platform));
+        envelopes.extend(locked.other_frameworks(environment, registry, platform));
+        locked.without_row(registry, platform);
+        envelopes.extend(locked.conda_frameworks(registry, platform));
+        locked.without_framework(registry);
+        let empty = locked.target.envelope.clone();
+        let envelope = envelopes.into_iter().reduce(both).unwrap_or(empty);
+        let envelope = with_code_of(registry, envelope, &locked.target.packages);
+        let glibc = locked.target.packages.iter().filter_map(|package| glibc_need(package, platform)).max();
+        locked.target.to_mut().envelope = Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
+        locked.machine_specs(registry);
+        locked.is_as_built(environment);
+        // The code of a conda package is in no registry; what it asks of the driver is in its lock.
+        locked.code_is_known &=
+            !(locked.target.envelope.coverage.is_empty() && locked.target.stack.is_none());
+        locked
+    }
+
+    /// Whether it has a framework that uses CUDA.
+    pub fn has_cuda(&self) -> bool {
+        let of_torch = self.target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some());
+        of_torch || !self.target.frameworks.is_empty()
+    }
+
+    /// Its conda packages.
+    pub fn conda_pins(&self) -> Vec<CondaPin<'_>> {
+        let own = self.target.conda.iter();
+        let own = own.map(|own| CondaPin { name: &own.name, version: &own.version, build: &own.build });
+        let of_tool = self.conda.iter().filter(|record| record.is_package());
+        own.chain(of_tool.map(|own| CondaPin { name: &own.name, version: &own.version, build: &own.build }))
+            .collect()
+    }
+
+    /// Whether each package has a file for the platform and the Python.
+    fn installable(&mut self, environment: &Environment, platform: Platform) {
+        let python = environment.python;
+        let without: Vec<String> = environment
+            .packages
+            .iter()
+            .filter(|package| !package.installs(python, platform))
+            .map(|package| format!("{} {}", package.name, package.version))
+            .collect();
+        if let Some(first) = without.first() {
+            let more = match without.len() {
+                1 => String::new(),
+                n => format!(" (and {} more packages)", n - 1),
+            };
+            self.impossible
+                .push(format!("the lock has no file of {first}{more} for Python {python} on {platform}"));
+        }
+    }
+
+    /// Notes a framework that does not use CUDA.
+    fn no_cuda(&mut self, name: &str, framework: String, why: NoCuda) {
+        self.without_cuda.push(WithoutCuda { name: name.to_owned(), framework, why });
+    }
+}
+
+/// The lowest glibc that any of the usable wheels of a package needs.
+fn glibc_need(package: &ChosenPackage, platform: Platform) -> Option<DottedVersion> {
+    // Wheels for macOS state a release of macOS in its place.
+    let files = package.files.iter().filter(|_| platform.os == Os::Linux);
+    let wheels = files.filter_map(|file| file.name.parse::<WheelName>().ok());
+    wheels.filter_map(|wheel| wheel.libc_need(platform, None)).min().flatten()
+}
+
+/// What is not known of the GPUs and the driver that a target needs, as a sentence: no driver is known for its CUDA, or packages
+/// use CUDA without a framework.
+fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
+    let os = target.platform.os;
+    let cuda = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
+    let mut cuda = cuda.chain(target.frameworks.iter().map(|framework| &framework.cuda));
+    let unknown = cuda.find(|cuda| required_driver(registry, cuda, os, Policy::Minor).is_none());
+    let unknown = unknown.map(|cuda| {
+        format!(
+            "which driver CUDA {} needs on {} is not in envlock's data",
+            cuda_short(cuda),
+            target.platform
+        )
+    });
+    unknown.or_else(|| unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework()))
+}
+
+/// A conda package as a lock has it.
+#[derive(Debug, Clone, Copy)]
+pub struct CondaPin<'l> {
+    /// Its name.
+    pub name: &'l str,
+    /// Its version.
+    pub version: &'l str,
+    /// Its build; empty where the lock does not state it.
+    pub build: &'l str,
+}
+
+impl CondaPin<'_> {
+    /// Whether an installed package is this one.
+    pub fn is(&self, own: &CondaPackage) -> bool {
+        own.version == self.version && (self.build.is_empty() || own.build == self.build)
+    }
+}

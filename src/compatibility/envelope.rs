@@ -24,7 +24,8 @@ pub fn with_code_of(registry: &Registry, envelope: Envelope, packages: &[ChosenP
         coverage.retain(|row| served(registry, targets, row.compute_capability).is_some());
     }
     let driver = coverage.iter().filter_map(|c| c.driver_min.clone()).min().or(envelope.driver);
-    with_runtime_of(registry, Envelope { driver, coverage, ..envelope }, packages)
+    let all = packages.iter().map(|package| (package.name.as_str(), &package.version));
+    with_runtime_of(registry, Envelope { driver, coverage, ..envelope }, all)
 }
 
 /// The lowest compute capability that a locked cuDNN package supports.
@@ -67,10 +68,7 @@ pub fn envelope_of(registry: &Registry, build: &Cited<Build>) -> Envelope {
 
 /// What releases of a framework other than torch require of any machine.
 pub fn envelope_of_framework(registry: &Registry, build: &Cited<FrameworkBuild>) -> Envelope {
-    let envelope = Needs::of_framework(build).envelope(registry);
-    // Without known code there is no coverage, but the driver floor is still known.
-    let floor = || required_driver(registry, &build.cuda, build.platform.os, Policy::Minor).map(|d| d.value);
-    Envelope { driver: envelope.driver.clone().or_else(floor), ..envelope }
+    Needs::of_framework(build).envelope(registry)
 }
 
 impl Needs<'_> {
@@ -98,8 +96,13 @@ impl Needs<'_> {
                 coverage.push(Coverage { compute_capability: capability, via, driver_min, driver_below });
             }
         }
+        // Without known code there is no coverage, but the driver floor is still known.
+        let floor = || {
+            let cuda = self.cuda.filter(|_| self.targets.is_none())?;
+            required_driver(registry, cuda, self.platform.os, Policy::Minor).map(|driver| driver.value)
+        };
         Envelope {
-            driver: coverage.iter().filter_map(|c| c.driver_min.clone()).min(),
+            driver: coverage.iter().filter_map(|c| c.driver_min.clone()).min().or_else(floor),
             coverage,
             glibc: self.glibc.cloned(),
             platform: self.platform,

@@ -36,13 +36,15 @@ pub fn cuda_runtime<'p>(
     packages.iter().filter_map(of).max_by(|a, b| a.1.cmp(&b.1))
 }
 
-/// An envelope with the driver that the CUDA runtime among the packages needs.
-pub(super) fn with_runtime_of(
+/// An envelope with the driver that packages need which are the CUDA runtime, or say in their version which CUDA they are built
+/// for.
+pub fn with_runtime_of<'p>(
     registry: &Registry,
     mut envelope: Envelope,
-    packages: &[ChosenPackage],
+    packages: impl Iterator<Item = (&'p str, &'p Version)>,
 ) -> Envelope {
-    let Some((_, cuda)) = cuda_runtime(registry, packages) else { return envelope };
+    let all = packages.filter_map(|(name, version)| cuda_of_package(registry, name, version));
+    let Some(cuda) = all.max() else { return envelope };
     let required = required_driver(registry, &cuda, envelope.platform.os, Policy::Minor);
     let floor = required.map(|driver| driver.value);
     for row in &mut envelope.coverage {

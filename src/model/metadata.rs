@@ -242,6 +242,14 @@ impl CoreMetadata {
         self.requires.get(number)?.parsed().ok()
     }
 
+    /// The requirements on other packages that may depend on the patch release of Python, which the marker
+    /// `python_full_version` names.
+    pub fn by_patch(&self) -> impl Iterator<Item = &Requirement<VerbatimUrl>> {
+        let lines = self.requires.iter().filter(|line| line.text.contains("python_full_version"));
+        let requirements = lines.filter_map(|line| Some(line.parsed().ok()?.0));
+        requirements.filter(|requirement| requirement.name != self.name)
+    }
+
     /// The requirements on other packages, as a lock has them: sorted, without markers and lines that cannot be read.
     pub fn edges(&self, environment: &MarkerEnvironment, extras: &[ExtraName]) -> Vec<Edge> {
         let others = self.requirements(environment, extras).flatten().filter(|(r, _)| r.name != self.name);

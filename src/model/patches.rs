@@ -17,7 +17,8 @@ pub struct Patches {
 
 /// The number of patch releases that are told apart: no series has had as many.
 pub const COUNT: u32 = 100;
-const MAX: u32 = COUNT - 1;
+/// The newest that there can be.
+pub const NEWEST: u32 = COUNT - 1;
 
 /// The patch releases of which some is allowed if any of the series is: the ends, and those beside the ones that the
 /// specifiers name.
@@ -26,9 +27,9 @@ pub fn to_look_at(specifiers: &VersionSpecifiers, minor: u32) -> impl Iterator<I
         [3, series, patch, ..] if *series == u64::from(minor) => u32::try_from(*patch).ok(),
         _ => None,
     });
-    let named: Vec<u32> = named.filter(|patch| *patch < MAX).collect();
+    let named: Vec<u32> = named.filter(|patch| *patch < NEWEST).collect();
     let beside = named.into_iter().flat_map(|patch| patch.saturating_sub(1)..=patch + 1);
-    [0, MAX].into_iter().chain(beside)
+    [0, NEWEST].into_iter().chain(beside)
 }
 
 impl Patches {
@@ -36,12 +37,22 @@ impl Patches {
     pub fn of<'s>(minor: u32, specifiers: impl Iterator<Item = &'s VersionSpecifiers> + Clone) -> Patches {
         let version = |patch: u32| Version::new([3, u64::from(minor), u64::from(patch)]);
         let is_allowed = |patch: &u32| specifiers.clone().all(|s| s.contains(&version(*patch)));
-        let from = (0..=MAX).find(is_allowed);
-        let last = (0..=MAX).rev().find(is_allowed);
+        let from = (0..=NEWEST).find(is_allowed);
+        let last = (0..=NEWEST).rev().find(is_allowed);
         match (from, last) {
-            (Some(from), Some(last)) => Patches { from, below: (last < MAX).then_some(last + 1) },
+            (Some(from), Some(last)) => Patches { from, below: (last < NEWEST).then_some(last + 1) },
             _ => Patches::default(),
         }
+    }
+
+    /// The part of it for which something holds: the newest release for which it does, and those beside it. Itself where it holds
+    /// for none.
+    #[must_use]
+    pub fn where_it_holds(self, holds: impl Fn(u32) -> bool) -> Patches {
+        let end = self.below.unwrap_or(COUNT);
+        let Some(last) = (self.from..end).rev().find(|patch| holds(*patch)) else { return self };
+        let from = (self.from..last).rev().take_while(|patch| holds(*patch)).last().unwrap_or(last);
+        Patches { from, below: if last + 1 == end { self.below } else { Some(last + 1) } }
     }
 
     /// Whether it allows all patch releases.
@@ -120,6 +131,18 @@ mod tests {
             assert_eq!(patches.specifiers(11).as_deref(), written, "{specifiers:?}");
             let again: Vec<VersionSpecifiers> = written.iter().map(|s| s.parse().unwrap()).collect();
             assert_eq!(Patches::of(11, again.iter()), patches);
+        }
+        for (own, first, last, expected) in [
+            ((0, None), 0, 99, (0, None)),
+            ((0, None), 3, 99, (3, None)),
+            ((4, None), 3, 99, (4, None)),
+            ((0, None), 3, 6, (3, Some(7))),
+            ((0, Some(9)), 3, 99, (3, Some(9))),
+            ((0, Some(9)), 3, 8, (3, Some(9))),
+            ((0, Some(3)), 3, 99, (0, Some(3))),
+        ] {
+            let found = Patches { from: own.0, below: own.1 }.where_it_holds(|p| (first..=last).contains(&p));
+            assert_eq!((found.from, found.below), expected, "{own:?} {first} {last}");
         }
         let patches = Patches { from: 4, below: Some(9) };
         let allowed = |patch| patches.allows(Python { minor: 11, patch });

@@ -45,8 +45,8 @@ pub use rows::{
     CondaBuild, CondaName, Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer,
     ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, Meta,
     MinorVersionCompatibility, NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed,
-    STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourcePackage, StdlibImport, SurroundingWords, Tegra,
-    ToolkitDriver, ToolkitTargets, TorchPair,
+    STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourceCode, SourcePackage, StdlibImport,
+    SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets, TorchPair,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

@@ -344,10 +344,15 @@ impl Registry {
         } else if let Some(row) = self.framework(package, version, platform) {
             Some((row.targets.clone()?, row.targets_evidence?))
         } else {
-            let row = self.companion(package, version)?;
-            (row.platform == platform && row.variant.as_deref() == variant)
-                .then(|| row.targets.clone().map(|t| (t, row.evidence)))
-                .flatten()
+            let row = self.companion(package, version);
+            let row = row.filter(|row| row.platform == platform && row.variant.as_deref() == variant);
+            let of_wheel = row.and_then(|row| Some((row.targets.clone()?, row.evidence)));
+            let of_source = || {
+                let mut rows = self.rows(&self.parts.tables.source_code).iter();
+                let row = rows.find(|row| row.package == package && row.versions.contains(version))?;
+                Some((row.targets.clone(), row.evidence))
+            };
+            of_wheel.or_else(of_source)
         }
     }
 }

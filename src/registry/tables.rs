@@ -13,6 +13,8 @@ tables! {
         checked by Build::problems, then sort_builds;
     companions: Companion = "companions" / "companion",
         Unique by |r| (r.package.clone(), r.version.clone()), then sort_companions;
+    source_code: SourceCode = "companions" / "source_code",
+        Sorted by |r| (r.package.clone(), r.versions.to_string());
     frameworks: FrameworkBuild = "frameworks" / "build",
         Sorted by |r| (r.package.clone(), r.cuda.clone(), r.cudnn.clone(), r.versions.to_string(), r.platform.to_string());
 

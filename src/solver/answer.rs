@@ -123,13 +123,7 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str) -> Option<Chos
         // At stack depth only stack packages are decided.
         (None, None) => return None,
     };
-    let extras: Vec<_> = selected
-        .keys()
-        .filter_map(|n| match n {
-            Node::Extra(package, extra) if package.as_ref() == name => extra.parse().ok(),
-            _ => None,
-        })
-        .collect();
+    let extras = release::extras(selected, name);
     let environment = &problem.pythons.environments[0];
     let mut requires: Vec<Edge> = metadata.iter().flat_map(|m| m.edges(environment, &extras)).collect();
     requires.retain(|edge| metadata.is_none_or(|m| !problem.is_left_out(m, &edge.to)));
@@ -343,7 +337,7 @@ fn patches(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPackage
     match python.patch {
         // One patch release is locked.
         Some(_) => Patches::default(),
-        None => Patches::of(python.minor, limits.iter()),
+        None => problem.patches_by_markers(selected, packages, Patches::of(python.minor, limits.iter())),
     }
 }
 

@@ -1,11 +1,16 @@
 //! Patch releases of Python: `Requires-Python: >=3.11.4` beside `<3.11.4` leaves none of the series 3.11.
 
 use pep440_rs::{Version, VersionSpecifiers};
+use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
+use super::node::Selected;
 use super::problem::{Candidate, Problem};
+use super::release;
 use super::tables::{Set, ordinals};
-use crate::model::patches::{COUNT, to_look_at};
+use crate::model::marker::marker_environment;
+use crate::model::patches::{COUNT, Patches, to_look_at};
+use crate::model::solution::ChosenPackage;
 use crate::model::wheel::Python;
 
 impl Problem<'_> {
@@ -54,6 +59,49 @@ impl Problem<'_> {
             let python = self.pythons.series[i];
             let wheel = candidate.page.best_usable(candidate.release, python, platform, libc);
             wheel.or_else(|| self.source(candidate))?.requires_python.as_ref()
+        })
+    }
+
+    /// The part of the allowed patch releases for which a selection has what its packages require. For the others, a marker on
+    /// `python_full_version` requires something that is not selected.
+    pub fn patches_by_markers(
+        &self,
+        selected: &Selected,
+        packages: &[ChosenPackage],
+        allowed: Patches,
+    ) -> Patches {
+        let is_met = |requirement: &Requirement<VerbatimUrl>| {
+            let own = packages.iter().find(|package| package.name == requirement.name.as_ref());
+            own.is_some_and(|own| match &requirement.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(&own.version),
+                _ => true,
+            })
+        };
+        let is_overridden = |requirement: &Requirement<VerbatimUrl>| {
+            let name: &str = requirement.name.as_ref();
+            self.asked.request.overrides.iter().any(|user| user.name() == name)
+        };
+        let mut unmet: Vec<(&Requirement<VerbatimUrl>, Vec<ExtraName>)> = Vec::new();
+        for package in packages {
+            let candidate = release::candidate(self, selected, &package.name);
+            let metadata =
+                candidate.and_then(|candidate| self.metadata_of(&candidate, &package.name).ok()?.ok());
+            let Some(metadata) = metadata else { continue };
+            let extras = release::extras(selected, &package.name);
+            let open = metadata.by_patch().filter(|requirement| {
+                !is_met(requirement)
+                    && !is_overridden(requirement)
+                    && !self.is_left_out(metadata, requirement.name.as_ref())
+            });
+            unmet.extend(open.map(|requirement| (requirement, extras.clone())));
+        }
+        if unmet.is_empty() {
+            return allowed;
+        }
+        let (series, platform) = (self.pythons.series[0], self.machine.platform);
+        allowed.where_it_holds(|patch| {
+            let environment = marker_environment(Python { patch: Some(patch), ..series }, platform);
+            !unmet.iter().any(|(requirement, extras)| requirement.marker.evaluate(&environment, extras))
         })
     }
 }

@@ -1,5 +1,7 @@
 //! What a selection has of a package: the build, the release on its index, the METADATA.
 
+use pep508_rs::ExtraName;
+
 use super::inputs::Depth;
 use super::node::{Node, Selected};
 use super::problem::{Candidate, Problem};
@@ -35,4 +37,13 @@ pub(super) fn metadata<'p>(
 ) -> Option<&'p CoreMetadata> {
     let candidate = candidate(problem, selected, name)?;
     problem.metadata_of(&candidate, name).ok().and_then(Result::ok).map(|m| m.as_ref())
+}
+
+/// The extras of a package that are selected.
+pub(super) fn extras(selected: &Selected, name: &str) -> Vec<ExtraName> {
+    let of_package = selected.keys().filter_map(|node| match node {
+        Node::Extra(package, extra) if package.as_ref() == name => extra.parse().ok(),
+        _ => None,
+    });
+    of_package.collect()
 }

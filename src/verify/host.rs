@@ -4,7 +4,9 @@ use super::facts::Facts;
 use super::findings::{self, DriverTooNew, NotCovered, NotJudged, Relock, WrongPlatform};
 use super::locked::{Locked, WrittenBy};
 use super::{Area, AreaKind};
-use crate::compatibility::{AskedDriver, Needs, Policy, both, glibc_suffices, required_driver};
+use crate::compatibility::{
+    AskedDriver, Needs, Policy, both, glibc_suffices, required_driver, with_runtime_of,
+};
 use crate::formats::CondaRecord;
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding};
@@ -130,15 +132,21 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
     let toolkits = || needs.iter().filter_map(|needs| needs.cuda);
     let native = toolkits().filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
     let native = native.map(|driver| driver.value).max();
-    let Some(envelope) = envelope_of_installed(registry, installed, platform) else {
+    let of_frameworks = envelope_of_installed(registry, installed, platform);
+    let has_framework = of_frameworks.is_some();
+    let open = Envelope { driver: None, coverage: Vec::new(), glibc: None, platform };
+    let all =
+        installed.distributions.iter().filter_map(|own| Some((own.name.as_str(), own.version.valid()?)));
+    let envelope = with_runtime_of(registry, of_frameworks.unwrap_or(open), all);
+    if !has_framework && envelope.driver.is_none() {
         let required = required_gpu(host).filter(|_| require_gpu)?;
         return Some(Area { findings: vec![required], ..Area::of(AreaKind::Host) });
-    };
+    }
     Some(meets(
         &MachineNeeds {
             envelope: &envelope,
-            uses_cuda: toolkits().next().is_some(),
-            code_is_known: !needs.iter().any(is_unread),
+            uses_cuda: toolkits().next().is_some() || envelope.driver.is_some(),
+            code_is_known: has_framework && !needs.iter().any(is_unread),
             native: native.as_ref(),
             asked: None,
             cudnn_floor: None,

@@ -10,6 +10,7 @@
 mod channels;
 mod closure;
 mod frameworks;
+mod one_verdict;
 mod relaxations;
 mod removed;
 mod rules;

@@ -43,7 +43,7 @@ pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
     Undeclared,
 };
-pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES};
+pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES, SourceCode};
 pub(super) use torch::{sort_builds, sort_companions};
 
 /// The registry as a whole.

@@ -151,6 +151,23 @@ pub struct Companion {
     pub yanked: Option<String>,
 }
 
+/// The code that releases of a package are built for from source: no build has code for other GPUs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceCode {
+    /// The package.
+    pub package: String,
+    /// Its releases.
+    pub versions: VersionSpecifiers,
+    /// The machine code that its build makes at most.
+    #[serde(deserialize_with = "machine_code")]
+    pub targets: CodeTargets,
+}
+
+fn machine_code<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<CodeTargets, D::Error> {
+    Ok(CodeTargets { sass: Vec::deserialize(deserializer)?, ptx: Vec::new() })
+}
+
 /// Sorts builds, the oldest version first, and infers the wheels of those that state none.
 pub fn sort_builds(builds: &mut [Cited<Build>]) {
     builds.sort_by(|a, b| {

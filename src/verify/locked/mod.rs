@@ -7,6 +7,8 @@ mod of_torch;
 
 use std::borrow::Cow;
 
+use pep440_rs::Version;
+
 use crate::compatibility::{
     AskedDriver, Policy, asked_driver, both, required_driver, unknown_cuda_user, with_code_of,
 };
@@ -158,13 +160,14 @@ impl<'l> Locked<'l> {
             asked_driver: None,
         };
         locked.installable(environment, platform);
+        let mut envelopes: Vec<Envelope> = Vec::new();
+        envelopes.extend(locked.torch(environment, registry, platform));
+        // Which build of torch it is, is known now.
         for package in &mut locked.target.to_mut().packages {
             let variant = package.variant.as_deref();
             package.targets =
                 registry.targets_of(&package.name, &public(&package.version), variant, platform);
         }
-        let mut envelopes: Vec<Envelope> = Vec::new();
-        envelopes.extend(locked.torch(environment, registry, platform));
         envelopes.extend(locked.other_frameworks(environment, registry, platform));
         locked.without_row(registry, platform);
         envelopes.extend(locked.conda_frameworks(registry, platform));
@@ -177,8 +180,8 @@ impl<'l> Locked<'l> {
         locked.machine_specs(registry);
         locked.is_as_built(environment);
         // The code of a conda package is in no registry; what it asks of the driver is in its lock.
-        locked.code_is_known &=
-            !(locked.target.envelope.coverage.is_empty() && locked.target.stack.is_none());
+        let has_coverage = !locked.target.envelope.coverage.is_empty();
+        locked.code_is_known = has_coverage || (locked.code_is_known && locked.target.stack.is_some());
         locked
     }
 
@@ -230,6 +233,11 @@ fn glibc_need(package: &ChosenPackage, platform: Platform) -> Option<DottedVersi
     wheels.filter_map(|wheel| wheel.libc_need(platform, None)).min().flatten()
 }
 
+/// That nobody read which GPUs a build has code for, as a sentence.
+fn unread_code(name: &str, version: &Version, variant: &str) -> String {
+    format!("which GPUs the code of {name} {version}+{variant} is for is not in envlock's data")
+}
+
 /// What is not known of the GPUs and the driver that a target needs, as a sentence: no driver is known for its CUDA, or packages
 /// use CUDA without a framework.
 fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
@@ -237,6 +245,11 @@ fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
     let cuda = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
     let mut cuda = cuda.chain(target.frameworks.iter().map(|framework| &framework.cuda));
     let unknown = cuda.find(|cuda| required_driver(registry, cuda, os, Policy::Minor).is_none());
+    let unread = || {
+        let stack = target.stack.as_ref().filter(|stack| stack.cuda.is_some())?;
+        let torch = target.package("torch").filter(|torch| torch.targets.is_none())?;
+        Some(unread_code(&torch.name, &stack.version, &stack.variant))
+    };
     let unknown = unknown.map(|cuda| {
         format!(
             "which driver CUDA {} needs on {} is not in envlock's data",
@@ -244,7 +257,9 @@ fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
             target.platform
         )
     });
-    unknown.or_else(|| unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework()))
+    unknown
+        .or_else(unread)
+        .or_else(|| unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework()))
 }
 
 /// A conda package as a lock has it.

@@ -2,7 +2,7 @@
 
 use pep440_rs::Version;
 
-use super::{Locked, NoCuda};
+use super::{Locked, NoCuda, unread_code};
 use crate::compatibility::{Policy, envelope_of, required_driver};
 use crate::formats::Environment;
 use crate::formats::is_pypi;
@@ -67,9 +67,7 @@ impl Locked<'_> {
         };
         if build.cuda.is_some() && build.targets.is_none() {
             self.code_is_known = false;
-            self.unknown.push(format!(
-                "which GPUs the code of torch {version}+{variant} is for is not in envlock's data"
-            ));
+            self.unknown.push(unread_code("torch", &version, &variant));
         }
         if let Some(pythons) = build.pythons.as_ref().filter(|_| !environment.is_open)
             && torch.wheels.is_empty()

@@ -47,8 +47,10 @@ pub(super) fn foreign(
         let tagged: Vec<(&str, &str)> =
             distribution.libraries.iter().filter_map(|path| Some((path.as_str(), tag(path)?))).collect();
         let tags: BTreeSet<&str> = tagged.iter().map(|(_, tag)| *tag).collect();
-        // With modules for several Pythons, the package itself decides.
-        let (Some((path, tag)), 1) = (tagged.first(), tags.len()) else { continue };
+        // With modules for several Pythons, the package itself decides: one of them is for every Python, or for none with the
+        // GIL, and the interpreter takes the one that it can.
+        let is_for_any = distribution.libraries.iter().any(|path| path.ends_with(".abi3.so"));
+        let (Some((path, tag)), 1, false) = (tagged.first(), tags.len(), is_for_any) else { continue };
         let is_for_it = is_for_python(path, Some(python));
         if is_for_it && is_of_machine(tag, machine) {
             continue;

@@ -94,7 +94,7 @@ pub(super) fn files(
         };
         // What an installer writes last cannot state its own size.
         let is_record = path == folder.join("RECORD");
-        distribution.faults.extend(match entry.size.filter(|size| found.size != *size && !is_record) {
+        let fault = match entry.size.filter(|size| found.size != *size && !is_record) {
             _ if found.kind != Kind::File => {
                 Some(FileFault::Unreadable(entry.path.clone().into_owned(), "not a regular file".to_owned()))
             }
@@ -103,7 +103,11 @@ pub(super) fn files(
             }
             None if depth == Depth::Hashes => other_hash(tree, &path, &entry, found.size),
             None => None,
-        });
+        };
+        let is_rewritten = |fault: &FileFault| {
+            matches!(fault, FileFault::Size(..) | FileFault::Hash(_)) && is_cache_of_source(tree, &path)
+        };
+        distribution.faults.extend(fault.filter(|fault| !is_rewritten(fault)));
         if !entry.hash.is_empty() {
             owned.push((key(entry.path.as_ref()), key(entry.hash), number));
         }
@@ -133,6 +137,24 @@ fn other_size(
         false if is_extended(tree, path, entry, found.size) => FileFault::Extended(name, size, found.size),
         false => FileFault::Size(name, size, found.size),
     }
+}
+
+/// Whether a `.pyc` file is what Python writes when it imports the source that is there: its header has the time and the size of
+/// the source (PEP 552). One that is trusted without a look at the source, or has none, is no cache.
+fn is_cache_of_source(tree: &dyn FileTree, path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    // `torch/__pycache__/hub.cpython-312.opt-1.pyc` is made of `torch/hub.py`.
+    let is_compiled = name.ends_with(".pyc");
+    let source = name.split_once(".cpython-").map(|(stem, _)| format!("{stem}.py")).filter(|_| is_compiled);
+    let folder = path.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "__pycache__"));
+    let Some((source, folder)) = source.zip(folder.and_then(Path::parent)) else { return false };
+    let (Ok(source), Some(header)) = (tree.about(&folder.join(source)), tree.start(path, 16)) else {
+        return false;
+    };
+    let word = |at: usize| Some(u32::from_le_bytes(header.get(at..at + 4)?.try_into().ok()?));
+    let seconds = source.modified.div_euclid(1_000_000_000) as u32;
+    // The header has the last 32 bits of both.
+    word(4) == Some(0) && word(8) == Some(seconds) && word(12) == Some(source.size as u32)
 }
 
 /// What is wrong with the content of a file whose size is the recorded one.
@@ -216,4 +238,42 @@ fn key(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::ThisMachine;
+
+    #[test]
+    fn a_compiled_module_is_a_cache_if_it_says_so_of_the_source_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, cache) = (folder.path().join("a.py"), folder.path().join("__pycache__"));
+        std::fs::create_dir(&cache).unwrap();
+        std::fs::write(&source, "x = 1\n").unwrap();
+        let modified = ThisMachine.about(&source).unwrap().modified;
+        let seconds = (modified / 1_000_000_000) as u32;
+        let header = |flags: u32, seconds: u32, size: u32| {
+            let words = [0xa0d0_df5_u32, flags, seconds, size];
+            words.iter().flat_map(|word| word.to_le_bytes()).chain([0; 8]).collect::<Vec<u8>>()
+        };
+        for (name, bytes, is_cache) in [
+            ("a.cpython-312.pyc", header(0, seconds, 6), true),
+            ("a.cpython-312.opt-1.pyc", header(0, seconds, 6), true),
+            ("a.cpython-312.pyc", header(0, seconds + 1, 6), false),
+            ("a.cpython-312.pyc", header(0, seconds, 7), false),
+            ("a.cpython-312.pyc", header(1, seconds, 6), false),
+            ("a.cpython-312.pyc", header(3, seconds, 6), false),
+            ("a.cpython-312.pyc", vec![0; 3], false),
+            ("b.cpython-312.pyc", header(0, seconds, 6), false),
+            ("a.cpython-312.so", header(0, seconds, 6), false),
+        ] {
+            let path = cache.join(name);
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(is_cache_of_source(&ThisMachine, &path), is_cache, "{name} {bytes:?}");
+        }
+        let beside = folder.path().join("a.cpython-312.pyc");
+        std::fs::write(&beside, header(0, seconds, 6)).unwrap();
+        assert!(!is_cache_of_source(&ThisMachine, &beside));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::image::ImageFacts;
 use super::locked::Locked;
 use crate::formats::OtherBuild;
 use crate::model::host::Host;
@@ -27,6 +28,8 @@ pub struct Facts<'f> {
     pub lock: Option<&'f LockFacts>,
     /// What is installed.
     pub contents: Option<Contents<'f>>,
+    /// The container image that it is in.
+    pub image: Option<&'f ImageFacts<'f>>,
     /// The machine that is asked about.
     pub machine: Option<&'f Host>,
     /// What runs on it now; only where it is this machine.
@@ -94,6 +97,8 @@ pub enum Part {
     Machine,
     /// What runs on it now.
     State,
+    /// A container image as a whole.
+    Image,
 }
 
 impl<'f> Facts<'f> {
@@ -110,6 +115,7 @@ impl<'f> Facts<'f> {
             packages: None,
             lock: None,
             contents: None,
+            image: None,
             machine: None,
             state: None,
             place: Place::default(),
@@ -136,6 +142,7 @@ impl<'f> Facts<'f> {
             Part::Contents => self.contents.is_some(),
             Part::Machine => self.machine.is_some(),
             Part::State => self.state.is_some(),
+            Part::Image => self.image.is_some(),
         }
     }
 

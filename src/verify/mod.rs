@@ -12,6 +12,7 @@ mod files;
 pub mod findings;
 mod gpu_code;
 mod host;
+mod image;
 mod install;
 mod libraries;
 mod locked;
@@ -29,6 +30,7 @@ mod unloadable;
 pub use conda::conda_here;
 pub use facts::{Contents, Demands, Facts, LockFacts, Part, Place};
 pub use host::envelope_of_installed;
+pub use image::ImageFacts;
 pub use locked::{CondaPin, Locked, NoCuda, WithoutCuda, WrittenBy};
 pub use packages::{candidates, has_packages_of, installed_parts, installed_target};
 pub use paths::{driver_release, loaded_versions};
@@ -47,8 +49,8 @@ const fn check(area: AreaKind, needs: &'static [Part], run: fn(&Facts<'_>) -> Op
 }
 
 /// All checks of what is read without running anything, in the order of the report.
-static CHECKS: [Check; 20] = {
-    use AreaKind::{Drift, Files, GpuCode, Host, Install, Libraries, Machine, Packages};
+static CHECKS: [Check; 21] = {
+    use AreaKind::{Drift, Files, GpuCode, Host, Image, Install, Libraries, Machine, Packages};
     use Part::{Contents, Lock, State};
     const MACHINE: Part = Part::Machine;
     [
@@ -71,6 +73,7 @@ static CHECKS: [Check; 20] = {
         check(Install, &[Contents], conda::check),
         check(Libraries, &[Contents], libraries::check),
         check(GpuCode, &[Contents, MACHINE], gpu_code::check),
+        check(Image, &[Part::Image], image::check),
         check(Drift, &[MACHINE, Lock], drift::check),
     ]
 };

@@ -4,7 +4,6 @@ mod environments;
 pub(crate) mod options;
 mod program;
 mod reading;
-mod whole;
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +11,19 @@ use environments::{closed_to_user, main_environment, with_defaults};
 pub(crate) use options::ImageOptions;
 
 use super::Interface;
+use super::chosen_host;
 use super::failure::Failure;
 use super::lock::{self, AnyLock};
 use super::settings::{self, Project};
 use super::verify::{self, Against, Judged, Place, Question};
-use crate::image::Image;
+use crate::image::{Format, Image};
 use crate::inspect::{self, Environments};
 use crate::model::finding::Severity;
 use crate::model::solution::Envelope;
 use crate::session::options::Global;
-use crate::verify::{Area, Verdict, envelope_of_installed, smoke::frameworks};
+use crate::verify::{
+    self as checks, Area, Facts, ImageFacts, Verdict, envelope_of_installed, smoke::frameworks,
+};
 
 /// Maximum number of environments that are judged.
 const MAX_JUDGED: usize = 20;
@@ -130,21 +132,42 @@ pub(crate) fn judge(
     if judged.iter().any(|one| !frameworks(&one.judged.installed).is_empty()) && options.prefix.is_none() {
         judged.retain(|one| lock.is_some() || !frameworks(&one.judged.installed).is_empty());
     }
-    let own = match &lock {
-        Some(AnyLock::Own(lock)) => Some(lock),
-        _ => None,
+    let machine = options.host.as_deref().map(|path| {
+        let described = chosen_host::read_host_file(path)?;
+        chosen_host::finish(described, &registry)
+    });
+    let machine = machine.transpose()?;
+    let pinned = match &lock {
+        Some(AnyLock::Own(lock)) => lock::targets(lock, options.target.as_deref())?,
+        _ => Vec::new(),
     };
-    let machine = options.host.as_deref().map(|path| whole::machine(path, &registry)).transpose()?;
-    let closed = chosen.first().and_then(|prefix| closed_to_user(&place, &image, prefix));
-    let python = chosen.first().and_then(|prefix| place.system(prefix)).map(|system| system.platform);
     let is_open = options.prefix.is_none()
         && lock.is_some()
         && found.found.len() > 1
         && !command.is_empty()
         && !program::is_followed(&place, command);
-    let taken = chosen.first().filter(|_| is_open).cloned();
-    let is_searched = found.is_complete || options.prefix.is_some();
-    let doubts = whole::Doubts { closed, python, is_searched, taken };
-    let whole = whole::judge(&image, own, options.target.as_deref(), machine.as_ref(), doubts, &registry)?;
+    let facts = ImageFacts {
+        file: match image.format {
+            Format::Layers => "the archive",
+            Format::Sif => "a SIF file",
+            Format::SquashFs => "a SquashFS file",
+        },
+        manifest_digest: image.manifest_digest.as_deref(),
+        config_digest: image.config_digest.as_deref(),
+        pinned: pinned
+            .iter()
+            .filter_map(|target| Some((target.name.as_str(), target.image.as_ref()?)))
+            .collect(),
+        stated: image.config.platform(),
+        python: chosen.first().and_then(|prefix| place.system(prefix)).map(|system| system.platform),
+        user: &image.config.user,
+        command,
+        variables: &image.config.variables,
+        closed: chosen.first().and_then(|prefix| closed_to_user(&place, &image, prefix)),
+        is_searched: found.is_complete || options.prefix.is_some(),
+        taken: chosen.first().filter(|_| is_open).cloned(),
+    };
+    let base = Facts { image: Some(&facts), machine: machine.as_ref(), ..Facts::none(&registry) };
+    let whole = checks::judge(&base).into_iter().next();
     Ok(ImageAnswer { image, found, whole, judged, has_lock: lock.is_some() })
 }

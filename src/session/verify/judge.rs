@@ -241,6 +241,7 @@ pub(crate) fn judge(
             native: &native,
             outside: &outside,
         }),
+        image: None,
         machine: (!question.without_machine).then_some(&machine),
         state: state.as_ref(),
         place: verify::Place {

@@ -1,8 +1,10 @@
 //! What conda packages ask of a machine, as an envelope has it.
 
+use pep440_rs::Version;
 use semver::Version as Semver;
 
 use super::driver::{Policy, required_driver};
+use super::runtime::cuda_of_package;
 use crate::model::conda::machine_spec;
 use crate::model::platform::Os;
 use crate::model::solution::Envelope;
@@ -23,15 +25,49 @@ pub enum UnreadSpec {
     Processor(String),
 }
 
-/// The driver that a conda package asks for by a match spec on `__cuda`.
+/// How a package asks for a driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asks {
+    /// By a match spec of conda on `__cuda`, of its requirements or its `constrains`: `__cuda >=12.4`.
+    Spec(String),
+    /// By the CUDA that it brings or was built for.
+    Cuda(Semver),
+}
+
+/// The driver that a package asks for beyond what the frameworks need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedDriver {
     /// The package with its version: `ffmpeg 7.1.0`.
     pub package: String,
-    /// The match spec, of its requirements or its `constrains`: `__cuda >=12.4`.
-    pub spec: String,
-    /// The first driver that supports this CUDA itself.
+    /// How it asks for it.
+    pub asks: Asks,
+    /// The first driver that will do.
     pub driver: DottedVersion,
+}
+
+impl AskedDriver {
+    /// The package that asks for the newest driver by the CUDA that it brings or was built for.
+    pub fn of_packages<'p>(
+        registry: &Registry,
+        os: Os,
+        packages: impl Iterator<Item = (&'p str, &'p Version)>,
+    ) -> Option<AskedDriver> {
+        let of = |(name, version): (&str, &Version)| {
+            let cuda = cuda_of_package(registry, name, version)?;
+            let driver = required_driver(registry, &cuda, os, Policy::Minor)?.value;
+            Some(AskedDriver { package: format!("{name} {version}"), asks: Asks::Cuda(cuda), driver })
+        };
+        packages.filter_map(of).max_by(|one, other| one.driver.cmp(&other.driver))
+    }
+
+    /// The one that asks for the newer driver, if that is newer than the one that the frameworks need anyway.
+    pub fn newest(
+        all: impl IntoIterator<Item = AskedDriver>,
+        floor: Option<&DottedVersion>,
+    ) -> Option<AskedDriver> {
+        let newest = all.into_iter().max_by(|one, other| one.driver.cmp(&other.driver))?;
+        floor.is_none_or(|floor| newest.driver > *floor).then_some(newest)
+    }
 }
 
 /// The newest driver that packages ask for. `specs`: each with the name and version of its package.
@@ -49,7 +85,7 @@ pub fn asked_driver<'s>(
         if out.as_ref().is_none_or(|known| known.driver < driver.value) {
             out = Some(AskedDriver {
                 package,
-                spec: text.split_whitespace().collect::<Vec<_>>().join(" "),
+                asks: Asks::Spec(text.split_whitespace().collect::<Vec<_>>().join(" ")),
                 driver: driver.value,
             });
         }
@@ -112,7 +148,7 @@ mod tests {
         ];
         let named = specs.map(|(package, spec)| (package.to_owned(), spec));
         let asked = asked_driver(&registry, platform.os, named).unwrap();
-        assert_eq!((asked.package.as_str(), asked.spec.as_str()), ("a", "__cuda >=12.8"));
+        assert_eq!((asked.package.as_str(), asked.asks), ("a", Asks::Spec("__cuda >=12.8".to_owned())));
         let unread = with_machine_specs(&registry, &mut envelope, specs);
         assert_eq!(envelope.glibc.unwrap().as_str(), "2.28");
         let native = required_driver(&registry, &Semver::new(12, 8, 0), platform.os, Policy::Native);

@@ -27,7 +27,7 @@ mod unread;
 
 pub use code::{containers_serving, cudnn_drops, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
-pub use conda_specs::{AskedDriver, UnreadSpec, asked_driver, with_machine_specs};
+pub use conda_specs::{AskedDriver, Asks, UnreadSpec, asked_driver, with_machine_specs};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, driver_of_cuda, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use linked::{LinkTarget, Misfit, MisfitKind, misfit};

@@ -28,7 +28,7 @@ struct MachineNeeds<'n> {
     code_is_known: bool,
     /// The first driver that also runs the PTX of its toolkits.
     native: Option<&'n DottedVersion>,
-    /// The newest driver that a conda package asks for.
+    /// The newest driver that a package asks for beyond that.
     asked: Option<&'n AskedDriver>,
     /// The cuDNN that is locked beside it, and the lowest compute capability that it supports.
     cudnn_floor: Option<&'n (DottedVersion, ComputeCapability)>,
@@ -137,6 +137,9 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
     let open = Envelope { driver: None, coverage: Vec::new(), glibc: None, platform };
     let all =
         installed.distributions.iter().filter_map(|own| Some((own.name.as_str(), own.version.valid()?)));
+    let asked = AskedDriver::of_packages(registry, platform.os, all.clone());
+    let floors = toolkits().filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Minor));
+    let asked = AskedDriver::newest(asked, floors.map(|driver| driver.value).max().as_ref());
     let envelope = with_runtime_of(registry, of_frameworks.unwrap_or(open), all);
     if !has_framework && envelope.driver.is_none() {
         let required = required_gpu(host).filter(|_| require_gpu)?;
@@ -148,7 +151,7 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
             uses_cuda: toolkits().next().is_some() || envelope.driver.is_some(),
             code_is_known: has_framework && !needs.iter().any(is_unread),
             native: native.as_ref(),
-            asked: None,
+            asked: asked.as_ref(),
             cudnn_floor: None,
             gpu_is_required: require_gpu,
             is_for_no_gpu: false,

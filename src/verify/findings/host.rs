@@ -2,7 +2,7 @@
 
 use super::super::locked::{NoCuda, WithoutCuda};
 use super::finding;
-use crate::compatibility::AskedDriver;
+use crate::compatibility::{AskedDriver, Asks};
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
@@ -10,7 +10,7 @@ use crate::model::host_note::HostNote;
 use crate::model::patches::WantedPython;
 use crate::model::platform::{Libc, Platform};
 use crate::model::text::clean;
-use crate::model::version::DottedVersion;
+use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
 
 /// Why a lock cannot be installed on a machine.
@@ -127,7 +127,7 @@ impl Relock {
 
 /// The driver is older than the minimum for a GPU with this stack.
 ///
-/// `asked`: the newest driver that a conda package asks for; it is at fault if it is this minimum.
+/// `asked`: the newest driver that a package asks for; it is at fault if it is this minimum.
 pub fn driver_too_old(
     driver: &DottedVersion,
     floor: &DottedVersion,
@@ -135,11 +135,12 @@ pub fn driver_too_old(
     asked: Option<&AskedDriver>,
     relock: Relock,
 ) -> Finding {
-    if let Some(AskedDriver { package, spec, .. }) = asked.filter(|asked| asked.driver == *floor) {
-        let text = format!(
-            "driver {driver} is below {floor}, which conda's {package} asks for (`{spec}`)",
-            spec = clean(spec, 60)
-        );
+    if let Some(AskedDriver { package, asks, .. }) = asked.filter(|asked| asked.driver == *floor) {
+        let why = match asks {
+            Asks::Spec(spec) => format!("conda's {package} asks for (`{}`)", clean(spec, 60)),
+            Asks::Cuda(cuda) => format!("{package} needs for CUDA {}", cuda_short(cuda)),
+        };
+        let text = format!("driver {driver} is below {floor}, which {why}");
         let name = package.split(' ').next().unwrap_or(package);
         let fix = format!(
             "update the NVIDIA driver on the host to {floor} or newer, or lock another release or build of {name}"

@@ -105,13 +105,12 @@ impl<'l> Locked<'l> {
             let all = package.depends.iter().chain(&package.constrains);
             all.map(move |spec| (format!("{} {}", package.name, package.version), spec.as_str()))
         });
-        // Where the frameworks need that driver too, they are what to change.
         let os = target.platform.os;
-        let of_stack = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
-        let cuda = of_stack.chain(target.frameworks.iter().map(|framework| &framework.cuda)).max();
-        let floor = cuda.and_then(|cuda| required_driver(registry, cuda, os, Policy::Minor));
-        let asked = asked_driver(registry, os, specs)
-            .filter(|asked| floor.as_ref().is_none_or(|floor| asked.driver > floor.value));
+        let of_specs = asked_driver(registry, os, specs);
+        let of_packages = AskedDriver::of_packages(registry, os, named(target));
+        // Where the frameworks need that driver too, they are what to change.
+        let floor = framework_floor(target, registry);
+        let asked = AskedDriver::newest(of_specs.into_iter().chain(of_packages), floor.as_ref());
         Locked {
             target: Cow::Borrowed(target),
             by: WrittenBy::Envlock,
@@ -178,6 +177,11 @@ impl<'l> Locked<'l> {
         let glibc = locked.target.packages.iter().filter_map(|package| glibc_need(package, platform)).max();
         locked.target.to_mut().envelope = Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
         locked.machine_specs(registry);
+        let of_packages = AskedDriver::of_packages(registry, platform.os, named(&locked.target));
+        let floor = framework_floor(&locked.target, registry);
+        let of_packages = AskedDriver::newest(of_packages, floor.as_ref());
+        locked.asked_driver =
+            AskedDriver::newest(locked.asked_driver.take().into_iter().chain(of_packages), None);
         locked.is_as_built(environment);
         // The code of a conda package is in no registry; what it asks of the driver is in its lock.
         let has_coverage = !locked.target.envelope.coverage.is_empty();
@@ -223,6 +227,18 @@ impl<'l> Locked<'l> {
     fn no_cuda(&mut self, name: &str, framework: String, why: NoCuda) {
         self.without_cuda.push(WithoutCuda { name: name.to_owned(), framework, why });
     }
+}
+
+/// The packages of a target by name.
+fn named(target: &Target) -> impl Iterator<Item = (&str, &Version)> {
+    target.packages.iter().map(|package| (package.name.as_str(), &package.version))
+}
+
+/// The driver that the CUDA of the frameworks needs.
+fn framework_floor(target: &Target, registry: &Registry) -> Option<DottedVersion> {
+    let of_stack = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
+    let cuda = of_stack.chain(target.frameworks.iter().map(|framework| &framework.cuda)).max();
+    Some(required_driver(registry, cuda?, target.platform.os, Policy::Minor)?.value)
 }
 
 /// The lowest glibc that any of the usable wheels of a package needs.

@@ -1,13 +1,13 @@
 //! Holds an environment and a machine against a lock, or against each other, without running anything.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use super::foreign;
-use super::place::Place;
-use crate::formats::{ForeignLock, other_builds};
+use super::gather;
+use super::question::{Against, Question};
+use crate::formats::{OtherBuild, other_builds};
 use crate::inspect;
-use crate::lockfile::{self, Lockfile, Target};
+use crate::lockfile::{self, Target};
 use crate::model::host::Host;
 use crate::model::host_note::HostNote;
 use crate::model::installed::{Distribution, Installed, Traces};
@@ -16,61 +16,13 @@ use crate::model::native::Native;
 use crate::model::owner::Owner;
 use crate::model::text::{clean, shell_word};
 use crate::model::version::DottedVersion;
-use crate::probe::conda_client::{self, CondaClient};
 use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::options::Parts;
 use crate::session::owner::Current;
-use crate::session::settings::{self, Project};
+use crate::session::settings::Project;
 use crate::session::{chosen_host, lock, owner};
 use crate::verify::{self, Area, Contents, Demands, Facts, LockFacts, Locked};
-
-/// What to check.
-pub(crate) struct Question<'q> {
-    /// The file system that the environment lies in.
-    pub place: &'q Place<'q>,
-    pub prefix: &'q Path,
-    /// What was just read of the environment, with the sizes of its files.
-    pub read: Option<&'q Installed>,
-    /// A host file that describes another machine than this one.
-    pub host: Option<&'q Path>,
-    pub target: Option<&'q str>,
-    /// Every file is hashed.
-    pub deep: bool,
-    pub require_gpu: bool,
-    /// The extras and groups that must be installed of what another tool holds.
-    pub parts: Option<&'q Parts>,
-    /// Driver and GPUs play no part.
-    pub without_machine: bool,
-    /// A package that is not locked is an error.
-    pub exact: bool,
-    /// Why the lock is not that of the manifest.
-    pub stale: Option<&'q str>,
-}
-
-impl Question<'_> {
-    /// The target and the parts as options of a command about the same.
-    pub fn options(&self) -> String {
-        let target = self.target.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
-        format!("{target}{}", self.parts.map(Parts::options).unwrap_or_default())
-    }
-}
-
-/// What an environment and a machine are held against.
-#[derive(Clone, Copy)]
-pub(crate) enum Against<'l> {
-    /// Only against each other.
-    Nothing,
-    Lock(&'l Lockfile),
-    /// Another tool's lock, with its path.
-    Foreign(&'l ForeignLock, &'l Path),
-}
-
-impl<'l> From<Option<&'l Lockfile>> for Against<'l> {
-    fn from(lock: Option<&'l Lockfile>) -> Against<'l> {
-        lock.map_or(Against::Nothing, Against::Lock)
-    }
-}
 
 /// What was read from an environment and a machine, and the findings, without running anything.
 pub(crate) struct Judged {
@@ -97,11 +49,6 @@ impl Judged {
     }
 }
 
-/// The GPUs that the manifest ignores.
-pub(crate) fn ignored(project: &Project) -> Vec<String> {
-    project.manifest.as_ref().map(|m| m.request.ignored_gpus.clone()).unwrap_or_default()
-}
-
 /// Checks an environment and a machine against the lock, or against each other, without running anything.
 ///
 /// # Errors
@@ -112,46 +59,11 @@ pub(crate) fn judge(
     lock: Against<'_>,
     registry: &Registry,
 ) -> Result<Judged, Failure> {
-    let ignored = ignored(project);
-    let seen = match question.host {
-        Some(path) => chosen_host::read_host_file(path)?,
-        None if question.without_machine => chosen_host::bare(),
-        None => chosen_host::seen(),
-    };
     let place = question.place;
     let is_here = question.host.is_none() && !question.without_machine && place.is_here();
-    let all_gpus = seen.gpus.as_ref().map_or(0, Vec::len);
-    let mut machine = chosen_host::without(seen, &ignored, registry)?;
-    let platform = machine.system.platform;
-    if !place.is_here() {
-        // Its programs run with its own C library.
-        machine.system.libc = None;
-        machine.system = place.system(question.prefix).unwrap_or(machine.system);
-        if let Some(driver) = &mut machine.driver {
-            driver.compat = None;
-        }
-    }
     let depth = if question.deep { inspect::Depth::Hashes } else { inspect::Depth::Sizes };
-    let of_tree = || inspect::read(place.tree, question.prefix, depth);
-    let read = question.read.filter(|_| !question.deep).cloned();
-    let mut installed = read.map_or_else(of_tree, Ok).map_err(|error| match &error {
-        inspect::PrefixError::NoFolder(_) if place.is_here() && !question.prefix.exists() => {
-            let prefix = shell_word(&question.prefix.display().to_string());
-            let options = question.options();
-            Failure::input(error.to_string())
-                .hint(format!("`envlock sync --prefix {prefix}{options}` makes it"))
-        }
-        _ => Failure::input(error.to_string()),
-    })?;
-    let variable = |name: &str| place.variable(name);
-    installed.pytorch_index = settings::pytorch_index();
-    let editable = || installed.editable_of(&project.folder).map(str::to_owned);
-    installed.own_package = project.package().or_else(editable);
-    if let Against::Lock(own) = lock {
-        let overrides = lockfile::read_request(&own.request).unwrap_or_default().overrides;
-        installed.overridden = overrides.iter().map(|user| user.name().to_owned()).collect();
-    }
-    installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);
+    let gather::Seen { mut machine, all_gpus, platform } = gather::seen(question, project, registry)?;
+    let mut installed = gather::read(question, project, lock, depth)?;
     let held = match lock {
         Against::Lock(own) => owner::held(project, own)?,
         _ => None,
@@ -176,17 +88,7 @@ pub(crate) fn judge(
         let parts = Parts::of(verify::installed_parts(target, &installed));
         installed.sync_options.push_str(&parts.options());
     }
-    // Python imports from every folder of its path: a framework is judged wherever it lies.
-    let is_framework = |name: &str| {
-        verify::smoke::is_framework(name) || registry.framework_loads().iter().any(|row| row.package == name)
-    };
-    inspect::add_visible(place.tree, &mut installed, &is_framework, depth);
-    let loads = inspect::Loads {
-        frameworks: registry.framework_loads(),
-        opened: registry.opened_by_name(),
-        providers: registry.providers(),
-    };
-    let native = inspect::native(&installed, &place.surroundings(), &loads);
+    let native = gather::libraries(question, &mut installed, registry, depth);
     // The libcuda that the loader finds decides, however it finds it: containers put cuda-compat into its cache.
     if (is_here || !place.is_here())
         && let Some(driver) = &mut machine.driver
@@ -199,36 +101,22 @@ pub(crate) fn judge(
     // The machine is held against the stack that was chosen; without one, what is locked of an extra is judged.
     let chosen = own.as_ref().filter(|own| of_tool.is_none() || own.target.has_framework());
     let packages = of_tool.as_ref().or(own.as_ref());
-    let traces = traces(question, &installed, registry, depth);
+    let traces = gather::traces(question, &installed, registry, depth);
     let pins = packages.map(Locked::conda_pins).unwrap_or_default();
-    installed.conda = verify::conda_here(&traces, conda_client(place), &pins);
-    let frameworks = installed.distributions.iter().filter(|own| is_framework(&own.name));
-    let outside: Vec<String> =
-        frameworks.filter_map(|own| imported_from(own, &installed, question)).collect();
+    installed.conda = verify::conda_here(&traces, gather::conda_client(place), &pins);
+    let outside = outside(&installed, question, registry);
     let lock_facts = LockFacts {
-        mentions: mentioned(lock, held.as_ref(), &installed),
+        mentions: mentioned(lock, held.as_ref(), &installed, &traces),
         stale: question.stale.map(str::to_owned),
-        changed: held.as_ref().zip(target).and_then(|(held, target)| match lock {
-            Against::Lock(own) if own.packages_in.as_ref() != Some(&held.state) => {
-                let others = other_builds(&held.lock, target, registry);
-                Some((held.state.owner, others.into_iter().next()))
-            }
-            _ => None,
-        }),
+        changed: held.as_ref().and_then(|held| changed(lock, held, target?, registry)),
     };
     // The state of a described machine is unknown.
-    let mut state = is_here.then(chosen_host::state);
-    if let (Some(state), Some(gpus)) = (&mut state, &machine.gpus) {
-        // GPUs that the manifest ignores or that are hidden from programs are not checked.
-        state.cards.retain(|card| gpus.iter().any(|gpu| gpu.index == card.index));
-    }
-    let remove = match lock {
-        Against::Lock(_) if installed.is_environment => {
-            let prefix = shell_word(installed.prefix.trim_end_matches('/'));
-            Some(format!("envlock sync --prefix {prefix}{} --exact", question.options()))
-        }
-        _ => None,
-    };
+    let state = is_here.then(|| gather::state(&machine));
+    let is_own = matches!(lock, Against::Lock(_)) && installed.is_environment;
+    let remove = is_own.then(|| {
+        let prefix = shell_word(installed.prefix.trim_end_matches('/'));
+        format!("envlock sync --prefix {prefix}{} --exact", question.options())
+    });
     let areas = verify::judge(&Facts {
         registry,
         stack: chosen.or(packages),
@@ -254,26 +142,41 @@ pub(crate) fn judge(
     });
     let not_granted = machine.notes.iter().any(|note| matches!(note, HostNote::NoAccess { .. }));
     let given_no_gpu = not_granted || state.as_ref().is_some_and(MachineState::container_has_no_devices);
-    let shown = target.or(of_tool.as_ref().map(|locked| &*locked.target));
-    let against = against(lock, shown);
+    let against = against(lock, target.or(of_tool.as_ref().map(|locked| &*locked.target)));
     let of_stack = chosen.or(packages).map(|locked| &locked.target);
     let locked_cudnn = of_stack.and_then(|target| target.stack.as_ref()?.cudnn.clone());
     let locked_frameworks = of_stack.iter().flat_map(|t| &t.frameworks).map(|f| f.package.clone()).collect();
-    // The smoke test must see exactly the GPUs that were checked.
-    let left = machine.gpus.iter().flatten();
-    let uuids: Option<Vec<String>> = left.map(|gpu| gpu.uuid.clone()).collect();
-    let is_part = machine.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty() && gpus.len() < all_gpus);
-    let visible = uuids.filter(|_| is_part).map(|uuids| uuids.join(","));
     Ok(Judged {
         installed,
         native,
-        machine,
         areas,
+        visible: visible(&machine, all_gpus),
+        machine,
         locked_cudnn,
         locked_frameworks,
-        visible,
         given_no_gpu,
         against,
+    })
+}
+
+/// The value of `CUDA_VISIBLE_DEVICES` with which the smoke test sees exactly the GPUs that were checked; `None` if that is all.
+fn visible(machine: &Host, all_gpus: usize) -> Option<String> {
+    let left = machine.gpus.as_ref().filter(|gpus| !gpus.is_empty() && gpus.len() < all_gpus)?;
+    let uuids: Option<Vec<String>> = left.iter().map(|gpu| gpu.uuid.clone()).collect();
+    uuids.map(|uuids| uuids.join(","))
+}
+
+/// That the tool that holds the packages has locked others than those that the stack was chosen for.
+fn changed(
+    lock: Against<'_>,
+    held: &Current,
+    target: &Target,
+    registry: &Registry,
+) -> Option<(Owner, Option<OtherBuild>)> {
+    let Against::Lock(own) = lock else { return None };
+    (own.packages_in.as_ref() != Some(&held.state)).then(|| {
+        let others = other_builds(&held.lock, target, registry);
+        (held.state.owner, others.into_iter().next())
     })
 }
 
@@ -299,35 +202,13 @@ fn of_held(
     Ok(locked)
 }
 
-/// How an environment was installed.
-fn traces(
-    question: &Question<'_>,
-    installed: &Installed,
-    registry: &Registry,
-    depth: inspect::Depth,
-) -> Traces {
-    let place = question.place;
-    let is_installed = |name: &str| installed.distributions.iter().any(|own| own.name == name);
-    let stdlib: Vec<(&str, &[String])> = registry
-        .stdlib_imports()
-        .iter()
-        .filter(|row| is_installed(&row.package))
-        .map(|row| (row.package.as_str(), row.modules.as_slice()))
-        .collect();
-    let places = (place.root.as_path(), place.working_folder.as_path());
-    inspect::traces(place.tree, installed, &stdlib, places, &|name| place.variable(name), depth)
-}
-
-/// The program of the conda client that repairs an environment.
-fn conda_client(place: &Place<'_>) -> &'static str {
-    let in_use = CondaClient::in_use(&|name| place.variable(name).map(Into::into)).map(CondaClient::name);
-    in_use
-        .or_else(|| owner::with_places(conda_client::program).map(|program| program.name))
-        .unwrap_or("conda")
-}
-
 /// The installed packages that another tool's lock has in any of its environments.
-fn mentioned(lock: Against<'_>, held: Option<&Current>, installed: &Installed) -> BTreeSet<String> {
+fn mentioned(
+    lock: Against<'_>,
+    held: Option<&Current>,
+    installed: &Installed,
+    traces: &Traces,
+) -> BTreeSet<String> {
     let lock = match (lock, held) {
         (Against::Foreign(lock, _), _) => lock,
         (_, Some(held)) => &held.lock,
@@ -335,7 +216,14 @@ fn mentioned(lock: Against<'_>, held: Option<&Current>, installed: &Installed) -
     };
     let own = installed.distributions.iter().map(|own| &own.name);
     let all = own.chain(installed.eggs.iter().map(|egg| &egg.name));
+    let all = all.chain(traces.conda.iter().map(|own| &own.name));
     all.filter(|name| lock.mentions(name)).cloned().collect()
+}
+
+/// Where the frameworks that lie outside the environment are imported from, one sentence each.
+fn outside(installed: &Installed, question: &Question<'_>, registry: &Registry) -> Vec<String> {
+    let frameworks = installed.distributions.iter().filter(|own| gather::is_framework(&own.name, registry));
+    frameworks.filter_map(|own| imported_from(own, installed, question)).collect()
 }
 
 /// Where a distribution that lies outside the environment is imported from, for display.

@@ -13,12 +13,14 @@
 //! ```
 
 mod foreign;
+mod gather;
 mod judge;
 mod lock_on_machine;
 mod nodes;
 mod on_machine;
 mod options;
 mod place;
+mod question;
 pub(crate) mod smoke;
 
 use std::collections::BTreeMap;
@@ -40,12 +42,13 @@ use crate::registry::Registry;
 use crate::verify::smoke::Wanted;
 use crate::verify::{self as checks, Area, Demands, Facts, Verdict, findings};
 
-pub(crate) use judge::{Against, Judged, Question, ignored, judge};
+pub(crate) use judge::{Judged, judge};
 pub(crate) use lock_on_machine::{OfLock, lock_on_machine};
 pub(crate) use nodes::{Node, verdict};
 pub(crate) use on_machine::{Candidates, OnMachine, needed_driver, on_machine};
 pub use options::{On, Only, SmokeChoice, VerifyOptions};
 pub(crate) use place::Place;
+pub(crate) use question::{Against, Question, ignored};
 
 /// What `verify` found.
 pub struct Verified(pub(crate) Answer);

@@ -137,7 +137,8 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     for framework in &s.frameworks {
         rows.extend(framework_rows(framework, &s.envelope, host, &reason(&framework.package)));
     }
-    rows.push(("python".into(), s.python.to_string(), python.to_owned()));
+    let bound = s.patches.specifiers(s.python.minor).map(|bound| format!("; {bound}")).unwrap_or_default();
+    rows.push(("python".into(), s.python.to_string(), format!("{python}{bound}")));
     if !printer.verbose {
         rows.extend(requested_rows(s, request));
     }

@@ -87,6 +87,10 @@ pub struct Environment {
     pub unversioned: Vec<String>,
     /// What is installed of which the lock does not say the package: `-e ./x` of a requirements file.
     pub unnamed: Vec<String>,
+    /// Packages whose requirements the tool was told to replace.
+    pub overridden: Vec<String>,
+    /// Packages that it requires with extras: of pins alone, what the extras require may be missing.
+    pub with_extras: Vec<String>,
     /// Whether the lock leaves the Python open: it names no files and none was asked for.
     pub is_open: bool,
 }
@@ -131,6 +135,8 @@ impl Environment {
             excluded: None,
             unversioned: Vec::new(),
             unnamed: Vec::new(),
+            overridden: Vec::new(),
+            with_extras: Vec::new(),
             is_open: false,
         }
     }

@@ -254,7 +254,7 @@ mod tests {
         let modified = ThisMachine.about(&source).unwrap().modified;
         let seconds = (modified / 1_000_000_000) as u32;
         let header = |flags: u32, seconds: u32, size: u32| {
-            let words = [0xa0d0_df5_u32, flags, seconds, size];
+            let words = [0x0a0d_0df5_u32, flags, seconds, size];
             words.iter().flat_map(|word| word.to_le_bytes()).chain([0; 8]).collect::<Vec<u8>>()
         };
         for (name, bytes, is_cache) in [

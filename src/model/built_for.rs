@@ -22,7 +22,7 @@ impl BuiltFor {
         let (mut torch, mut cuda_major, mut cxx11_abi) = (None, None, None);
         for (word, number) in words(local) {
             match word {
-                "torch" | "pt" => torch = torch_line(number),
+                "torch" | "pt" => torch = torch_line(word, number),
                 "cu" => cuda_major = major_of_cuda(number),
                 "abitrue" => cxx11_abi = Some(true),
                 "abifalse" => cxx11_abi = Some(false),
@@ -70,11 +70,16 @@ fn words(local: &str) -> Vec<(&str, &str)> {
     out
 }
 
-/// `2.9`, `2.9.1` and, without a dot, `29`: torch had no two-digit major yet.
-fn torch_line(number: &str) -> Option<(u64, u64)> {
+/// `2.9` and `2.9.1`; without a dot `29`, and of three or four digits what the word makes of them: `pt210` is 2.10 (mmcv, PyTorch3D),
+/// `torch260` is 2.6.0 and `torch2100` 2.10.0 (NATTEN). torch had no two-digit major yet.
+fn torch_line(word: &str, number: &str) -> Option<(u64, u64)> {
     let (major, minor) = match number.split_once('.') {
         Some((major, rest)) => (major, rest.split('.').next()?),
-        None => number.split_at_checked(1)?,
+        None => {
+            let (major, rest) = number.split_at_checked(1)?;
+            let has_patch = word == "torch" && rest.len() > 1;
+            (major, if has_patch { rest.get(..rest.len() - 1)? } else { rest })
+        }
     };
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
@@ -105,6 +110,9 @@ mod tests {
             ("0.6.17+pt110cu102", Some(((1, 10), Some(10), None))),
             ("0.6+pt16cu92", Some(((1, 6), Some(9), None))),
             ("0.7.8+pt2.5.1cu121", Some(((2, 5), Some(12), None))),
+            ("0.17.5+torch260cu126", Some(((2, 6), Some(12), None))),
+            ("0.21.0+torch2100cu130", Some(((2, 10), Some(13), None))),
+            ("1.0+torch29", Some(((2, 9), None, None))),
             ("1.0+torch2.9.cu12.8", Some(((2, 9), Some(12), None))),
             ("1.0+cu128", None),
             ("1.0+torch2", None),

@@ -108,7 +108,8 @@ fn canonical(folder: &Path) -> PathBuf {
 
 /// Why the lock does not run on the machine as it is, if it certainly ran there before.
 fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> Option<Broken> {
-    let all: Vec<Locked<'_>> = lock.targets.iter().map(|target| Locked::own(target, registry)).collect();
+    let all: Vec<Locked<'_>> =
+        lock.targets.iter().map(|target| lock::locked(lock, target, registry)).collect();
     let findings = |machine: &Host| -> Option<Vec<Vec<Finding>>> {
         let machine = chosen_host::finish(machine.clone(), registry).ok()?;
         let of = |locked: &Locked<'_>| {

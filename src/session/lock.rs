@@ -14,6 +14,7 @@ use crate::model::part::Part;
 use crate::model::text::clean;
 use crate::registry::Registry;
 use crate::session::options::Parts;
+use crate::verify::Locked;
 
 /// The project's lock; `None` when there is none.
 pub(crate) fn read(project: &Project) -> Result<Option<Lockfile>, Failure> {
@@ -46,6 +47,18 @@ pub(crate) fn read_any(path: &Path) -> Result<AnyLock, Failure> {
         Failure::input(format!("`{shown}` cannot be read as a lock of {}: {error}", tool.name()))
     })?;
     Ok(AnyLock::Foreign(lock))
+}
+
+/// The packages on which a lock's project replaces requirements, and those whose own it states.
+pub(crate) fn overridden(lock: &Lockfile) -> Vec<String> {
+    let request = lockfile::read_request(&lock.request).unwrap_or_default();
+    let replaced = request.overrides.iter().map(|user| user.name().to_owned());
+    replaced.chain(request.metadata.iter().map(|stated| stated.name.clone())).collect()
+}
+
+/// A target of a lock, to be judged.
+pub(crate) fn locked<'l>(lock: &Lockfile, target: &'l Target, registry: &Registry) -> Locked<'l> {
+    Locked::own(target, registry).replacing(overridden(lock))
 }
 
 /// The lock as it is installed with the extras and groups that are asked for.

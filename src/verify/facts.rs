@@ -1,11 +1,12 @@
 //! What is known when something is judged: every part may be absent, and what needs it is then not judged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use super::image::ImageFacts;
 use super::locked::Locked;
 use crate::formats::OtherBuild;
 use crate::model::host::Host;
+use crate::model::image_digest::ImageDigest;
 use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
@@ -53,6 +54,34 @@ pub struct Contents<'f> {
     pub native: &'f Native,
     /// Which of its packages are imported from outside the environment, each as a sentence.
     pub outside: &'f [String],
+}
+
+/// What is known of a container image as a whole.
+pub struct ImageFacts<'i> {
+    /// What its file is, for display: `the archive`.
+    pub file: &'static str,
+    /// The digest of its manifest, if it is stated.
+    pub manifest_digest: Option<&'i str>,
+    /// The digest of its configuration, if it is stated.
+    pub config_digest: Option<&'i str>,
+    /// The image that each target of a lock names, with the target's name.
+    pub pinned: Vec<(&'i str, &'i ImageDigest)>,
+    /// The platform that it states.
+    pub stated: Option<Platform>,
+    /// The platform of its interpreter, if that can be read.
+    pub python: Option<Platform>,
+    /// The user that its programs run as; empty for root.
+    pub user: &'i str,
+    /// The program that it starts, with its arguments.
+    pub command: &'i [String],
+    /// The variables of its programs.
+    pub variables: &'i BTreeMap<String, String>,
+    /// A folder that its user may not be able to enter.
+    pub closed: Option<PathBuf>,
+    /// Whether all of it was searched for environments.
+    pub is_searched: bool,
+    /// The environment that was taken, where it has several and which one the program runs in is not known.
+    pub taken: Option<PathBuf>,
 }
 
 /// What a lock says beyond one of its environments, and how it relates to what it was made from.

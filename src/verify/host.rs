@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::findings::{self, DriverTooNew, NotCovered, NotJudged, Relock, WrongPlatform};
-use super::locked::{Locked, WrittenBy};
+use super::locked::{Locked, NoCuda, WithoutCuda, WrittenBy};
 use super::{Area, AreaKind};
 use crate::compatibility::{
     AskedDriver, Needs, Policy, both, glibc_suffices, required_driver, with_runtime_of,
@@ -16,7 +16,8 @@ use crate::model::installed::Installed;
 use crate::model::nvidia::is_cuda_runtime;
 use crate::model::platform::{Libc, Platform};
 use crate::model::solution::Envelope;
-use crate::model::version::DottedVersion;
+use crate::model::variant::{CPU, is_cuda};
+use crate::model::version::{DottedVersion, public};
 use crate::registry::{CudaFrom, Registry};
 
 /// What something needs from a machine.
@@ -141,11 +142,20 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
     let floors = toolkits().filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Minor));
     let asked = AskedDriver::newest(asked, floors.map(|driver| driver.value).max().as_ref());
     let envelope = with_runtime_of(registry, of_frameworks.unwrap_or(open), all);
+    let relock = Relock::Installed { gpu_is_required: require_gpu };
+    let without_cuda = without_cuda(installed);
+    // With a framework that uses the GPU, a CPU build beside it is meant so.
+    let gpu = host.gpus.iter().flatten().next().filter(|_| toolkits().next().is_none());
+    let not_used = without_cuda
+        .as_ref()
+        .zip(gpu)
+        .map(|(own, gpu)| findings::gpu_not_covered(&gpu.label(), NotCovered::WithoutCuda(own), relock));
     if !has_framework && envelope.driver.is_none() {
-        let required = required_gpu(host).filter(|_| require_gpu)?;
-        return Some(Area { findings: vec![required], ..Area::of(AreaKind::Host) });
+        let required = required_gpu(host).filter(|_| require_gpu);
+        let findings: Vec<Finding> = required.into_iter().chain(not_used).collect();
+        return (!findings.is_empty()).then(|| Area { findings, ..Area::of(AreaKind::Host) });
     }
-    Some(meets(
+    let mut area = meets(
         &MachineNeeds {
             envelope: &envelope,
             uses_cuda: toolkits().next().is_some() || envelope.driver.is_some(),
@@ -155,10 +165,24 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
             cudnn_floor: None,
             gpu_is_required: require_gpu,
             is_for_no_gpu: false,
-            relock: Relock::Installed,
+            relock,
         },
         host,
-    ))
+    );
+    area.findings.extend(not_used);
+    Some(area)
+}
+
+/// The torch that is installed, if it is a build without CUDA.
+fn without_cuda(installed: &Installed) -> Option<WithoutCuda> {
+    let torch = installed.distributions.iter().find(|own| own.name == "torch")?;
+    let variant = torch.variant.as_deref().filter(|variant| !is_cuda(variant))?;
+    let version = public(torch.version.valid()?);
+    Some(WithoutCuda {
+        name: "torch".to_owned(),
+        framework: format!("torch {version}+{variant}"),
+        why: if variant == CPU { NoCuda::CpuBuild } else { NoCuda::OtherVendor(variant.to_owned()) },
+    })
 }
 
 /// What the installed frameworks together need from a machine; `None` without a build that the registry knows.

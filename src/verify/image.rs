@@ -1,46 +1,13 @@
 //! What an image says of itself as a whole: is it the locked one, and does the machine have what its variables demand?
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use super::facts::Facts;
+use super::facts::{Facts, ImageFacts};
 use super::findings::{self, NotJudged, WrongPlatform};
 use super::{Area, AreaKind};
 use crate::containers;
 use crate::model::finding::Finding;
 use crate::model::host::Host;
-use crate::model::image_digest::ImageDigest;
-use crate::model::platform::Platform;
 use crate::model::text::clean;
 use crate::registry::Registry;
-
-/// What is known of a container image as a whole.
-pub struct ImageFacts<'i> {
-    /// What its file is, for display: `the archive`.
-    pub file: &'static str,
-    /// The digest of its manifest, if it is stated.
-    pub manifest_digest: Option<&'i str>,
-    /// The digest of its configuration, if it is stated.
-    pub config_digest: Option<&'i str>,
-    /// The image that each target of a lock names, with the target's name.
-    pub pinned: Vec<(&'i str, &'i ImageDigest)>,
-    /// The platform that it states.
-    pub stated: Option<Platform>,
-    /// The platform of its interpreter, if that can be read.
-    pub python: Option<Platform>,
-    /// The user that its programs run as; empty for root.
-    pub user: &'i str,
-    /// The program that it starts, with its arguments.
-    pub command: &'i [String],
-    /// The variables of its programs.
-    pub variables: &'i BTreeMap<String, String>,
-    /// A folder that its user may not be able to enter.
-    pub closed: Option<PathBuf>,
-    /// Whether all of it was searched for environments.
-    pub is_searched: bool,
-    /// The environment that was taken, where it has several and which one the program runs in is not known.
-    pub taken: Option<PathBuf>,
-}
 
 /// Judges an image by the digests that targets of a lock name, and for a machine by its `NVIDIA_REQUIRE_*` variables. `None`
 /// if there is nothing to judge.

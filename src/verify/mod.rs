@@ -28,9 +28,8 @@ mod types;
 mod unloadable;
 
 pub use conda::conda_here;
-pub use facts::{Contents, Demands, Facts, LockFacts, Part, Place};
+pub use facts::{Contents, Demands, Facts, ImageFacts, LockFacts, Part, Place};
 pub use host::envelope_of_installed;
-pub use image::ImageFacts;
 pub use locked::{CondaPin, Locked, NoCuda, WithoutCuda, WrittenBy};
 pub use packages::{candidates, has_packages_of, installed_parts, installed_target};
 pub use paths::{driver_release, loaded_versions};
@@ -49,7 +48,7 @@ const fn check(area: AreaKind, needs: &'static [Part], run: fn(&Facts<'_>) -> Op
 }
 
 /// All checks of what is read without running anything, in the order of the report.
-static CHECKS: [Check; 21] = {
+static CHECKS: [Check; 22] = {
     use AreaKind::{Drift, Files, GpuCode, Host, Image, Install, Libraries, Machine, Packages};
     use Part::{Contents, Lock, State};
     const MACHINE: Part = Part::Machine;
@@ -63,6 +62,7 @@ static CHECKS: [Check; 21] = {
         check(Packages, &[Contents], packages::stale),
         check(Packages, &[Contents, Lock], packages::check),
         check(Packages, &[Contents], requirements::check),
+        check(Packages, &[Contents, Lock], requirements::of_locked),
         check(Packages, &[Contents, Lock], requirements::beside),
         check(Packages, &[], together::check),
         check(Packages, &[], packages::changed),

@@ -57,6 +57,46 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     Some(Area { findings: found, summary, ..Area::of(AreaKind::Packages) })
 }
 
+/// What locked packages require, as they are installed, and do not find. envlock's own lock says what replaces requirements; another
+/// tool may have been told to.
+pub(super) fn of_locked(facts: &Facts<'_>) -> Option<Area> {
+    let (locked, contents) = (facts.packages?, facts.contents?);
+    let (target, installed) = (&locked.target, contents.installed);
+    if target.level != Level::Full {
+        return None;
+    }
+    let mut active = active_requirements(installed, target.platform);
+    active.retain(|(distribution, _, requirement)| {
+        let is_of_conda = distribution.installer.as_deref() == Some("conda");
+        let name: &str = requirement.name.as_ref();
+        // What is locked and missing is said as that.
+        let is_missed = !versions(installed).contains_key(name) && target.package(name).is_some();
+        !is_of_conda
+            && !is_missed
+            && target.package(&distribution.name).is_some()
+            // What is built for torch is held against it by its rows too.
+            && name != "torch"
+            && !locked.overridden.iter().any(|own| own == name)
+            && !installed.overridden.iter().any(|own| own == name || *own == distribution.name)
+    });
+    let have = match locked.by {
+        WrittenBy::Envlock => Have::Installed,
+        WrittenBy::OtherTool => Have::InstalledByTool,
+    };
+    let versions = versions(installed);
+    let of = |(name, broken): (&str, Vec<(&str, String)>)| {
+        let fix = match locked.by {
+            WrittenBy::Envlock => Fix::command("envlock resolve"),
+            WrittenBy::OtherTool => Fix::advice(
+                "lock again with the tool that wrote the lock; if it was told to replace the requirement, this is as intended",
+            ),
+        };
+        findings::broken_requirement(&broken, (name, versions.get(name).copied()), have, fix)
+    };
+    let found: Vec<Finding> = broken(installed, &active).into_iter().map(of).collect();
+    (!found.is_empty()).then(|| Area { findings: found, ..Area::of(AreaKind::Packages) })
+}
+
 /// What packages that are installed beside a lock require and do not find. The lock decides what is installed: these packages
 /// were built for something else.
 pub(super) fn beside(facts: &Facts<'_>) -> Option<Area> {

@@ -4,7 +4,7 @@
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
-use super::facts::Facts;
+use super::facts::{Facts, Part};
 use super::findings::{self, Have, Incompatible};
 use super::locked::WrittenBy;
 use super::{Area, AreaKind};
@@ -13,6 +13,7 @@ use crate::model::built_for::BuiltFor;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::installed::Installed;
+use crate::model::nvidia::is_cudnn;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::requirement_name;
@@ -56,11 +57,17 @@ struct Members<'f> {
 /// What the packages are known to do to each other; `None`: nothing.
 pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     let members = Members::of(facts)?;
-    let mut found = members.requirements();
+    let overridden = facts
+        .packages
+        .iter()
+        .chain(&facts.stack)
+        .any(|locked| locked.overridden.iter().any(|name| name == "torch"));
+    let mut found = if overridden { Vec::new() } else { members.requirements(facts.has(Part::Lock)) };
     found.extend(members.advisories(facts));
     found.extend(facts.registry.same_cuda().iter().filter_map(|row| members.other_cuda(row)));
     found.extend(facts.registry.same_releases().iter().filter_map(|row| members.other_release(row)));
     found.extend(members.two_cudas());
+    found.extend(members.other_cudnn());
     (!found.is_empty()).then(|| Area { findings: found, ..Area::of(AreaKind::Packages) })
 }
 
@@ -121,12 +128,12 @@ impl<'f> Members<'f> {
     }
 
     /// The torch that packages are known to require: by a row of the registry, or by the torch that a version names.
-    fn requirements(&self) -> Vec<Finding> {
+    fn requirements(&self, has_lock: bool) -> Vec<Finding> {
         let Some(torch) = self.find("torch") else { return Vec::new() };
         let own = public(torch.version);
         let of = |member: &Member<'_>| {
-            // What METADATA says of it was judged by that.
-            let is_judged = self.installed.is_some() && member.requires("torch");
+            // Without a lock, what METADATA says of it is judged with all other requirements.
+            let is_judged = self.installed.is_some() && !has_lock && member.requires("torch");
             let wanted = self.wanted_torch(member).filter(|_| !is_judged)?;
             if wanted.contains(&own) {
                 return None;
@@ -224,6 +231,25 @@ impl<'f> Members<'f> {
             format!("{verb} torch and {} built for the same CUDA version, or leave {0} out", row.package);
         differs
             .then(|| findings::known_incompatible(Incompatible::Known(text), &row.package, Fix::advice(fix)))
+    }
+
+    /// A cuDNN of another major than the one that torch was built with: an override can replace it.
+    fn other_cudnn(&self) -> Option<Finding> {
+        let torch = self.find("torch")?;
+        let build = self.registry.build(&public(torch.version), torch.variant?, self.platform)?;
+        let wanted = build.cudnn.as_ref().filter(|_| build.cuda.is_some())?.major();
+        let own = self.all.iter().find(|member| is_cudnn(member.name))?;
+        let has = own.version.release().first().copied();
+        let text = format!(
+            "{} {} is {}, torch {} was built with cuDNN {wanted}",
+            own.name,
+            own.version,
+            self.have.word(),
+            torch.version
+        );
+        let fix = self.install(&format!("{}=={wanted}.*", own.name));
+        let is_other = has != Some(u64::from(wanted));
+        is_other.then(|| findings::known_incompatible(Incompatible::Known(text), own.name, fix))
     }
 
     /// Packages whose version says that they were built for another CUDA major than torch. Where a version names a torch too, the

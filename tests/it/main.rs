@@ -35,6 +35,7 @@ mod loader;
 mod native;
 mod nodes;
 #[cfg(unix)]
+mod one_verdict;
 mod options;
 mod owned;
 mod parts;

@@ -20,6 +20,7 @@ pub(in crate::formats) struct Pinned {
     what: What,
     condition: MarkerTree,
     is_hashed: bool,
+    has_extras: bool,
 }
 
 /// What a line says of a package.
@@ -61,7 +62,13 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
             }
             if line.split_whitespace().any(is_editable) {
                 let name = quoted(&line);
-                out.push(Pinned { name, what: What::Unnamed, condition: MarkerTree::TRUE, is_hashed: true });
+                out.push(Pinned {
+                    name,
+                    what: What::Unnamed,
+                    condition: MarkerTree::TRUE,
+                    is_hashed: true,
+                    has_extras: false,
+                });
             }
             continue;
         }
@@ -85,7 +92,8 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
                 let Ok(wheel) = wheel else {
                     let name = parsed.name.to_string();
                     let (condition, is_hashed) = (parsed.marker, line.contains("--hash="));
-                    out.push(Pinned { name, what: What::Unversioned, condition, is_hashed });
+                    let has_extras = !parsed.extras.is_empty();
+                    out.push(Pinned { name, what: What::Unversioned, condition, is_hashed, has_extras });
                     continue;
                 };
                 (
@@ -108,7 +116,8 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Vec<Pinned>, ForeignError>
             requires: Vec::new(),
         };
         let (name, what) = (package.name.clone(), What::Package(package));
-        out.push(Pinned { name, what, condition: parsed.marker, is_hashed: line.contains("--hash=") });
+        let (is_hashed, has_extras) = (line.contains("--hash="), !parsed.extras.is_empty());
+        out.push(Pinned { name, what, condition: parsed.marker, is_hashed, has_extras });
     }
     for pinned in &mut out {
         let What::Package(package) = &mut pinned.what else { continue };
@@ -192,7 +201,10 @@ pub(in crate::formats) fn environment(pinned: &[Pinned], platform: Platform, pyt
     let mut out = Environment::new("default", python);
     for pinned in here {
         match &pinned.what {
-            What::Package(package) => out.packages.push(package.clone()),
+            What::Package(package) => {
+                out.with_extras.extend(pinned.has_extras.then(|| package.name.clone()));
+                out.packages.push(package.clone());
+            }
             What::Unversioned => out.unversioned.push(pinned.name.clone()),
             What::Unnamed => out.unnamed.push(pinned.name.clone()),
         }

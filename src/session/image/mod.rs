@@ -81,7 +81,8 @@ pub(crate) fn judge(
     let lock = options.lock.as_deref().map(lock::read_any).transpose()?;
     let image = reading::read(options, interface)?;
     let place =
-        Place::rooted(&image.tree, with_defaults(&image), PathBuf::from(&image.config.working_folder));
+        Place::rooted(&image.tree, with_defaults(&image), PathBuf::from(&image.config.working_folder))
+            .stating(image.config.platform());
     let command = &image.config.command;
     let found = inspect::environments(&image.tree);
     let mut judged = Vec::new();

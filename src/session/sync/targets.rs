@@ -9,7 +9,7 @@ use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::settings::Project;
 use crate::session::{chosen_host, lock};
-use crate::verify::{self, Facts, Locked};
+use crate::verify::{self, Facts};
 
 /// The target to install, and why it is this one.
 pub(super) struct Choice<'l> {
@@ -71,7 +71,7 @@ pub(super) fn choose<'l>(
             let machine = chosen_host::filled(machine, registry).ok();
             let runs = |target: &&&Target| {
                 machine.as_ref().is_some_and(|machine| {
-                    let locked = Locked::own(target, registry);
+                    let locked = lock::locked(lock, target, registry);
                     !verify::has_errors(&verify::judge(&Facts::of_lock(&locked, registry).on(machine)))
                 })
             };

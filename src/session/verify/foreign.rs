@@ -30,7 +30,8 @@ pub(crate) fn of(
     registry: &Registry,
 ) -> Result<Locked<'static>, Failure> {
     let platform = machine.system.platform;
-    let python = installed.python.unwrap_or(Python::new(12));
+    // Markers can depend on the patch release.
+    let python = installed.marker_python();
     let has = |name: &str, version: &Version| {
         let mut own = installed.distributions.iter().filter(|own| own.name == name);
         own.any(|own| same_version(version, &own.version))
@@ -51,7 +52,8 @@ pub(crate) fn of(
         }
     })?;
     installed.lock_command = Some(command(lock, path, &environment, &installed.prefix));
-    Ok(Locked::of_tool(&environment, platform, registry))
+    let series = Python { patch: None, ..environment.python };
+    Ok(Locked::of_tool(&Environment { python: series, ..environment }, platform, registry))
 }
 
 /// Adds the extras and groups that are asked for to what was installed of a project's own lock, and those of `usual`, the
@@ -66,7 +68,7 @@ pub(crate) fn add_parts(
     installed: &Installed,
     registry: &Registry,
 ) -> Result<(), Failure> {
-    let (platform, python) = (locked.target.platform, locked.target.python);
+    let (platform, python) = (locked.target.platform, installed.marker_python());
     let all = lock.environments(platform, Some(python));
     let named = |kind: &str, names: &[String]| -> Vec<String> {
         names.iter().map(|name| format!("{kind} {}", normalized_name(name))).collect()

@@ -3,7 +3,6 @@
 use super::place::Place;
 use super::question::{Against, Question, ignored};
 use crate::inspect;
-use crate::lockfile;
 use crate::model::host::Host;
 use crate::model::installed::{Installed, Traces};
 use crate::model::machine_state::MachineState;
@@ -14,7 +13,7 @@ use crate::probe::conda_client::{self, CondaClient};
 use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::settings::{self, Project};
-use crate::session::{chosen_host, owner};
+use crate::session::{chosen_host, lock, owner};
 use crate::verify;
 
 /// The machine that is asked about.
@@ -39,7 +38,7 @@ pub(super) fn seen(question: &Question<'_>, project: &Project, registry: &Regist
     if !question.place.is_here() {
         // Its programs run with its own C library.
         machine.system.libc = None;
-        machine.system = question.place.system(question.prefix).unwrap_or(machine.system);
+        machine.system = question.place.system_or_stated(question.prefix).unwrap_or(machine.system);
         if let Some(driver) = &mut machine.driver {
             driver.compat = None;
         }
@@ -51,7 +50,7 @@ pub(super) fn seen(question: &Question<'_>, project: &Project, registry: &Regist
 pub(super) fn read(
     question: &Question<'_>,
     project: &Project,
-    lock: Against<'_>,
+    against: Against<'_>,
     depth: inspect::Depth,
 ) -> Result<Installed, Failure> {
     let place = question.place;
@@ -69,9 +68,8 @@ pub(super) fn read(
     installed.pytorch_index = settings::pytorch_index();
     let editable = || installed.editable_of(&project.folder).map(str::to_owned);
     installed.own_package = project.package().or_else(editable);
-    if let Against::Lock(own) = lock {
-        let overrides = lockfile::read_request(&own.request).unwrap_or_default().overrides;
-        installed.overridden = overrides.iter().map(|user| user.name().to_owned()).collect();
+    if let Against::Lock(own) = against {
+        installed.overridden = lock::overridden(own);
     }
     let variable = |name: &str| place.variable(name);
     installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);

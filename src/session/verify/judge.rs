@@ -97,7 +97,7 @@ pub(crate) fn judge(
         driver.compat = Some(release).filter(|release| *release > driver.version);
     }
     let machine = chosen_host::filled(machine, registry)?;
-    let own = target.map(|target| Locked::own(target, registry));
+    let own = target.map(|target| Locked::own(target, registry).replacing(installed.overridden.clone()));
     // The machine is held against the stack that was chosen; without one, what is locked of an extra is judged.
     let chosen = own.as_ref().filter(|own| of_tool.is_none() || own.target.has_framework());
     let packages = of_tool.as_ref().or(own.as_ref());

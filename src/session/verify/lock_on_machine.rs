@@ -14,7 +14,7 @@ use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::lock::{self, AnyLock};
 use crate::verify::findings::{self, WrongPlatform};
-use crate::verify::{self, Facts, Locked, Verdict, has_errors};
+use crate::verify::{self, Area, Facts, Locked, Verdict, has_errors};
 
 /// A lock, and how its environments fare.
 pub(crate) struct Locks {
@@ -82,7 +82,10 @@ fn of_own(
     registry: &Registry,
 ) -> Result<Vec<OfLock>, Failure> {
     let targets = lock::targets(own, target)?;
-    Ok(targets.into_iter().map(|target| of_locked(&Locked::own(target, registry), host, registry)).collect())
+    Ok(targets
+        .into_iter()
+        .map(|target| of_locked(&lock::locked(own, target, registry), host, registry))
+        .collect())
 }
 
 fn of_tool(
@@ -166,14 +169,23 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry) -> OfLock {
         packages: target.packages.len() + locked.conda.iter().filter(|record| record.is_package()).count(),
         verdict: match has_errors(&areas) {
             true => Verdict::Differs,
-            // What is not said of the machine limits nothing; what the environment needs is told.
+            // What nobody said of the machine limits nothing, as what the environment needs is told. What was said and is not
+            // enough leaves it open.
             false if !locked.unknown.is_empty() && !host.has_no_gpu() => Verdict::Unknown,
+            false if is_open(&areas, host) => Verdict::Unknown,
             false => Verdict::Ok,
         },
         needs_driver: target.envelope.driver.clone().filter(|_| host.driver.is_none() && !host.has_no_gpu()),
         summary: areas.first().map(|area| area.summary.clone()).unwrap_or_default(),
         findings: areas.into_iter().flat_map(|area| area.findings).collect(),
     }
+}
+
+/// Whether a fact is missing of a machine whose driver and GPUs were named: the capability of a GPU, the release of a driver branch.
+fn is_open(areas: &[Area], host: &Host) -> bool {
+    let mut findings = areas.iter().flat_map(|area| &area.findings);
+    let is_described = host.driver.is_some() && host.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty());
+    is_described && findings.any(|finding| finding.code == Code::NotJudged)
 }
 
 /// One answer for all environments that are judged alike.

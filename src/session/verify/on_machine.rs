@@ -16,7 +16,8 @@ use crate::verify::{self, Area, AreaKind, Facts, Locked, Verdict};
 
 /// What may run on a machine.
 pub(crate) enum Candidates<'l> {
-    Targets(Vec<&'l Target>),
+    /// Targets of this lock.
+    Targets(&'l Lockfile, Vec<&'l Target>),
     /// The environments of another tool's lock, or the one of this name.
     Foreign(&'l ForeignLock, Option<&'l str>),
 }
@@ -52,17 +53,18 @@ impl<'l> Candidates<'l> {
         target: Option<&str>,
         require_gpu: bool,
     ) -> Result<Candidates<'l>, Failure> {
-        Ok(Candidates::Targets(match target {
+        let targets = match target {
             Some(name) => vec![lock::target(lock, Some(name))?],
             None => verify::candidates(lock, require_gpu),
-        }))
+        };
+        Ok(Candidates::Targets(lock, targets))
     }
 
     /// What is locked of each for a machine.
     pub fn locked(&self, machine: &Host, registry: &Registry) -> Vec<Locked<'l>> {
         match self {
-            Candidates::Targets(targets) => {
-                targets.iter().map(|target| Locked::own(target, registry)).collect()
+            Candidates::Targets(lock, targets) => {
+                targets.iter().map(|target| lock::locked(lock, target, registry)).collect()
             }
             Candidates::Foreign(lock, name) => {
                 let platform = machine.system.platform;

@@ -7,6 +7,7 @@ use crate::inspect::loader::Surroundings;
 use crate::inspect::{self, Chosen, Environment, FileTree, ThisMachine};
 use crate::model::count::Count;
 use crate::model::host::System;
+use crate::model::platform::Platform;
 use crate::model::text::{clean, shell_word};
 use crate::session::chosen_host;
 use crate::session::failure::{Failure, FailureKind};
@@ -24,6 +25,8 @@ pub(crate) struct Place<'p> {
     variables: Option<BTreeMap<String, String>>,
     pub working_folder: PathBuf,
     conda: Vec<PathBuf>,
+    /// The platform that its programs are for, where something states it.
+    stated: Option<Platform>,
 }
 
 impl Place<'static> {
@@ -35,6 +38,7 @@ impl Place<'static> {
             variables: None,
             working_folder: std::env::current_dir().unwrap_or_default(),
             conda: conda_folders(),
+            stated: None,
         }
     }
 }
@@ -60,7 +64,14 @@ impl<'p> Place<'p> {
             variables: Some(variables),
             working_folder,
             conda: Vec::new(),
+            stated: None,
         }
+    }
+
+    /// The same, whose programs are said to be for a platform.
+    #[must_use]
+    pub fn stating(self, platform: Option<Platform>) -> Place<'p> {
+        Place { stated: platform, ..self }
     }
 
     /// Whether it is this machine's own file system.
@@ -89,10 +100,16 @@ impl<'p> Place<'p> {
         }
     }
 
-    /// The system of its programs, if it is not this machine's; `None` in it what cannot be read.
+    /// The system of its interpreter, if that can be read.
     pub fn system(&self, environment: &Path) -> Option<System> {
         let site = inspect::site_packages(self.tree, environment)?;
         inspect::system_of(self.tree, &inspect::interpreter_of(self.tree, environment, &site)?)
+    }
+
+    /// The system of its programs: the interpreter's, else the one that is stated.
+    pub fn system_or_stated(&self, environment: &Path) -> Option<System> {
+        let stated = || Some(System { platform: self.stated?, libc: None, found_by: "the image".into() });
+        self.system(environment).or_else(stated)
     }
 
     /// The environment that is judged: the named one, else the only one there is.

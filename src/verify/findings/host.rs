@@ -107,7 +107,10 @@ pub enum Relock {
         has_cuda: bool,
     },
     /// It is installed without a lock.
-    Installed,
+    Installed {
+        /// Whether a GPU has to be used.
+        gpu_is_required: bool,
+    },
 }
 
 impl Relock {
@@ -120,7 +123,7 @@ impl Relock {
                 let what = if has_cuda { "another release or build" } else { "a build for CUDA" };
                 format!("lock {what}{}", if has_torch { format!(" {plan}") } else { String::new() })
             }
-            Relock::Installed => format!("install another release or build {plan}"),
+            Relock::Installed { .. } => format!("install another release or build {plan}"),
         }
     }
 }
@@ -226,6 +229,11 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>, relock: Relock) -> Findin
             ),
         },
     };
+    // What is installed runs on the CPU, which may be what it is for; a lock was asked about with the GPU.
+    let severity = match (why, relock) {
+        (NotCovered::WithoutCuda(_), Relock::Installed { gpu_is_required: false }) => Severity::Warning,
+        _ => Severity::Error,
+    };
     let fix = match relock {
         Relock::Own => format!(
             "{}; `envlock plan` lists what runs there, which a pin of the manifest may exclude",
@@ -233,7 +241,7 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>, relock: Relock) -> Findin
         ),
         other => other.sentence(),
     };
-    finding(Code::GpuNotCovered, Severity::Error, text).at(gpu).fixed_by(Fix::advice(fix))
+    finding(Code::GpuNotCovered, severity, text).at(gpu).fixed_by(Fix::advice(fix))
 }
 
 /// An environment variable or a limit of the process hides GPUs from programs.

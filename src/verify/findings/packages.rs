@@ -153,6 +153,8 @@ pub enum Have {
     Installed,
     /// In an environment, beside what is locked.
     Beside,
+    /// In an environment, as another tool locked it, which may have been told to replace requirements.
+    InstalledByTool,
     /// In a lock of envlock.
     Locked,
     /// In another tool's lock.
@@ -163,7 +165,7 @@ impl Have {
     /// What is said of a package there: `installed`, `locked`.
     pub fn word(self) -> &'static str {
         match self {
-            Have::Installed | Have::Beside => "installed",
+            Have::Installed | Have::Beside | Have::InstalledByTool => "installed",
             Have::Locked | Have::LockedElsewhere => "locked",
         }
     }
@@ -193,7 +195,10 @@ pub fn broken_requirement(
     };
     let first = broken.first().map_or(name, |(by, _)| by);
     // The lock decides what is installed: what is beside it was built for something else.
-    let severity = if have == Have::Beside { Severity::Warning } else { Severity::Error };
+    let severity = match have {
+        Have::Beside | Have::InstalledByTool => Severity::Warning,
+        _ => Severity::Error,
+    };
     finding(Code::BrokenRequirement, severity, text).at(first).fixed_by(fix)
 }
 

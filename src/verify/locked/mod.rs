@@ -57,6 +57,8 @@ pub struct Locked<'l> {
     pub unversioned: Vec<String>,
     /// What it has without saying the package.
     pub unnamed: Vec<String>,
+    /// Packages whose requirements the project replaces by its own.
+    pub overridden: Vec<String>,
     /// The cuDNN that is locked beside conda's torch, and the lowest compute capability that it supports.
     pub cudnn_floor: Option<(DottedVersion, ComputeCapability)>,
     /// The newest driver that a conda package asks for, if it is newer than the one that the frameworks need.
@@ -122,9 +124,16 @@ impl<'l> Locked<'l> {
             conda: Vec::new(),
             unversioned: Vec::new(),
             unnamed: Vec::new(),
+            overridden: Vec::new(),
             cudnn_floor: None,
             asked_driver: asked,
         }
+    }
+
+    /// The same, of a lock whose project replaces the requirements on these packages.
+    #[must_use]
+    pub fn replacing(self, overridden: Vec<String>) -> Locked<'l> {
+        Locked { overridden, ..self }
     }
 
     /// An environment of another tool's lock on a platform, with what the registry knows of its frameworks.
@@ -155,6 +164,7 @@ impl<'l> Locked<'l> {
             conda: environment.conda.clone(),
             unversioned: environment.unversioned.clone(),
             unnamed: environment.unnamed.clone(),
+            overridden: environment.overridden.clone(),
             cudnn_floor: None,
             asked_driver: None,
         };
@@ -168,7 +178,7 @@ impl<'l> Locked<'l> {
                 registry.targets_of(&package.name, &public(&package.version), variant, platform);
         }
         envelopes.extend(locked.other_frameworks(environment, registry, platform));
-        locked.without_row(registry, platform);
+        locked.without_row(environment, registry, platform);
         envelopes.extend(locked.conda_frameworks(registry, platform));
         locked.without_framework(registry);
         let empty = locked.target.envelope.clone();
@@ -182,7 +192,6 @@ impl<'l> Locked<'l> {
         let of_packages = AskedDriver::newest(of_packages, floor.as_ref());
         locked.asked_driver =
             AskedDriver::newest(locked.asked_driver.take().into_iter().chain(of_packages), None);
-        locked.is_as_built(environment);
         // The code of a conda package is in no registry; what it asks of the driver is in its lock.
         let has_coverage = !locked.target.envelope.coverage.is_empty();
         locked.code_is_known = has_coverage || (locked.code_is_known && locked.target.stack.is_some());

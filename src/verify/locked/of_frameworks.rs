@@ -8,7 +8,7 @@ use super::{Locked, NoCuda};
 use crate::compatibility::{Policy, envelope_of_framework, required_driver, unknown_cuda_user};
 use crate::formats::Environment;
 use crate::model::evidence::Evidence;
-use crate::model::nvidia::{is_cublas, is_cuda_runtime, is_cudnn};
+use crate::model::nvidia::{is_cublas, is_cuda_runtime};
 use crate::model::platform::Platform;
 use crate::model::solution::{ChosenPackage, Envelope, Framework};
 use crate::model::version::{DottedVersion, public};
@@ -39,6 +39,10 @@ impl Locked<'_> {
                 CudaFrom::Extra(_) => brings_cuda,
                 CudaFrom::System => true,
             };
+            if !uses_cuda && environment.with_extras.contains(&package.name) {
+                self.unknown.push(unread_extra(&package.name, &version));
+                continue;
+            }
             if !uses_cuda {
                 let ask = row.ask.clone().unwrap_or_else(|| package.name.clone());
                 let cuda = format!("{}.{}", row.cuda.major, row.cuda.minor);
@@ -75,7 +79,7 @@ impl Locked<'_> {
     }
 
     /// TensorFlow and JAX that no row is about: builds for the CPU, or releases that are not known.
-    pub(super) fn without_row(&mut self, registry: &Registry, platform: Platform) {
+    pub(super) fn without_row(&mut self, environment: &Environment, registry: &Registry, platform: Platform) {
         let packages = self.target.packages.clone();
         let of = |name: &str| packages.iter().find(|package| package.name == name);
         if let Some(cpu) = of("tensorflow-cpu").or_else(|| of("tensorflow-intel")) {
@@ -92,6 +96,9 @@ impl Locked<'_> {
             && packages.iter().find(is_plugin).is_none()
         {
             match jax.version.is_local() {
+                _ if environment.with_extras.iter().any(|name| name == "jax") => {
+                    self.unknown.push(unread_extra("jax", &public(&jax.version)));
+                }
                 true => self.unknown.push(format!("jaxlib {} is not in envlock's data", jax.version)),
                 false => {
                     let ask = "jax[cuda12]".to_owned();
@@ -119,25 +126,13 @@ impl Locked<'_> {
             self.unknown.extend(unknown_cuda_user(registry, &self.target.packages));
         }
     }
+}
 
-    /// Whether the CUDA libraries that are locked beside torch are those that it was built with, as far as their major
-    /// version says. An override can replace them.
-    pub(super) fn is_as_built(&mut self, environment: &Environment) {
-        let Some(stack) = &self.target.stack else { return };
-        let Some(cudnn) = stack.cudnn.as_ref().filter(|_| stack.cuda.is_some()) else { return };
-        let locked = environment.packages.iter().find(|package| is_cudnn(&package.name));
-        if let Some(other) = locked.filter(|package| {
-            package.version.release().first().is_some_and(|major| *major != u64::from(cudnn.major()))
-        }) {
-            self.impossible.push(format!(
-                "{} {} is locked, torch {} was built with cuDNN {}",
-                other.name,
-                other.version,
-                stack.version,
-                cudnn.major()
-            ));
-        }
-    }
+/// That a lock of pins alone may lack what an extra requires.
+fn unread_extra(name: &str, version: &Version) -> String {
+    format!(
+        "{name} {version} is required with extras, and what they require is not in the lock: whether CUDA packages are installed is not known"
+    )
 }
 
 /// A framework other than torch.

@@ -34,6 +34,9 @@ impl Locked<'_> {
         let Some(variant) = torch.variant(environment.python, registry, platform) else {
             self.unknown.push(match &torch.source {
                 _ if torch.is_built(environment.python, platform) => built("torch", &version),
+                _ if torch.version.is_local() => {
+                    format!("which build torch {} is, is not in envlock's data", torch.version)
+                }
                 Source::Index(address) if is_pypi(address) => unknown_torch(registry, &version, platform),
                 other => format!("torch {version} is from `{other}`: which build that is is not known"),
             });

@@ -35,6 +35,8 @@ struct RawManifest {
     /// Groups of a workspace root that is no package.
     #[serde(default)]
     dependency_groups: BTreeMap<String, Vec<RawRequirement>>,
+    #[serde(default)]
+    overrides: Vec<RawRequirement>,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +107,8 @@ pub(in crate::formats) struct Graph {
     roots: Vec<usize>,
     /// The other members of the workspace.
     members: Vec<usize>,
+    /// The packages whose requirements are replaced by an override.
+    overridden: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -178,7 +182,8 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Graph, ForeignError> {
     }
     let supported = raw.supported_markers.iter().map(|text| marker("supported-markers", Some(text)));
     let supported = supported.collect::<Result<_, _>>()?;
-    Ok(Graph { requires_python, supported, nodes, by_name, roots, members })
+    let overridden = raw.manifest.overrides.iter().filter_map(|one| name(&one.name).ok()).collect();
+    Ok(Graph { requires_python, supported, nodes, by_name, roots, members, overridden })
 }
 
 /// A node for the groups of a workspace root that is no package.

@@ -208,6 +208,7 @@ impl Graph {
         let reached: BTreeSet<usize> = walk.seen.iter().map(|(at, _)| *at).collect();
         let mut out = Environment::new("default", python);
         out.excluded = self.refusal(platform, python);
+        out.overridden.clone_from(&self.overridden);
         let members = self.members.iter().filter(|member| chosen.roots.contains(member));
         out.options.extend(members.map(|member| ("package", self.nodes[*member].name.clone())));
         for (_, kind, name) in &chosen.picks {

@@ -67,6 +67,10 @@ pub(super) fn files(
         if super::is_library(&entry.path) {
             distribution.libraries.push(entry.path.clone().into_owned());
         }
+        let folder_of = package_folder(&entry.path);
+        if folder_of.is_some() && distribution.folders.last().map(String::as_str) != folder_of {
+            distribution.folders.extend(folder_of.map(str::to_owned));
+        }
         path.clear();
         path.push(site);
         path.push(relative);
@@ -112,8 +116,19 @@ pub(super) fn files(
             owned.push((key(entry.path.as_ref()), key(entry.hash), number));
         }
     }
+    distribution.folders.sort_unstable();
+    distribution.folders.dedup();
     distribution.record_readable = lists_itself && is_ended;
     (seen, owned)
+}
+
+/// The folder of a package's file, up to the second: `google/protobuf` of `google/protobuf/internal/api.py`. `None` for a module
+/// without one, and for what lies elsewhere than in site-packages.
+fn package_folder(path: &str) -> Option<&str> {
+    let folder = path.rsplit_once('/')?.0;
+    let end = folder.match_indices('/').nth(1).map_or(folder.len(), |(at, _)| at);
+    let (whole, first) = (&folder[..end], folder.split('/').next()?);
+    (first != ".." && !first.ends_with(".dist-info") && !whole.ends_with("__pycache__")).then_some(whole)
 }
 
 /// What a file is whose size is not the recorded one.
@@ -244,6 +259,21 @@ fn key(text: &str) -> u64 {
 mod tests {
     use super::*;
     use crate::inspect::ThisMachine;
+
+    #[test]
+    fn folders_of_packages() {
+        for (path, folder) in [
+            ("six.py", None),
+            ("six/a.py", Some("six")),
+            ("google/protobuf/a.py", Some("google/protobuf")),
+            ("google/protobuf/internal/a/b.py", Some("google/protobuf")),
+            ("six/__pycache__/a.pyc", None),
+            ("six-1.0.dist-info/METADATA", None),
+            ("../../../bin/six", None),
+        ] {
+            assert_eq!(package_folder(path), folder, "{path}");
+        }
+    }
 
     #[test]
     fn a_compiled_module_is_a_cache_if_it_says_so_of_the_source_that_is_there() {

@@ -144,6 +144,8 @@ pub struct Distribution {
     pub tags: Vec<String>,
     /// The shared libraries in its RECORD, relative to site-packages.
     pub libraries: Vec<String>,
+    /// The folders of its files, relative to site-packages, up to the second: `torch/lib`, `google/protobuf`.
+    pub folders: Vec<String>,
     /// Faults of its recorded files.
     pub faults: Vec<FileFault>,
     /// Whether RECORD exists and is readable.

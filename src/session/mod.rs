@@ -54,6 +54,7 @@ pub(crate) mod only;
 pub mod options;
 pub(crate) mod outdated;
 pub(crate) mod owner;
+pub(crate) mod plan;
 pub(crate) mod prebuilt;
 pub(crate) mod registry_update;
 pub(crate) mod requirements;

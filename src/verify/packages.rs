@@ -79,13 +79,21 @@ impl<'i> There<'i> {
 pub(super) fn first_missing(facts: &Facts<'_>) -> Option<Finding> {
     let (locked, contents) = (facts.packages?, facts.contents?);
     let installed = contents.installed;
-    let is_missing = |package: &&ChosenPackage| matches!(There::of(package, installed), There::Nowhere);
+    let is_missing = |package: &&ChosenPackage| {
+        matches!(There::of(package, installed), There::Nowhere) && !is_project(locked, package)
+    };
     if let Some(package) = locked.target.packages.iter().find(is_missing) {
         return Some(findings::missing_package(&package.name, &package.version, installed));
     }
     let is_here = |pin: &CondaPin<'_>| contents.traces.conda.iter().any(|own| own.name == pin.name);
     let pin = locked.conda_pins().into_iter().find(|pin| !is_here(pin))?;
     Some(findings::missing_package(pin.name, pin.version, installed))
+}
+
+/// Whether a package is the project whose lock another tool wrote.
+fn is_project(locked: &Locked<'_>, package: &ChosenPackage) -> bool {
+    let is_here = matches!(&package.source, Source::Path(folder) if folder.is_empty() || folder == ".");
+    locked.by == WrittenBy::OtherTool && is_here
 }
 
 /// Compares the packages of Python. Returns the number of packages as locked, and of all.
@@ -117,6 +125,11 @@ fn of_python(locked: &Locked<'_>, installed: &Installed, found: &mut Vec<Finding
                 continue;
             }
             There::OfOtherPart => {
+                expected -= 1;
+                continue;
+            }
+            // The project itself may be left out: `uv sync --no-install-project`.
+            There::Nowhere if is_project(locked, package) => {
                 expected -= 1;
                 continue;
             }

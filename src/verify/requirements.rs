@@ -76,7 +76,7 @@ pub(super) fn of_locked(facts: &Facts<'_>) -> Option<Area> {
             && target.package(&distribution.name).is_some()
             // What is built for torch is held against it by its rows too.
             && name != "torch"
-            && !locked.overridden.iter().any(|own| own == name)
+            && !locked.overridden.iter().any(|own| own == name || *own == distribution.name)
             && !installed.overridden.iter().any(|own| own == name || *own == distribution.name)
     });
     let have = match locked.by {

@@ -18,7 +18,7 @@ use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::requirement_name;
 use crate::model::variant::cuda_of_variant;
-use crate::model::version::public;
+use crate::model::version::{DottedVersion, public};
 use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
 /// A package that is locked or installed.
@@ -57,12 +57,16 @@ struct Members<'f> {
 /// What the packages are known to do to each other; `None`: nothing.
 pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     let members = Members::of(facts)?;
-    let overridden = facts
-        .packages
-        .iter()
-        .chain(&facts.stack)
-        .any(|locked| locked.overridden.iter().any(|name| name == "torch"));
-    let mut found = if overridden { Vec::new() } else { members.requirements(facts.has(Part::Lock)) };
+    let locks = || facts.packages.into_iter().chain(facts.stack);
+    let is_overridden = |name: &str| locks().flat_map(|locked| &locked.overridden).any(|own| own == name);
+    let mut found = match is_overridden("torch") {
+        true => Vec::new(),
+        false => members.requirements(facts.has(Part::Lock)),
+    };
+    // An installed torch says itself what it requires.
+    if members.installed.is_none() {
+        found.extend(members.pins_of_torch(&is_overridden));
+    }
     found.extend(members.advisories(facts));
     found.extend(facts.registry.same_cuda().iter().filter_map(|row| members.other_cuda(row)));
     found.extend(facts.registry.same_releases().iter().filter_map(|row| members.other_release(row)));
@@ -150,6 +154,51 @@ impl<'f> Members<'f> {
             Some(Finding { r#where: Some(member.name.to_owned()), ..found })
         };
         self.all.iter().filter(|member| member.name != "torch").filter_map(of).collect()
+    }
+
+    /// The triton, NCCL and cuDNN that a build of torch requires, where a lock has others.
+    fn pins_of_torch(&self, is_overridden: &dyn Fn(&str) -> bool) -> Vec<Finding> {
+        let build = self.find("torch").and_then(|torch| {
+            let build = self.registry.build(&public(torch.version), torch.variant?, self.platform)?;
+            build.cuda.is_some().then_some((torch, build))
+        });
+        let Some((torch, build)) = build else { return Vec::new() };
+        // A row may have fewer numbers than the package.
+        let exactly = |version: &DottedVersion| format!("=={version}.*");
+        let wanted = |name: &str| match name {
+            "triton" => {
+                build.triton.as_ref().map(|text| match text.starts_with(|c: char| c.is_ascii_digit()) {
+                    true => format!("=={text}"),
+                    false => text.clone(),
+                })
+            }
+            _ if name.starts_with("nvidia-nccl-cu") => build.nccl.as_ref().map(exactly),
+            // Another major is said as that.
+            _ if is_cudnn(name) => build.cudnn.as_ref().map(exactly),
+            _ => None,
+        };
+        let of = |member: &Member<'_>| {
+            let text = wanted(member.name).filter(|_| !is_overridden(member.name))?;
+            let specifiers: VersionSpecifiers = text.parse().ok()?;
+            let is_other_major = || {
+                let major = build.cudnn.as_ref().map(|cudnn| u64::from(cudnn.major()));
+                is_cudnn(member.name) && member.version.release().first().copied() != major
+            };
+            if specifiers.contains(member.version) || is_other_major() {
+                return None;
+            }
+            let by = format!("torch {}", torch.version);
+            let line = format!("{}{text}", member.name);
+            let broken = [(by.as_str(), line.clone())];
+            let found = findings::broken_requirement(
+                &broken,
+                (member.name, Some(member.version)),
+                self.have,
+                self.install(&line),
+            );
+            Some(Finding { r#where: Some("torch".to_owned()), ..found })
+        };
+        self.all.iter().filter_map(of).collect()
     }
 
     /// The torch that a package is known to require.

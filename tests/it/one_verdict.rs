@@ -31,6 +31,10 @@ fn a_lock_is_held_against_torch_as_an_environment_is() {
         ("torch==2.6.0+cu126 natten==0.17.5+torch260cu126", &[]),
         ("torch==2.9.1+cu128 nvidia-cudnn-cu12==8.9.2.26", &["known-incompatible"]),
         ("torch==2.9.1+cu128 numpy==2.3.1", &[]),
+        ("torch==2.6.0 triton==3.2.0 nvidia-nccl-cu12==2.21.5 nvidia-cudnn-cu12==9.1.0.70", &[]),
+        ("torch==2.6.0 triton==3.3.0", &["broken-requirement"]),
+        ("torch==2.6.0 nvidia-nccl-cu12==2.26.2", &["broken-requirement"]),
+        ("torch==2.6.0 nvidia-cudnn-cu12==9.5.0.50", &["broken-requirement"]),
     ] {
         let (run, codes) = plan(&context, pins, &machine);
         assert_eq!(codes, expected, "{pins}: {}", run.shown());
@@ -138,6 +142,13 @@ fn a_lock_hides_no_requirement_that_is_not_met() {
     assert_eq!(found, expected);
     let overrides = "[manifest]\noverrides = [{ name = \"torch\", specifier = \"==2.9.1\" }, { name = \"b\", specifier = \"==1.0\" }]\n";
     assert_eq!(codes(&uv(overrides).expect(0)), []);
+    for left_out in [
+        "excludes = [\"b\"]\noverrides = [{ name = \"torch\" }]\n",
+        "overrides = [{ name = \"torch\" }]\n[[manifest.dependency-metadata]]\nname = \"a\"\nrequires-dist = []\n",
+    ] {
+        let run = uv(&format!("[manifest]\n{left_out}")).expect(0);
+        assert_eq!(codes(&run), [], "{}", run.shown());
+    }
     // `plan` says the same of the lock alone.
     uv("");
     let machine = ["--gpu", "A100", "--driver", "580.65.06"];

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::context::{TestContext, skipped};
 use super::native::Environment;
+use super::verify::install;
+use super::wheels::wheel;
 
 fn run(env: &Environment, rest: &[&str]) -> super::context::Run {
     let prefix = env.context.dir.path().join("env").display().to_string();
@@ -74,6 +76,24 @@ fn another_target_and_a_new_library_are_looked_at() {
     std::fs::write(&library, bytes).unwrap();
     std::fs::File::options().append(true).open(&library).unwrap().set_modified(times).unwrap();
     run(&env, &["--", "true"]).expect(125);
+}
+
+/// Nothing else of a folder without libraries is part of what is kept.
+#[test]
+fn a_folder_of_a_package_that_was_deleted_is_missed() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context.set("PATH", "/usr/bin:/bin");
+    let wheel = wheel("protobuf", "6.0").file("google/protobuf/__init__.py", "x = 1\n");
+    install(&env.site, &wheel.file("google/other/__init__.py", "x = 1\n"));
+    std::thread::sleep(Duration::from_millis(200));
+    run(&env, &["--", "true"]).expect(0);
+    // What Python writes is no change.
+    std::fs::create_dir(env.site.join("google/protobuf/__pycache__")).unwrap();
+    env.put("torch/version.py", "__version__ = '2.9.1+cu129'\n");
+    run(&env, &["--", "true"]).expect(0);
+    std::fs::remove_dir_all(env.site.join("google/protobuf")).unwrap();
+    let refused = run(&env, &["--", "true"]).expect(125);
+    assert!(refused.stdout.contains("missing-file"), "{}", refused.shown());
 }
 
 #[test]

@@ -4,9 +4,10 @@ use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 
 use super::parts::PartArgs;
-use super::{ExportArgs, GlobalArgs, HostArgs, InstallArgs, SolveArgs};
+use super::{ExportArgs, GlobalArgs, HostArgs, InstallArgs, PlanArgs, SolveArgs};
 use crate::session::export::{ExportOptions, Format};
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
+use crate::session::plan::PlanOptions;
 use crate::session::sync::SyncOptions;
 use crate::session::verify::{Only, SmokeChoice};
 
@@ -47,6 +48,7 @@ settled! {
     HostArgs => MachineOptions { host, gpu, driver, glibc, platform }
     SolveArgs => SolveOptions { host, python, variant, cuda, only_index, index_url, no_sources, exclude_newer, strict_metadata, locked, check_hashes, format, upgrade, redetect, dry_run, stack_only, no_learn, force }
     ExportArgs => ExportOptions { format, output, target, all_targets, parts, loose, base, index_url, force }
+    PlanArgs => PlanOptions { torch, image, lock, html, force, target, host, python, variant, only_index }
     PartArgs => Parts { extra, group, all_extras, all_groups }
     InstallArgs => SyncOptions { prefix, python, dry_run, exact, build, no_project, target, parts, index_url }
 }

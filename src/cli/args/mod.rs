@@ -13,6 +13,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::session::export::ExportOptions;
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
+use crate::session::plan::PlanOptions;
 use crate::session::sync::SyncOptions;
 use crate::session::verify::SmokeChoice;
 
@@ -95,7 +96,7 @@ pub(super) enum Command {
     /// Solve, and write envlock.lock and environment.yml
     Resolve(ResolveArgs),
     /// List the torch builds that a machine can run, and why not others
-    Plan(PlanArgs),
+    Plan(PlanOptions),
     /// Explain a locked version, or prove that a version is impossible
     Why(WhyArgs),
     /// Show the locked packages as a tree, with the machine at the top

@@ -2,6 +2,7 @@
 //! folders and libraries, the folders that variables name, and the GPUs. While the state is unchanged, the next `run`
 //! does not verify again. Other files, such as Python modules, are not part of it; `verify` checks them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -49,6 +50,9 @@ pub(crate) struct State {
     around: String,
     /// The fingerprint of every file and folder that was checked.
     files: Fingerprint,
+    /// The folders of the packages: one that was deleted is missed by the first program that imports it. Python writes its caches
+    /// into them, so that their times say nothing.
+    folders: BTreeSet<PathBuf>,
 }
 
 impl State {
@@ -83,7 +87,13 @@ impl State {
         if let (Some(python), Some(home)) = (installed.python, variables::raw("HOME")) {
             paths.push(PathBuf::from(home).join(format!(".local/lib/python{python}/site-packages")));
         }
-        State { around: around(global, asked), files: Fingerprint::of(paths) }
+        let folders = installed.distributions.iter().flat_map(|distribution| {
+            let site = installed.site_of(distribution);
+            distribution.folders.iter().map(move |folder| site.join(folder))
+        });
+        // A RECORD may name what never was there.
+        let folders = folders.filter(|folder| folder.is_dir()).collect();
+        State { around: around(global, asked), files: Fingerprint::of(paths), folders }
     }
 
     /// The saved state of an environment.
@@ -101,7 +111,10 @@ impl State {
     /// Whether nothing has changed.
     pub fn holds(&self, global: &Global, asked: &str) -> bool {
         // The content of a `--registry` folder may change between runs.
-        global.registry.is_none() && self.around == around(global, asked) && self.files.holds()
+        global.registry.is_none()
+            && self.around == around(global, asked)
+            && self.files.holds()
+            && self.folders.iter().all(|folder| folder.is_dir())
     }
 
     /// Whether a file or folder was changed at a moment or after it.
@@ -134,7 +147,7 @@ fn folders_of_variables() -> Vec<PathBuf> {
 
 fn around(global: &Global, asked: &str) -> String {
     let mut text =
-        format!("envlock {} 5\nregistry {:?}\n{asked}\n", env!("CARGO_PKG_VERSION"), global.registry,);
+        format!("envlock {} 6\nregistry {:?}\n{asked}\n", env!("CARGO_PKG_VERSION"), global.registry,);
     // A module beside the program may be imported instead of the environment's. What a program writes there is none.
     let here = std::fs::read_dir(".").into_iter().flatten().flatten().take(MAX_HERE);
     let is_module = |name: &str, is_folder: bool| match name.rsplit_once('.') {

@@ -43,7 +43,7 @@ use crate::verify::smoke::Wanted;
 use crate::verify::{self as checks, Area, Demands, Facts, Verdict, findings};
 
 pub(crate) use judge::{Judged, judge};
-pub(crate) use lock_on_machine::{OfLock, lock_on_machine};
+pub(crate) use lock_on_machine::{Locks, OfLock, lock_on_machine};
 pub(crate) use nodes::{Node, verdict};
 pub(crate) use on_machine::{Candidates, OnMachine, needed_driver, on_machine};
 pub use options::{On, Only, SmokeChoice, VerifyOptions};

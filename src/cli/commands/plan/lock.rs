@@ -4,30 +4,21 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::cli::args::PlanArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
-use crate::model::host::Host;
 use crate::model::text::clean;
-use crate::registry::Registry;
 use crate::session::exit;
-use crate::session::failure::Failure;
-use crate::session::verify::{OfLock, lock_on_machine};
+use crate::session::plan::{PlanOptions, Planned};
+use crate::session::verify::{Locks, OfLock};
 use crate::verify::Verdict;
 
 /// Number of environments that are named in one line.
 const SHOWN_NAMES: usize = 6;
 
-pub(super) fn run(
-    path: &Path,
-    args: &PlanArgs,
-    host: &Host,
-    registry: &Registry,
-    printer: &Printer,
-) -> Result<u8, Failure> {
+/// Prints how its environments fare, and returns the exit code.
+pub(super) fn tell(planned: &Planned, found: &Locks, options: &PlanOptions, printer: &Printer) -> u8 {
+    let path = options.lock.as_deref().unwrap_or_else(|| Path::new("-"));
     let file = clean(&path.display().to_string(), 200);
-    let asked = (args.target.as_deref(), args.python.as_deref());
-    let found = lock_on_machine(path, asked, host, registry)?;
     let (tool, verdict) = (found.tool, found.verdict);
     let code = match verdict {
         Verdict::Ok => exit::YES,
@@ -39,11 +30,11 @@ pub(super) fn run(
         printer.json(&json!({
             "lock": { "file": file, "tool": tool }, "verdict": word(verdict), "environments": environments,
         }));
-        return Ok(code);
+        return code;
     }
     if !printer.quiet {
         printer.out(&format!("lock   {file} ({tool})"));
-        printer.out(&format!("host   {}", wrap(&report::host_line(host, registry), 7)));
+        printer.out(&format!("host   {}", wrap(&report::host_line(&planned.host, &planned.registry), 7)));
         printer.out("");
     }
     for one in &found.environments {
@@ -60,7 +51,7 @@ pub(super) fn run(
         printer.out("");
         printer.out(&wrap(&format!("fix: {fix}"), 5));
     }
-    Ok(code)
+    code
 }
 
 /// A verdict as `plan` says it.

@@ -37,6 +37,24 @@ struct RawManifest {
     dependency_groups: BTreeMap<String, Vec<RawRequirement>>,
     #[serde(default)]
     overrides: Vec<RawRequirement>,
+    /// Requirements that are left out: names.
+    excludes: Option<toml::Value>,
+    /// Tables with the `name` of a package whose own requirements are replaced.
+    dependency_metadata: Option<toml::Value>,
+}
+
+impl RawManifest {
+    /// The packages on which requirements are replaced or left out, and those whose own are.
+    fn overridden(&self) -> Vec<String> {
+        let listed = |value: &Option<toml::Value>| -> Vec<String> {
+            let all = value.iter().filter_map(toml::Value::as_array).flatten();
+            let names = all.filter_map(|one| one.as_str().or_else(|| one.get("name")?.as_str()));
+            names.map(str::to_owned).collect()
+        };
+        let overrides = self.overrides.iter().map(|one| one.name.clone());
+        let all = overrides.chain(listed(&self.excludes)).chain(listed(&self.dependency_metadata));
+        all.filter_map(|text| name(&text).ok()).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -182,7 +200,7 @@ pub(in crate::formats) fn parse(text: &str) -> Result<Graph, ForeignError> {
     }
     let supported = raw.supported_markers.iter().map(|text| marker("supported-markers", Some(text)));
     let supported = supported.collect::<Result<_, _>>()?;
-    let overridden = raw.manifest.overrides.iter().filter_map(|one| name(&one.name).ok()).collect();
+    let overridden = raw.manifest.overridden();
     Ok(Graph { requires_python, supported, nodes, by_name, roots, members, overridden })
 }
 

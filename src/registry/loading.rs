@@ -1,6 +1,6 @@
 //! Queries on `loading.toml`: what libraries and frameworks load, and which CUDA libraries belong to.
 
-use pep440_rs::{Version, VersionSpecifiers};
+use pep440_rs::Version;
 use semver::Version as Semver;
 
 use super::rows::*;
@@ -8,10 +8,10 @@ use super::{Cited, Registry};
 use crate::model::native::{FrameworkLoads, Opened, Provider};
 
 impl Registry {
-    /// The torch that a release of a package requires, if its releases differ in that.
-    pub fn torch_of(&self, package: &str, version: &Version) -> Option<&VersionSpecifiers> {
-        let mut rows = self.rows(&self.parts.tables.torch_pairs).iter();
-        rows.find(|row| row.package == package && row.versions.contains(version)).map(|row| &row.torch)
+    /// The package that a release requires, by the rows of `pairs.toml`.
+    pub fn pair(&self, package: &str, version: &Version) -> Option<&Cited<Pair>> {
+        let mut rows = self.rows(&self.parts.tables.pairs).iter();
+        rows.find(|row| row.package == package && row.versions.contains(version))
     }
 
     /// Packages whose import raises if torch was built for another CUDA version.

@@ -44,9 +44,9 @@ pub use rows::{
     AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion,
     CondaBuild, CondaName, Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer,
     ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, Meta,
-    MinorVersionCompatibility, NonexistentImage, Offer, PrebuiltFor, Predicate, PtxIsa, Removed,
+    MinorVersionCompatibility, NonexistentImage, Offer, Pair, PrebuiltFor, Predicate, PtxIsa, Removed,
     STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourceCode, SourcePackage, StdlibImport,
-    SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets, TorchPair,
+    SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

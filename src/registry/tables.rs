@@ -55,7 +55,7 @@ tables! {
     same_files: SameFile = "loading" / "same_file", Sorted by |r| r.file.clone(), checked by SameFile::problems;
     same_cuda: SameCuda = "loading" / "same_cuda", Sorted by |r| r.package.clone();
     same_releases: SameRelease = "loading" / "same_release", Sorted by |r| r.package.clone();
-    torch_pairs: TorchPair = "pairs" / "torch_pair", Sorted by |r| (r.package.clone(), r.versions.to_string());
+    pairs: Pair = "pairs" / "pair", Sorted by |r| (r.package.clone(), r.versions.to_string());
     providers: Provider = "loading" / "provider", Sorted by |r| r.package.clone();
     stdlib_imports: StdlibImport = "loading" / "stdlib_import", Sorted by |r| r.package.clone();
     torch_shims: TorchShim = "loading" / "torch_shim", Sorted by |r| r.torch.clone(), checked by TorchShim::problems;

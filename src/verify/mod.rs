@@ -13,6 +13,7 @@ pub mod findings;
 mod gpu_code;
 mod host;
 mod image;
+mod incompatible;
 mod install;
 mod libraries;
 mod locked;
@@ -23,7 +24,6 @@ mod requested;
 mod requirements;
 pub mod selftest;
 pub mod smoke;
-mod together;
 mod types;
 mod unloadable;
 
@@ -64,7 +64,7 @@ static CHECKS: [Check; 22] = {
         check(Packages, &[Contents], requirements::check),
         check(Packages, &[Contents, Lock], requirements::of_locked),
         check(Packages, &[Contents, Lock], requirements::beside),
-        check(Packages, &[], together::check),
+        check(Packages, &[], incompatible::check),
         check(Packages, &[], packages::changed),
         check(Packages, &[Contents], packages::outside),
         check(Files, &[Contents], files::check),

@@ -9,7 +9,7 @@ use version_ranges::Ranges;
 use super::facts::{Facts, Part};
 use super::findings::Have;
 use super::locked::WrittenBy;
-use super::{Area, AreaKind, findings, together};
+use super::{Area, AreaKind, findings, incompatible};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
@@ -51,8 +51,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
         ));
     }
     let count = installed.distributions.len();
-    let agree =
-        if found.is_empty() && together::check(facts).is_none() { ", their requirements agree" } else { "" };
+    let agree = if found.is_empty() && incompatible::check(facts).is_none() {
+        ", their requirements agree"
+    } else {
+        ""
+    };
     let summary = format!("{count} installed{agree}");
     Some(Area { findings: found, summary, ..Area::of(AreaKind::Packages) })
 }
@@ -65,25 +68,25 @@ pub(super) fn of_locked(facts: &Facts<'_>) -> Option<Area> {
     if target.level != Level::Full {
         return None;
     }
+    let versions = versions(installed);
+    let is_overridden =
+        |name: &str| installed.overridden.iter().chain(&locked.overridden).any(|own| own == name);
     let mut active = active_requirements(installed, target.platform);
     active.retain(|(distribution, _, requirement)| {
-        let is_of_conda = distribution.installer.as_deref() == Some("conda");
-        let name: &str = requirement.name.as_ref();
+        let (by, name): (&str, &str) = (&distribution.name, requirement.name.as_ref());
+        // What is built for torch or jaxlib is held against it by rows too.
+        let is_a_pair = name == "torch" || (name == "jaxlib" && by == "jax");
         // What is locked and missing is said as that.
-        let is_missed = !versions(installed).contains_key(name) && target.package(name).is_some();
-        !is_of_conda
-            && !is_missed
-            && target.package(&distribution.name).is_some()
-            // What is built for torch is held against it by its rows too.
-            && name != "torch"
-            && !locked.overridden.iter().any(|own| own == name || *own == distribution.name)
-            && !installed.overridden.iter().any(|own| own == name || *own == distribution.name)
+        let is_missed = !versions.contains_key(name) && target.package(name).is_some();
+        let is_of_conda = distribution.installer.as_deref() == Some("conda");
+        let is_locked = target.package(by).is_some();
+        let is_told = is_a_pair || is_missed || is_of_conda || is_overridden(name) || is_overridden(by);
+        is_locked && !is_told
     });
     let have = match locked.by {
         WrittenBy::Envlock => Have::Installed,
         WrittenBy::OtherTool => Have::InstalledByTool,
     };
-    let versions = versions(installed);
     let of = |(name, broken): (&str, Vec<(&str, String)>)| {
         let fix = match locked.by {
             WrittenBy::Envlock => Fix::command("envlock resolve"),

@@ -46,6 +46,15 @@ fn a_lock_is_held_against_torch_as_an_environment_is() {
     assert_eq!(codes, ["known-incompatible"], "{}", run.expect(0).shown());
     let (run, codes) = plan(&context, beside, &["--gpu", "A100", "--driver", "535.129.03"]);
     assert_eq!(codes, ["driver-too-old", "known-incompatible"], "{}", run.expect(1).shown());
+    for (pins, code) in [("jax==0.6.0 jaxlib==0.4.30", 1), ("jax==0.6.0 jaxlib==0.6.0", 0)] {
+        let (run, codes) = plan(&context, pins, &["--gpu", "none"]);
+        assert_eq!(
+            codes.contains(&"broken-requirement".to_owned()),
+            code == 1,
+            "{}",
+            run.expect(code).shown()
+        );
+    }
     // What the code of a source distribution is for.
     for (gpu, code) in [("V100", 1), ("T4", 1), ("A100", 0)] {
         plan(&context, "torch==2.6.0+cu126 flash-attn==2.8.3", &["--gpu", gpu, "--driver", "580.65.06"])

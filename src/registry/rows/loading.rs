@@ -68,16 +68,18 @@ pub struct SameRelease {
     pub effect: String,
 }
 
-/// The torch that releases of a package require: their METADATA says it, and a lock that names no requirements does not.
+/// The package that releases of another one require: their METADATA says it, and a lock that names no requirements does not.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TorchPair {
+pub struct Pair {
     /// The package.
     pub package: String,
     /// Its releases.
     pub versions: VersionSpecifiers,
-    /// The torch that they require.
-    pub torch: VersionSpecifiers,
+    /// What they require: `torch`, `jaxlib`.
+    pub with: String,
+    /// The releases of it that they require.
+    pub requires: VersionSpecifiers,
 }
 
 /// The modules of Python itself that importing a package loads.

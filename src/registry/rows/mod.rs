@@ -37,7 +37,7 @@ pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuNames, GpuRow, Tegra};
 pub(super) use loading::problems_of_loads;
 pub use loading::{
-    CudaLibraries, CudaPart, CudnnPart, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchPair, TorchShim,
+    CudaLibraries, CudaPart, CudnnPart, Pair, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim,
 };
 pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,

@@ -12,11 +12,11 @@
 //! # Ok::<(), envlock::session::failure::Failure>(())
 //! ```
 
+mod described_machines;
 mod foreign;
 mod gather;
 mod judge;
 mod lock_on_machine;
-mod nodes;
 mod on_machine;
 mod options;
 mod place;
@@ -42,9 +42,9 @@ use crate::registry::Registry;
 use crate::verify::smoke::Wanted;
 use crate::verify::{self as checks, Area, Demands, Facts, Verdict, findings};
 
+pub(crate) use described_machines::{Node, verdict};
 pub(crate) use judge::{Judged, judge};
 pub(crate) use lock_on_machine::{Locks, OfLock, lock_on_machine};
-pub(crate) use nodes::{Node, verdict};
 pub(crate) use on_machine::{Candidates, OnMachine, needed_driver, on_machine};
 pub use options::{On, Only, SmokeChoice, VerifyOptions};
 pub(crate) use place::Place;
@@ -102,7 +102,7 @@ impl Verified {
         match &self.0 {
             Answer::Machine { verdict, .. } => of(*verdict),
             Answer::Nodes(nodes) if nodes.iter().any(|node| !node.is_read) => exit::CANNOT_ANSWER,
-            Answer::Nodes(nodes) => of(nodes::verdict(nodes)),
+            Answer::Nodes(nodes) => of(verdict(nodes)),
             Answer::Environment(one) if one.judged.has_errors() => exit::NO,
             Answer::Environment(_) => exit::YES,
         }
@@ -138,7 +138,12 @@ pub fn verify(
         let lock = lock.as_ref().ok_or_else(lock::missing)?;
         let candidates = Candidates::of(lock, options.target.as_deref(), options.require_gpu)?;
         let base = Facts::none(registry).with(demands);
-        return Ok(Verified(Answer::Nodes(nodes::judge(path, &candidates, &ignored(project), &base)?)));
+        return Ok(Verified(Answer::Nodes(described_machines::judge(
+            path,
+            &candidates,
+            &ignored(project),
+            &base,
+        )?)));
     }
     let tree = options.root.as_deref().map(rooted).transpose()?;
     let place = match &tree {

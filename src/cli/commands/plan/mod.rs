@@ -1,8 +1,8 @@
 //! `envlock plan`: every torch build that a machine can run, from the registry only; with `--lock`, whether a lock runs.
 
-mod builds;
-mod image;
+mod container;
 mod lock;
+mod torch_builds;
 
 use serde_json::json;
 
@@ -17,12 +17,12 @@ pub(super) fn run(global: &Global, options: &PlanOptions, printer: &Printer) -> 
     let planned = plan(global, options)?;
     Ok(match &planned.answer {
         Answer::Builds { plan, unread, is_of_channels } => {
-            builds::tell(&planned, (plan, unread.as_ref(), *is_of_channels), options, printer)
+            torch_builds::tell(&planned, (plan, unread.as_ref(), *is_of_channels), options, printer)
         }
         Answer::Lock(locks) => lock::tell(&planned, locks, options, printer),
-        Answer::Image(image, judged) => image::tell(&planned, image, judged, printer),
+        Answer::Image(image, judged) => container::tell(&planned, image, judged, printer),
         Answer::NoImage { message, near, never_existed } => {
-            image::absent(message, near, *never_existed, printer)
+            container::absent(message, near, *never_existed, printer)
         }
         Answer::Page => {
             let path = options.html.as_deref().unwrap_or_else(|| std::path::Path::new("-"));

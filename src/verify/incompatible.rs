@@ -59,10 +59,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     let members = Members::of(facts)?;
     let locks = || facts.packages.into_iter().chain(facts.stack);
     let is_overridden = |name: &str| locks().flat_map(|locked| &locked.overridden).any(|own| own == name);
-    let mut found = match is_overridden("torch") {
-        true => Vec::new(),
-        false => members.requirements(facts.has(Part::Lock)),
-    };
+    let mut found = members.requirements(facts.has(Part::Lock), &is_overridden);
     // An installed torch says itself what it requires.
     if members.installed.is_none() {
         found.extend(members.pins_of_torch(&is_overridden));
@@ -131,23 +128,22 @@ impl<'f> Members<'f> {
         }
     }
 
-    /// The torch that packages are known to require: by a row of the registry, or by the torch that a version names.
-    fn requirements(&self, has_lock: bool) -> Vec<Finding> {
-        let Some(torch) = self.find("torch") else { return Vec::new() };
-        let own = public(torch.version);
+    /// What packages are known to require: by a row of the registry, or by the torch that a version names.
+    fn requirements(&self, has_lock: bool, is_overridden: &dyn Fn(&str) -> bool) -> Vec<Finding> {
         let of = |member: &Member<'_>| {
+            let (with, wanted) = self.wanted(member)?;
             // Without a lock, what METADATA says of it is judged with all other requirements.
-            let is_judged = self.installed.is_some() && !has_lock && member.requires("torch");
-            let wanted = self.wanted_torch(member).filter(|_| !is_judged)?;
-            if wanted.contains(&own) {
+            let is_judged = self.installed.is_some() && !has_lock && member.requires(&with);
+            let other = self.find(&with).filter(|_| !is_judged && !is_overridden(&with))?;
+            if wanted.contains(&public(other.version)) {
                 return None;
             }
-            let line = format!("torch{}", wanted.to_string().replace(", ", ","));
+            let line = format!("{with}{}", wanted.to_string().replace(", ", ","));
             let by = format!("{} {}", member.name, member.version);
             let broken = [(by.as_str(), line.clone())];
             let found = findings::broken_requirement(
                 &broken,
-                ("torch", Some(torch.version)),
+                (&with, Some(other.version)),
                 self.have,
                 self.install(&line),
             );
@@ -201,21 +197,24 @@ impl<'f> Members<'f> {
         self.all.iter().filter_map(of).collect()
     }
 
-    /// The torch that a package is known to require.
-    fn wanted_torch(&self, member: &Member<'_>) -> Option<VersionSpecifiers> {
+    /// The torch or the jaxlib that a package is known to require, and which.
+    fn wanted(&self, member: &Member<'_>) -> Option<(String, VersionSpecifiers)> {
         let version = public(member.version);
-        let in_lock = member.requires.iter().filter(|line| requirement_name(line) == "torch");
-        let in_lock = in_lock.filter_map(|line| match parse_requirement(line).ok()?.version_or_url? {
+        let row = self.registry.pair(member.name, &version);
+        let with = row.map_or("torch", |row| row.with.as_str());
+        let in_lock = member.requires.iter().filter(|line| requirement_name(line) == with);
+        let mut in_lock = in_lock.filter_map(|line| match parse_requirement(line).ok()?.version_or_url? {
             VersionOrUrl::VersionSpecifier(specifiers) => Some(specifiers),
             VersionOrUrl::Url(_) => None,
         });
-        let by_row = || {
+        let by_companion = || {
             let row = self.registry.companion(member.name, &version);
             row.filter(|row| row.platform == self.platform)?.torch.clone()
         };
         let by_name = || BuiltFor::of(member.version)?.requirement().strip_prefix("torch")?.parse().ok();
-        let by_pairs = || self.registry.torch_of(member.name, &version).cloned();
-        by_name().or_else(|| in_lock.into_iter().next()).or_else(by_row).or_else(by_pairs)
+        let wanted = by_name().or_else(|| in_lock.next()).or_else(by_companion);
+        let wanted = wanted.or_else(|| row.map(|row| row.requires.clone()))?;
+        Some((with.to_owned(), wanted))
     }
 
     /// What advisories exclude.

@@ -24,6 +24,11 @@ pub fn is_cudnn(package: &str) -> bool {
     package.starts_with("nvidia-cudnn-cu")
 }
 
+/// Whether a package brings NCCL.
+pub fn is_nccl(package: &str) -> bool {
+    package.starts_with("nvidia-nccl-cu")
+}
+
 /// Whether a package brings cuBLAS.
 pub fn is_cublas(package: &str) -> bool {
     package.starts_with("nvidia-cublas")

@@ -1,7 +1,7 @@
 //! `plan`: what runs on a machine, from the registry alone: builds of torch, an image, a lock; or a page that answers for every
 //! machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::failure::{Failure, FailureKind};
 use super::options::{Global, MachineOptions};
@@ -61,7 +61,7 @@ pub(crate) enum Answer {
         is_of_channels: bool,
     },
     /// The environments of a lock.
-    Lock(Locks),
+    Lock(PathBuf, Locks),
     /// A container image.
     Image(Box<Cited<Image>>, Judgement),
     /// An image that the data does not have.
@@ -71,8 +71,8 @@ pub(crate) enum Answer {
         /// Whether there never was one of that name.
         never_existed: bool,
     },
-    /// The page was written.
-    Page,
+    /// The page was written to this file.
+    Page(PathBuf),
 }
 
 /// Judges what is asked about for a machine.
@@ -82,9 +82,9 @@ pub(crate) enum Answer {
 pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Failure> {
     let project = Project::find(global, false)?;
     let registry = project.registry(global)?;
-    if options.html.is_some() {
-        let host = page(options, &registry)?;
-        return Ok(Planned { host, registry, answer: Answer::Page });
+    if let Some(path) = &options.html {
+        let host = page(path, options, &registry)?;
+        return Ok(Planned { host, registry, answer: Answer::Page(path.clone()) });
     }
     let of_project = project.manifest.map(|manifest| manifest.request).unwrap_or_default();
     let host = match options.host.describe_a_machine() {
@@ -94,7 +94,7 @@ pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Fa
     let answer = match (&options.lock, &options.image) {
         (Some(path), _) => {
             let asked = (options.target.as_deref(), options.python.as_deref());
-            Answer::Lock(lock_on_machine(path, asked, &host, &registry)?)
+            Answer::Lock(path.clone(), lock_on_machine(path, asked, &host, &registry)?)
         }
         (None, Some(name)) => image(name, &host, &registry)?,
         (None, None) => builds(options, &host, &registry, of_project.conda.stack.is_some())?,
@@ -139,7 +139,7 @@ fn request(options: &PlanOptions, registry: &Registry) -> Result<Request, Failur
 }
 
 /// Writes the compatibility explorer. Returns a machine of its platform.
-fn page(options: &PlanOptions, registry: &Registry) -> Result<Host, Failure> {
+fn page(path: &Path, options: &PlanOptions, registry: &Registry) -> Result<Host, Failure> {
     let MachineOptions { host, gpu, driver, glibc, platform } = &options.host;
     if host.is_some() || !gpu.is_empty() || driver.is_some() || glibc.is_some() {
         return Err(Failure::usage("the page of `--html` answers for every machine of a platform")
@@ -149,10 +149,8 @@ fn page(options: &PlanOptions, registry: &Registry) -> Result<Host, Failure> {
         Some(_) => chosen_host::described(&options.host, registry, &[])?,
         None => Host::open(Platform::LINUX_X86_64, "the page"),
     };
-    if let Some(path) = &options.html {
-        files::refuse_others(path, &|text| text.contains(explorer::MARK), options.force)?;
-        write::write(path, &explorer::page(registry, machine.system.platform))?;
-    }
+    files::refuse_others(path, &|text| text.contains(explorer::MARK), options.force)?;
+    write::write(path, &explorer::page(registry, machine.system.platform))?;
     Ok(machine)
 }
 

@@ -8,9 +8,9 @@ use crate::model::host::{Gpu, Host};
 /// Compares the machine that a target was locked for with this one, and the cuDNN that is loaded with the locked one. Facts
 /// unknown on either side are skipped.
 pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
-    let (target, host) = (&facts.stack?.target, facts.machine.filter(|_| facts.place.is_here)?);
+    let (target, host) = (&facts.stack?.target, facts.machine.filter(|_| facts.role.is_here)?);
     // Where the manifest describes a kind of machines, none of them was looked at.
-    let seen = (!facts.place.is_described).then_some(host);
+    let seen = (!facts.role.is_described).then_some(host);
     let mut changes = seen.map(|host| machine_changes(&target.host, host)).unwrap_or_default();
     let loaded_cudnn = facts.contents.and_then(|contents| loaded_versions(contents.native).0);
     // The installed packages may match the lock while the loader takes another cuDNN.

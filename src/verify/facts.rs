@@ -36,7 +36,7 @@ pub struct Facts<'f> {
     /// What runs on it now; only where it is this machine.
     pub state: Option<&'f MachineState>,
     /// How the machine relates to the lock.
-    pub place: Place,
+    pub role: MachineRole,
     /// What is demanded beyond that.
     pub demands: Demands<'f>,
 }
@@ -97,7 +97,7 @@ pub struct LockFacts {
 
 /// How the machine relates to what is judged on it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Place {
+pub struct MachineRole {
     /// The platform of the machine, where the programs are those of another root file system, whose platform is the host's.
     pub of_root: Option<Platform>,
     /// Whether the machine is this one: a described one has no present.
@@ -117,7 +117,7 @@ pub struct Demands<'f> {
 
 /// A part of the facts that a check needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum Need {
     /// What is locked.
     Lock,
     /// What is installed.
@@ -147,7 +147,7 @@ impl<'f> Facts<'f> {
             image: None,
             machine: None,
             state: None,
-            place: Place::default(),
+            role: MachineRole::default(),
             demands: Demands::default(),
         }
     }
@@ -165,13 +165,13 @@ impl<'f> Facts<'f> {
     }
 
     /// Whether a part is there.
-    pub fn has(&self, part: Part) -> bool {
+    pub fn has(&self, part: Need) -> bool {
         match part {
-            Part::Lock => self.packages.is_some(),
-            Part::Contents => self.contents.is_some(),
-            Part::Machine => self.machine.is_some(),
-            Part::State => self.state.is_some(),
-            Part::Image => self.image.is_some(),
+            Need::Lock => self.packages.is_some(),
+            Need::Contents => self.contents.is_some(),
+            Need::Machine => self.machine.is_some(),
+            Need::State => self.state.is_some(),
+            Need::Image => self.image.is_some(),
         }
     }
 

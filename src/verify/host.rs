@@ -55,7 +55,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
 
 /// Programs of another root file system that are for another platform than the machine's.
 pub(super) fn root(facts: &Facts<'_>) -> Option<Area> {
-    let (programs, here) = (facts.machine?.system.platform, facts.place.of_root?);
+    let (programs, here) = (facts.machine?.system.platform, facts.role.of_root?);
     let wrong = (programs != here).then(|| findings::wrong_platform(WrongPlatform::Root(programs, here)))?;
     Some(Area { findings: vec![wrong], ..Area::of(AreaKind::Host) })
 }
@@ -64,7 +64,7 @@ pub(super) fn root(facts: &Facts<'_>) -> Option<Area> {
 pub(super) fn installable(facts: &Facts<'_>) -> Option<Area> {
     let (locked, host) = (facts.stack?, facts.machine?);
     // What is installed could be.
-    if facts.has(super::Part::Contents) {
+    if facts.has(super::Need::Contents) {
         return None;
     }
     let refused = locked.excluded.iter().chain(&locked.impossible);
@@ -101,11 +101,9 @@ fn of_locked(locked: &Locked<'_>, host: &Host, require_gpu: bool) -> Area {
             is_for_no_gpu,
             relock: match locked.by {
                 WrittenBy::Envlock => Relock::Own,
-                WrittenBy::OtherTool => Relock::OfTool {
-                    has_torch: target.stack.is_some(),
-                    has_cuda: target.stack.as_ref().is_some_and(|stack| stack.cuda.is_some())
-                        || !target.frameworks.is_empty(),
-                },
+                WrittenBy::OtherTool => {
+                    Relock::OfTool { has_torch: target.stack.is_some(), has_cuda: locked.has_cuda() }
+                }
             },
         },
         host,
@@ -369,7 +367,7 @@ fn compat(host: &Host) -> impl Iterator<Item = Finding> {
 
 /// Findings for the probe's notes about hidden or unusable GPUs.
 pub(super) fn notes(facts: &Facts<'_>) -> Option<Area> {
-    let host = facts.machine.filter(|_| facts.has(super::Part::Contents) && facts.uses_cuda())?;
+    let host = facts.machine.filter(|_| facts.has(super::Need::Contents) && facts.uses_cuda())?;
     let of = |note: &HostNote| match note {
         HostNote::VisibleDevices { .. } => Some(findings::hidden_gpus(note, host.has_no_gpu())),
         HostNote::NoAccess { .. } => Some(findings::hidden_gpus(note, true)),

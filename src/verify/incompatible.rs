@@ -4,7 +4,7 @@
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
-use super::facts::{Facts, Part};
+use super::facts::{Facts, Need};
 use super::findings::{self, Have, Incompatible};
 use super::locked::WrittenBy;
 use super::{Area, AreaKind};
@@ -12,8 +12,8 @@ use crate::compatibility::stated_cuda;
 use crate::model::built_for::BuiltFor;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
-use crate::model::installed::Installed;
-use crate::model::nvidia::is_cudnn;
+use crate::model::installed::{Distribution, Installed};
+use crate::model::nvidia::{is_cudnn, is_nccl};
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::requirement_name;
@@ -38,7 +38,7 @@ impl Member<'_> {
         by_variant.or_else(|| stated_cuda(self.version).map(|cuda| (cuda.major, cuda.minor)))
     }
 
-    /// Whether its requirement on a package is known, so that it was judged by it.
+    /// Whether its requirement on a package is known.
     fn requires(&self, name: &str) -> bool {
         self.requires.iter().any(|line| requirement_name(line) == name)
     }
@@ -59,7 +59,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     let members = Members::of(facts)?;
     let locks = || facts.packages.into_iter().chain(facts.stack);
     let is_overridden = |name: &str| locks().flat_map(|locked| &locked.overridden).any(|own| own == name);
-    let mut found = members.requirements(facts.has(Part::Lock), &is_overridden);
+    let mut found = members.requirements(facts.has(Need::Lock), &is_overridden);
     // An installed torch says itself what it requires.
     if members.installed.is_none() {
         found.extend(members.pins_of_torch(&is_overridden));
@@ -70,6 +70,21 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     found.extend(members.two_cudas());
     found.extend(members.other_cudnn());
     (!found.is_empty()).then(|| Area { findings: found, ..Area::of(AreaKind::Packages) })
+}
+
+/// The package whose releases a package is held against: torch, unless a row of the registry names another one.
+fn paired_with<'r>(registry: &'r Registry, name: &str, version: &Version) -> &'r str {
+    registry.pair(name, &public(version)).map_or("torch", |row| row.with.as_str())
+}
+
+/// Whether what an installed package requires of another one is judged here, beside a lock.
+pub(super) fn is_judged(registry: &Registry, own: &Distribution, required: &str) -> bool {
+    own.version.valid().is_some_and(|version| paired_with(registry, &own.name, version) == required)
+}
+
+/// The torch that a version names: `2.8.3+cu12torch2.9`.
+fn torch_of_name(version: &Version) -> Option<VersionSpecifiers> {
+    BuiltFor::of(version)?.requirement().strip_prefix("torch")?.parse().ok()
 }
 
 impl<'f> Members<'f> {
@@ -131,10 +146,12 @@ impl<'f> Members<'f> {
     /// What packages are known to require: by a row of the registry, or by the torch that a version names.
     fn requirements(&self, has_lock: bool, is_overridden: &dyn Fn(&str) -> bool) -> Vec<Finding> {
         let of = |member: &Member<'_>| {
-            let (with, wanted) = self.wanted(member)?;
-            // Without a lock, what METADATA says of it is judged with all other requirements.
-            let is_judged = self.installed.is_some() && !has_lock && member.requires(&with);
-            let other = self.find(&with).filter(|_| !is_judged && !is_overridden(&with))?;
+            let with = paired_with(self.registry, member.name, member.version);
+            // Without a lock, what METADATA says of it is judged with all other requirements. It does not say what a version names.
+            let is_judged = self.installed.is_some() && !has_lock && member.requires(with);
+            let by_row = || self.wanted(member, with).filter(|_| !is_judged);
+            let wanted = torch_of_name(member.version).or_else(by_row)?;
+            let other = self.find(with).filter(|_| !is_overridden(with))?;
             if wanted.contains(&public(other.version)) {
                 return None;
             }
@@ -143,7 +160,7 @@ impl<'f> Members<'f> {
             let broken = [(by.as_str(), line.clone())];
             let found = findings::broken_requirement(
                 &broken,
-                (&with, Some(other.version)),
+                (with, Some(other.version)),
                 self.have,
                 self.install(&line),
             );
@@ -162,13 +179,8 @@ impl<'f> Members<'f> {
         // A row may have fewer numbers than the package.
         let exactly = |version: &DottedVersion| format!("=={version}.*");
         let wanted = |name: &str| match name {
-            "triton" => {
-                build.triton.as_ref().map(|text| match text.starts_with(|c: char| c.is_ascii_digit()) {
-                    true => format!("=={text}"),
-                    false => text.clone(),
-                })
-            }
-            _ if name.starts_with("nvidia-nccl-cu") => build.nccl.as_ref().map(exactly),
+            "triton" => build.triton.clone(),
+            _ if is_nccl(name) => build.nccl.as_ref().map(exactly),
             // Another major is said as that.
             _ if is_cudnn(name) => build.cudnn.as_ref().map(exactly),
             _ => None,
@@ -197,13 +209,11 @@ impl<'f> Members<'f> {
         self.all.iter().filter_map(of).collect()
     }
 
-    /// The torch or the jaxlib that a package is known to require, and which.
-    fn wanted(&self, member: &Member<'_>) -> Option<(String, VersionSpecifiers)> {
+    /// The releases of a package that another one is known to require: by the lock, else by a row of the registry.
+    fn wanted(&self, member: &Member<'_>, with: &str) -> Option<VersionSpecifiers> {
         let version = public(member.version);
-        let row = self.registry.pair(member.name, &version);
-        let with = row.map_or("torch", |row| row.with.as_str());
-        let in_lock = member.requires.iter().filter(|line| requirement_name(line) == with);
-        let mut in_lock = in_lock.filter_map(|line| match parse_requirement(line).ok()?.version_or_url? {
+        let stated = member.requires.iter().filter(|line| requirement_name(line) == with);
+        let mut stated = stated.filter_map(|line| match parse_requirement(line).ok()?.version_or_url? {
             VersionOrUrl::VersionSpecifier(specifiers) => Some(specifiers),
             VersionOrUrl::Url(_) => None,
         });
@@ -211,10 +221,8 @@ impl<'f> Members<'f> {
             let row = self.registry.companion(member.name, &version);
             row.filter(|row| row.platform == self.platform)?.torch.clone()
         };
-        let by_name = || BuiltFor::of(member.version)?.requirement().strip_prefix("torch")?.parse().ok();
-        let wanted = by_name().or_else(|| in_lock.next()).or_else(by_companion);
-        let wanted = wanted.or_else(|| row.map(|row| row.requires.clone()))?;
-        Some((with.to_owned(), wanted))
+        let by_pair = || Some(self.registry.pair(member.name, &version)?.requires.clone());
+        stated.next().or_else(by_companion).or_else(by_pair)
     }
 
     /// What advisories exclude.

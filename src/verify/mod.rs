@@ -1,7 +1,7 @@
 //! Verify: whether what is locked, what is installed and the machine agree.
 //!
-//! An ordered list of checks over [`Facts`], of which each part may be absent. A check is a pure function; `inspect` and `probe`
-//! read before what it needs. Everything that envlock judges is judged here: a lock of any tool, an environment, an image, this
+//! An ordered list of checks over [`Facts`], of which each part may be absent. A check is a pure function: what it
+//! needs is read beforehand, by `inspect` and `probe`. Everything that envlock judges is judged here: a lock of any tool, an environment, an image, this
 //! machine, a node of a cluster.
 
 mod conda;
@@ -28,7 +28,7 @@ mod types;
 mod unloadable;
 
 pub use conda::conda_here;
-pub use facts::{Contents, Demands, Facts, ImageFacts, LockFacts, Part, Place};
+pub use facts::{Contents, Demands, Facts, ImageFacts, LockFacts, MachineRole, Need};
 pub use host::envelope_of_installed;
 pub use locked::{CondaPin, Locked, NoCuda, WithoutCuda, WrittenBy};
 pub use packages::{candidates, has_packages_of, installed_parts, installed_target};
@@ -39,19 +39,19 @@ pub use types::{Area, AreaKind, Verdict, another_lock, has_errors, in_order, is_
 /// A check: what it is about, what it needs, and what it finds. `None`: it has nothing to say.
 struct Check {
     area: AreaKind,
-    needs: &'static [Part],
+    needs: &'static [Need],
     run: fn(&Facts<'_>) -> Option<Area>,
 }
 
-const fn check(area: AreaKind, needs: &'static [Part], run: fn(&Facts<'_>) -> Option<Area>) -> Check {
+const fn check(area: AreaKind, needs: &'static [Need], run: fn(&Facts<'_>) -> Option<Area>) -> Check {
     Check { area, needs, run }
 }
 
 /// All checks of what is read without running anything, in the order of the report.
 static CHECKS: [Check; 22] = {
     use AreaKind::{Drift, Files, GpuCode, Host, Image, Install, Libraries, Machine, Packages};
-    use Part::{Contents, Lock, State};
-    const MACHINE: Part = Part::Machine;
+    use Need::{Contents, Lock, State};
+    const MACHINE: Need = Need::Machine;
     [
         check(Host, &[MACHINE], host::check),
         check(Host, &[MACHINE, Lock], host::installable),
@@ -73,7 +73,7 @@ static CHECKS: [Check; 22] = {
         check(Install, &[Contents], conda::check),
         check(Libraries, &[Contents], libraries::check),
         check(GpuCode, &[Contents, MACHINE], gpu_code::check),
-        check(Image, &[Part::Image], image::check),
+        check(Image, &[Need::Image], image::check),
         check(Drift, &[MACHINE, Lock], drift::check),
     ]
 };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{Contents, Facts, Part};
+use super::facts::{Contents, Facts, Need};
 use super::findings::{NotJudged, OtherFile, Unreadable, WrongPlatform, WrongPython};
 use super::locked::{CondaPin, Locked, WrittenBy};
 use super::{Area, AreaKind, findings};
@@ -10,7 +10,7 @@ use crate::lockfile::{Difference, Lockfile, PREINSTALLED_PACKAGES, Target, diffe
 use crate::model::finding::Finding;
 use crate::model::installed::{Distribution, Installed, Visible};
 use crate::model::level::Level;
-use crate::model::part::Part as LockPart;
+use crate::model::part::Part;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::clean;
@@ -244,7 +244,7 @@ fn of_conda(
 
 /// That the lock is not that of the manifest.
 pub(super) fn stale(facts: &Facts<'_>) -> Option<Area> {
-    let first = facts.lock?.stale.as_ref().filter(|_| facts.has(Part::Contents))?;
+    let first = facts.lock?.stale.as_ref().filter(|_| facts.has(Need::Contents))?;
     Some(Area { findings: vec![findings::stale_lock(first, None, false)], ..Area::of(AreaKind::Packages) })
 }
 
@@ -276,13 +276,13 @@ pub(super) fn duplicates(installed: &Installed) -> Vec<Finding> {
 
 /// The extras and groups that an environment has beside what was asked for, so that none of their packages is removed: of a
 /// package of several the first, where none of them is there anyway. Its version may be that of an earlier lock.
-pub fn installed_parts(target: &Target, installed: &Installed) -> BTreeSet<LockPart> {
+pub fn installed_parts(target: &Target, installed: &Installed) -> BTreeSet<Part> {
     let is_installed =
         |package: &&ChosenPackage| installed.distributions.iter().any(|own| own.name == package.name);
     let mut of_parts: Vec<&ChosenPackage> =
         target.packages.iter().filter(|package| !package.groups.is_empty()).filter(is_installed).collect();
     of_parts.sort_by_key(|package| package.groups.len());
-    let mut out: BTreeSet<LockPart> = BTreeSet::new();
+    let mut out: BTreeSet<Part> = BTreeSet::new();
     for package in of_parts {
         if !package.groups.iter().any(|part| out.contains(part)) {
             out.extend(package.groups.first().cloned());

@@ -6,7 +6,7 @@ use pep440_rs::Version;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
-use super::facts::{Facts, Part};
+use super::facts::{Facts, Need};
 use super::findings::Have;
 use super::locked::WrittenBy;
 use super::{Area, AreaKind, findings, incompatible};
@@ -23,7 +23,7 @@ use crate::model::text::{shell_word, without_logins};
 /// Checks installed packages against each other. With a lock, the lock decides.
 pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     let installed = facts.contents?.installed;
-    if facts.has(Part::Lock) {
+    if facts.has(Need::Lock) {
         return None;
     }
     let mut found = super::packages::duplicates(installed);
@@ -51,11 +51,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
         ));
     }
     let count = installed.distributions.len();
-    let agree = if found.is_empty() && incompatible::check(facts).is_none() {
-        ", their requirements agree"
-    } else {
-        ""
-    };
+    let agree = if found.is_empty() { ", their requirements agree" } else { "" };
     let summary = format!("{count} installed{agree}");
     Some(Area { findings: found, summary, ..Area::of(AreaKind::Packages) })
 }
@@ -74,8 +70,8 @@ pub(super) fn of_locked(facts: &Facts<'_>) -> Option<Area> {
     let mut active = active_requirements(installed, target.platform);
     active.retain(|(distribution, _, requirement)| {
         let (by, name): (&str, &str) = (&distribution.name, requirement.name.as_ref());
-        // What is built for torch or jaxlib is held against it by rows too.
-        let is_a_pair = name == "torch" || (name == "jaxlib" && by == "jax");
+        // What the rows of the registry say of a package is held against those.
+        let is_a_pair = incompatible::is_judged(facts.registry, distribution, name);
         // What is locked and missing is said as that.
         let is_missed = !versions.contains_key(name) && target.package(name).is_some();
         let is_of_conda = distribution.installer.as_deref() == Some("conda");

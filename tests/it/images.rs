@@ -253,6 +253,22 @@ fn an_image_that_states_another_processor() {
     );
 }
 
+/// Of an interpreter that is a script, the platform that the image states is what is known of its programs.
+#[test]
+fn an_image_for_another_processor_than_the_machines() {
+    let Some(images) = Images::new() else { return };
+    let mut layout = images.layout();
+    let script = layer(None, &[Added::File("opt/venv/bin/python", b"#!/bin/sh\n")]);
+    let other = if cfg!(target_arch = "x86_64") { "arm64" } else { "amd64" };
+    layout.image("latest", other, &[], &[(images.base(), Packing::None), (script, Packing::None)]);
+    let run = images.run(&[&layout.shown(), "--host", &images.host]).expect(1);
+    assert!(
+        run.flat().contains("error[wrong-platform]: the programs in it are for linux-"),
+        "{}",
+        run.shown()
+    );
+}
+
 /// A target of a lock names an image by the digest of its manifest or configuration.
 #[test]
 fn the_image_of_a_target() {

@@ -166,6 +166,31 @@ fn a_lock_hides_no_requirement_that_is_not_met() {
     context.run(&[&["plan", "--lock", "uv.lock"][..], &machine].concat()).expect(0);
 }
 
+/// METADATA of such wheels requires torch, and not which.
+#[test]
+fn a_torch_that_a_version_names_is_held_against_without_a_lock_too() {
+    let context = TestContext::new();
+    let flash = wheel("flash-attn", "2.8.3+cu12torch2.8cxx11abitrue").file("flash_attn.py", "x = 1\n");
+    let packages = [module("torch", "2.9.1"), flash.needs("torch")];
+    let prefix = environment(&context, &packages).display().to_string();
+    let run = context.run(&["verify", "--prefix", &prefix, "--smoke", "off"]).expect(1);
+    assert!(run.flat().contains("needs torch==2.8.*, torch 2.9.1 is installed"), "{}", run.shown());
+}
+
+/// `uv sync --no-install-project`, as layers of images have it.
+#[test]
+fn the_project_of_another_tools_lock_may_be_left_out() {
+    let context = TestContext::new();
+    let prefix = environment(&context, &[module("six", "1.17.0")]).display().to_string();
+    let lock = |own: &str| {
+        context.write("uv.lock", &format!("version = 1\nrequires-python = \">=3.11\"\n[[package]]\nname = \"own\"\nversion = \"0.1\"\nsource = {{ {own} }}\ndependencies = [{{ name = \"six\" }}]\n[[package]]\nname = \"six\"\nversion = \"1.17.0\"\nsource = {{ registry = \"https://index.example/simple\" }}\n"));
+        context.run(&["verify", "--lock", "uv.lock", "--prefix", &prefix, "--smoke", "off"])
+    };
+    for own in ["editable = \".\"", "virtual = \".\""] {
+        assert!(lock(own).expect(0).flat().contains("1 of 1 as locked"));
+    }
+}
+
 #[test]
 fn a_torch_without_cuda_is_told_where_there_is_a_gpu() {
     let context = TestContext::new();

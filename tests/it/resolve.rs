@@ -1136,6 +1136,7 @@ fn patch_releases_of_python_that_the_request_and_the_packages_allow() {
             ("pypi", wheel("early", "1.0").python(">=3.12.3")),
             ("pypi", wheel("late", "1.0").python("<3.12.9")),
             ("pypi", wheel("plain", "1.0")),
+            ("pypi", wheel("marked", "1.0").needs("early; python_full_version < '3.11.3'")),
         ],
         Shape { json: true, metadata: true, ..Shape::default() },
     );
@@ -1148,6 +1149,8 @@ fn patch_releases_of_python_that_the_request_and_the_packages_allow() {
         lock.lines().find_map(|line| line.strip_prefix("python-patches = ")).map(str::to_owned)
     };
     assert_eq!(lock(&["plain"], ">=3.11,<3.13"), None);
+    // For earlier ones, a marker requires what is not locked.
+    assert_eq!(lock(&["marked"], "3.11").as_deref(), Some("\">=3.11.3\""));
     assert_eq!(lock(&["plain"], ">=3.12.4,<3.13").as_deref(), Some("\">=3.12.4\""));
     assert_eq!(lock(&["early", "late"], ">=3.12,<3.13").as_deref(), Some("\">=3.12.3,<3.12.9\""));
     // What verify and sync hold an environment against.

@@ -132,7 +132,7 @@ pub(crate) fn judge(
         image: None,
         machine: (!question.without_machine).then_some(&machine),
         state: state.as_ref(),
-        place: verify::Place {
+        role: verify::MachineRole {
             of_root: (!place.is_here()).then_some(platform),
             is_here,
             // A target of the manifest is a kind of machines, of which none was looked at.

@@ -195,7 +195,7 @@ fn here(
     let state = uses_gpu.then(|| chosen_host::soundness_facts().0);
     let base = Facts {
         state: state.as_ref(),
-        place: checks::Place { of_root: None, is_here: true, is_described },
+        role: checks::MachineRole { of_root: None, is_here: true, is_described },
         ..Facts::none(registry).with(Demands { gpu: options.require_gpu, exact: None })
     };
     let OnMachine { areas, verdict } = on_machine(&machine, &candidates, &base);

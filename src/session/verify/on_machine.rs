@@ -16,8 +16,8 @@ use crate::verify::{self, Area, AreaKind, Facts, Locked, Verdict};
 
 /// What may run on a machine.
 pub(crate) enum Candidates<'l> {
-    /// Targets of this lock.
-    Targets(&'l Lockfile, Vec<&'l Target>),
+    /// Targets of a lock, whose project replaces the requirements on these packages.
+    Targets(Vec<&'l Target>, Vec<String>),
     /// The environments of another tool's lock, or the one of this name.
     Foreign(&'l ForeignLock, Option<&'l str>),
 }
@@ -57,14 +57,15 @@ impl<'l> Candidates<'l> {
             Some(name) => vec![lock::target(lock, Some(name))?],
             None => verify::candidates(lock, require_gpu),
         };
-        Ok(Candidates::Targets(lock, targets))
+        Ok(Candidates::Targets(targets, lock::overridden(lock)))
     }
 
     /// What is locked of each for a machine.
     pub fn locked(&self, machine: &Host, registry: &Registry) -> Vec<Locked<'l>> {
         match self {
-            Candidates::Targets(lock, targets) => {
-                targets.iter().map(|target| lock::locked(lock, target, registry)).collect()
+            Candidates::Targets(targets, overridden) => {
+                let of = |target: &&'l Target| Locked::own(target, registry).replacing(overridden.clone());
+                targets.iter().map(of).collect()
             }
             Candidates::Foreign(lock, name) => {
                 let platform = machine.system.platform;

@@ -235,7 +235,7 @@ pub fn known_incompatible(why: Incompatible<'_>, name: &str, fix: Fix) -> Findin
                 false => (
                     Severity::Warning,
                     format!(
-                        "{built}: a program that uses both loads two CUDA runtimes, and the driver has to run the newer"
+                        "{built}: a program that uses both loads two CUDA runtimes, and needs a driver for the newer one"
                     ),
                 ),
             }

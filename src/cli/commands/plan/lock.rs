@@ -8,7 +8,7 @@ use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report;
 use crate::model::text::clean;
 use crate::session::exit;
-use crate::session::plan::{PlanOptions, Planned};
+use crate::session::plan::Planned;
 use crate::session::verify::{Locks, OfLock};
 use crate::verify::Verdict;
 
@@ -16,8 +16,7 @@ use crate::verify::Verdict;
 const SHOWN_NAMES: usize = 6;
 
 /// Prints how its environments fare, and returns the exit code.
-pub(super) fn tell(planned: &Planned, found: &Locks, options: &PlanOptions, printer: &Printer) -> u8 {
-    let path = options.lock.as_deref().unwrap_or_else(|| Path::new("-"));
+pub(super) fn tell(planned: &Planned, (path, found): (&Path, &Locks), printer: &Printer) -> u8 {
     let file = clean(&path.display().to_string(), 200);
     let (tool, verdict) = (found.tool, found.verdict);
     let code = match verdict {

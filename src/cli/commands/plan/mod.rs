@@ -19,13 +19,12 @@ pub(super) fn run(global: &Global, options: &PlanOptions, printer: &Printer) -> 
         Answer::Builds { plan, unread, is_of_channels } => {
             torch_builds::tell(&planned, (plan, unread.as_ref(), *is_of_channels), options, printer)
         }
-        Answer::Lock(locks) => lock::tell(&planned, locks, options, printer),
+        Answer::Lock(path, locks) => lock::tell(&planned, (path, locks), printer),
         Answer::Image(image, judged) => container::tell(&planned, image, judged, printer),
         Answer::NoImage { message, near, never_existed } => {
             container::absent(message, near, *never_existed, printer)
         }
-        Answer::Page => {
-            let path = options.html.as_deref().unwrap_or_else(|| std::path::Path::new("-"));
+        Answer::Page(path) => {
             match printer.json {
                 true => printer.json(&json!({ "written": path, "platform": planned.host.system.platform })),
                 false => printer.note(&format!("wrote {}", path.display())),

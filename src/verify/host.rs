@@ -140,7 +140,8 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
     let floors = toolkits().filter_map(|cuda| required_driver(registry, cuda, platform.os, Policy::Minor));
     let asked = AskedDriver::newest(asked, floors.map(|driver| driver.value).max().as_ref());
     let envelope = with_runtime_of(registry, of_frameworks.unwrap_or(open), all);
-    let relock = Relock::Installed { gpu_is_required: require_gpu };
+    let has_torch = installed.distributions.iter().any(|own| own.name == "torch");
+    let relock = Relock::Installed { has_torch, gpu_is_required: require_gpu };
     let without_cuda = without_cuda(installed);
     // With a framework that uses the GPU, a CPU build beside it is meant so.
     let gpu = host.gpus.iter().flatten().next().filter(|_| toolkits().next().is_none());

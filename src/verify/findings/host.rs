@@ -108,6 +108,8 @@ pub enum Relock {
     },
     /// It is installed without a lock.
     Installed {
+        /// Whether torch is among it.
+        has_torch: bool,
         /// Whether a GPU has to be used.
         gpu_is_required: bool,
     },
@@ -116,14 +118,19 @@ pub enum Relock {
 impl Relock {
     /// What to do, as a sentence.
     fn sentence(self) -> String {
-        let plan = "of torch; `envlock plan` lists those that run there";
+        let plan = |has_torch| match has_torch {
+            true => " of torch; `envlock plan` lists those that run there",
+            false => "",
+        };
         match self {
             Relock::Own => "lock for this machine: add a `[target.NAME]` to the manifest, or run `envlock resolve --redetect` on it, which replaces the machine that was locked".to_owned(),
             Relock::OfTool { has_torch, has_cuda } => {
                 let what = if has_cuda { "another release or build" } else { "a build for CUDA" };
-                format!("lock {what}{}", if has_torch { format!(" {plan}") } else { String::new() })
+                format!("lock {what}{}", plan(has_torch))
             }
-            Relock::Installed { .. } => format!("install another release or build {plan}"),
+            Relock::Installed { has_torch, .. } => {
+                format!("install another release or build{}", plan(has_torch))
+            }
         }
     }
 }
@@ -231,7 +238,7 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>, relock: Relock) -> Findin
     };
     // What is installed runs on the CPU, which may be what it is for; a lock was asked about with the GPU.
     let severity = match (why, relock) {
-        (NotCovered::WithoutCuda(_), Relock::Installed { gpu_is_required: false }) => Severity::Warning,
+        (NotCovered::WithoutCuda(_), Relock::Installed { gpu_is_required: false, .. }) => Severity::Warning,
         _ => Severity::Error,
     };
     let fix = match relock {

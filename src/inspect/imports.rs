@@ -33,6 +33,8 @@ struct Reached {
     files: BTreeSet<PathBuf>,
     /// Names that are imported and that no file has.
     absent: BTreeSet<String>,
+    /// Whether one of the source files loads libraries itself, so that they need not be where the loader looks.
+    loads_itself: bool,
 }
 
 impl<'s> Imports<'s> {
@@ -41,8 +43,18 @@ impl<'s> Imports<'s> {
         Imports { tree, sites: sites.to_vec(), python, reached: BTreeMap::new() }
     }
 
-    /// Whether importing the package that a module is in loads the module. `module` is relative to site-packages.
+    /// Whether importing the package that a module is in loads the module, with libraries that the loader finds. `module` is
+    /// relative to site-packages.
     pub fn load(&mut self, module: &str) -> bool {
+        self.read(module, |reached| !reached.loads_itself)
+    }
+
+    /// Whether importing the package that a module is in loads the module, whatever the package loads before it.
+    pub fn load_somehow(&mut self, module: &str) -> bool {
+        self.read(module, |_| true)
+    }
+
+    fn read(&mut self, module: &str, and: fn(&Reached) -> bool) -> bool {
         let (tree, sites, python) = (self.tree, &self.sites, self.python);
         // A public module beside the packages is imported by its name.
         let Some((root, _)) = module.split_once('/') else {
@@ -50,7 +62,7 @@ impl<'s> Imports<'s> {
         };
         let reached =
             self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, sites, root, python));
-        reached.files.contains(Path::new(module))
+        reached.files.contains(Path::new(module)) && and(reached)
     }
 
     /// Whether importing the package imports the module that a file would be if it were for this Python.
@@ -61,7 +73,7 @@ impl<'s> Imports<'s> {
         let name = format!("{}.{}", folder.replace('/', "."), file.split('.').next().unwrap_or_default());
         let reached =
             self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, sites, root, python));
-        reached.absent.contains(&name)
+        reached.absent.contains(&name) && !reached.loads_itself
     }
 }
 
@@ -83,8 +95,7 @@ fn is_module(tree: &dyn FileTree, file: &Path) -> bool {
 const LOADS_ITSELF: [&str; 6] =
     ["CDLL", "dlopen", "setdlopenflags", "LoadLibrary", "load_library", "add_dll_directory"];
 
-/// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules. Empty if
-/// one of the source files loads libraries itself.
+/// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules.
 fn reached(tree: &dyn FileTree, sites: &[&Path], root: &str, python: Option<Python>) -> Reached {
     let mut walk = Walk {
         tree,
@@ -102,9 +113,7 @@ fn reached(tree: &dyn FileTree, sites: &[&Path], root: &str, python: Option<Pyth
             break;
         }
         let Some(text) = source(tree, &place(tree, sites, &file)) else { continue };
-        if LOADS_ITSELF.iter().any(|word| text.contains(word)) {
-            return Reached::default();
-        }
+        walk.reached.loads_itself |= LOADS_ITSELF.iter().any(|word| text.contains(word));
         let is_package = file.ends_with("__init__.py");
         for statement in statements(&text) {
             let names = imported(&statement, &module, is_package);

@@ -19,6 +19,7 @@ mod library_version;
 pub mod loader;
 mod modules;
 mod native;
+mod parts;
 mod prefix;
 mod process;
 mod record_check;

@@ -10,6 +10,7 @@ use super::elf::ElfError;
 use super::imports::Imports;
 use super::library::{Detail, library};
 use super::loader::{self, Loader};
+use super::parts;
 use super::process::{Loads, open_other_modules, process};
 use super::symbols;
 use super::tree::FileTree;
@@ -17,8 +18,8 @@ use crate::model::cited::Cited;
 use crate::model::installed::Installed;
 use crate::model::library::Library;
 use crate::model::native::{
-    InterpreterFault, Native, OtherMachine, OwnLibrary, Provider, UndefinedSymbols, Unimportable, Unreadable,
-    UnreadableLibrary, UnusableProvider,
+    InterpreterFault, Native, OtherMachine, OwnLibrary, Part, Provider, UndefinedSymbols, Unimportable,
+    Unreadable, UnreadableLibrary, UnusableProvider,
 };
 use crate::model::process::How;
 
@@ -32,6 +33,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings<'_>, loads: &
     let mut native = Native { own, unreadable, ..Native::default() };
     let python = Path::new(&installed.prefix).join("bin/python");
     native.interpreter = interpreter(tree, Path::new(&installed.prefix), &python);
+    native.parts = parts::faults(tree, installed, &native.own, loads.parts);
     if native.own.is_empty() {
         return native;
     }
@@ -56,7 +58,8 @@ pub fn native(installed: &Installed, around: &loader::Surroundings<'_>, loads: &
             native.providers = unusable_providers(&mut loader, &native.own, loads.providers);
             // What packages outside site-packages load is unknown.
             if installed.visible.is_empty() {
-                native.unimportable = unimportable(tree, &loader, installed, &native.own, &mut imports);
+                native.unimportable =
+                    unimportable(&mut loader, around, installed, &native.own, (&mut imports, loads.parts));
                 native.undefined = undefined(tree, &loader, installed, &native, of_framework.0, &mut imports);
             }
         }
@@ -120,19 +123,16 @@ fn undefined(
     out
 }
 
-/// The modules that an import loads and that need a library that is nowhere. The framework's own are judged elsewhere.
+/// The modules that an import loads and that need a library that is nowhere, and those whose package has lost a library of its
+/// own. The framework's own are judged elsewhere.
 fn unimportable(
-    tree: &dyn FileTree,
-    loader: &Loader<'_>,
+    loader: &mut Loader<'_>,
+    around: &loader::Surroundings<'_>,
     installed: &Installed,
     own: &[OwnLibrary],
-    imports: &mut Imports<'_>,
+    (imports, parts): (&mut Imports<'_>, &[Cited<Part>]),
 ) -> Vec<Unimportable> {
-    let process = loader.process();
-    let mut out: Vec<Unimportable> = Vec::new();
-    if process.missing.is_empty() {
-        return out;
-    }
+    let tree = around.tree;
     // A package may load a library of the environment itself, before the module that needs it.
     let below = Path::new(&installed.prefix).join("lib");
     let is_there = |name: &str| {
@@ -142,18 +142,30 @@ fn unimportable(
         });
         of_package || name.starts_with("libcuda.so") || tree.exists(&below.join(name))
     };
-    for (at, object) in process.objects.iter().enumerate().filter(|(_, object)| object.how == How::Path) {
-        let missing = loader.missing_below(at);
-        let Some(missing) = missing.into_iter().find(|name| !is_there(name)) else { continue };
+    // What a package loads itself, it may find where the loader does not look.
+    let toolkits = parts::toolkits(&around.root);
+    let is_in_toolkit = |name: &str| toolkits.iter().any(|folder| tree.exists(&folder.join(name)));
+    let mut out: Vec<Unimportable> = Vec::new();
+    for (package, path, missing) in parts::missing_at_import(loader, tree, installed, parts) {
+        let mut missing = missing.into_iter().filter(|name| !is_there(name) && !is_in_toolkit(name));
+        out.extend(missing.next().map(|missing| Unimportable { package, path, missing, is_own: false }));
+    }
+    for (at, object) in loader.process().objects.iter().enumerate().filter(|(_, o)| o.how == How::Path) {
+        let mut missing = loader.missing_below(at);
+        missing.retain(|name| !is_there(name));
+        let Some(first) = missing.first() else { continue };
         let Some(module) = own.iter().find(|library| library.file == object.file) else { continue };
-        if !imports.load(&module.library.path) || out.iter().any(|known| known.package == module.package) {
+        let (package, path) = (&module.package, &module.library.path);
+        if out.iter().any(|known| known.package == *package) {
             continue;
         }
-        out.push(Unimportable {
-            package: module.package.clone(),
-            path: module.library.path.clone(),
-            missing,
-        });
+        let lost =
+            missing.iter().find(|name| parts::is_grafted(name) && module.library.needed.contains(name));
+        let is_imported = imports.load(path) || (!is_in_toolkit(first) && imports.load_somehow(path));
+        if lost.is_some() || is_imported {
+            let (package, path, is_own) = (package.clone(), path.clone(), lost.is_some());
+            out.push(Unimportable { package, path, missing: lost.unwrap_or(first).clone(), is_own });
+        }
     }
     out
 }
@@ -296,6 +308,8 @@ fn is_of_another_kind(tree: &dyn FileTree, file: &Path) -> bool {
         b"\xfe\xed\xfa",
     ];
     let head = tree.start(file, 64).unwrap_or_default();
-    let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    // Of an empty file something was lost; where RECORD has it so, its package published it empty.
+    let is_text =
+        !head.is_empty() && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     is_text || MAGICS.iter().any(|magic| head.starts_with(magic))
 }

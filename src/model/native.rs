@@ -36,6 +36,8 @@ pub struct Native {
     pub providers: Vec<UnusableProvider>,
     /// Modules that importing their package loads, and that need a library that is nowhere.
     pub unimportable: Vec<Unimportable>,
+    /// Files that packages open or start by their path, and cannot.
+    pub parts: Vec<PartFault>,
     /// Libraries that are loaded, but are for another processor.
     pub other_machine: Vec<OtherMachine>,
     /// Symbol versions that an object requires but the loaded file does not define.
@@ -115,6 +117,55 @@ pub struct Unimportable {
     pub path: String,
     /// The missing library.
     pub missing: String,
+    /// Whether the package brings that library itself: `libopenblas-56d6093b.so` of `numpy.libs`.
+    pub is_own: bool,
+}
+
+/// A file that a package opens or starts by its path.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// The package.
+    pub package: String,
+    /// The file, relative to site-packages; `*` in its name matches any text, `{cuda}` is the CUDA major version that torch is
+    /// built for.
+    pub file: String,
+    /// The file that opens it, which has its name in it: the part of a release that has no such file is not missed.
+    pub named_in: Option<String>,
+    /// Whether it is started as a program.
+    #[serde(default)]
+    pub program: bool,
+    /// Whether importing the package opens it.
+    #[serde(default)]
+    pub at_import: bool,
+    /// What happens without it.
+    pub effect: String,
+}
+
+/// A [`Part`] that its package cannot use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartFault {
+    /// The package.
+    pub package: String,
+    /// The file, relative to site-packages.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: PartWhy,
+    /// The file on disk.
+    pub file: PathBuf,
+    /// What happens without it.
+    pub effect: String,
+}
+
+/// Why a package cannot use a [`Part`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartWhy {
+    /// It is not there.
+    Gone,
+    /// There is none for the CUDA major version of torch: a release may never have had it.
+    NotForCuda,
+    /// It may not be executed.
+    NotExecutable,
 }
 
 /// A library that its package opens at run time to use the GPU; without it the package runs on the CPU.

@@ -5,7 +5,7 @@ use semver::Version as Semver;
 
 use super::rows::*;
 use super::{Cited, Registry};
-use crate::model::native::{FrameworkLoads, Opened, Provider};
+use crate::model::native::{FrameworkLoads, Opened, Part, Provider};
 
 impl Registry {
     /// The package that a release requires, by the rows of `pairs.toml`.
@@ -22,6 +22,11 @@ impl Registry {
     /// Libraries that packages open at run time to use the GPU.
     pub fn providers(&self) -> &[Cited<Provider>] {
         self.rows(&self.parts.tables.providers)
+    }
+
+    /// Files that packages open or start by their path.
+    pub fn parts_by_path(&self) -> &[Cited<Part>] {
+        self.rows(&self.parts.tables.parts)
     }
 
     /// Packages that work only with the same release of another one.

@@ -245,14 +245,17 @@ impl<'f> Members<'f> {
             let is_unclear = || self.installed.is_some_and(|installed| installed.has_unclear_version(name));
             let fails = match have {
                 Some(have) => !specifiers.contains(have),
-                None => advisory.needed && !is_unclear(),
+                // A lock may leave to the environment what only a part needs: setuptools comes with many.
+                None => advisory.needed && !is_unclear() && (self.installed.is_some() || !advisory.partial),
             };
             if applies && fails {
                 let word = self.have.word();
                 let found_is = have.map_or(format!("is not {word}"), |have| format!("{have} is {word}"));
                 let text = format!("{}; {name} {found_is}", advisory.text);
                 let fix = self.install(&requirement.to_string());
-                found.push(findings::known_incompatible(Incompatible::Known(text), name, fix));
+                let why =
+                    if advisory.partial { Incompatible::InPart(text) } else { Incompatible::Known(text) };
+                found.push(findings::known_incompatible(why, name, fix));
             }
         }
         found

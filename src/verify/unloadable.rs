@@ -3,20 +3,28 @@
 
 use std::path::Path;
 
-use super::findings::{self, BuiltFor, CannotLoad, Missing, Undefined};
+use super::findings::{self, AlteredFiles, BuiltFor, CannotLoad, Missing, MissingFiles, Undefined};
 use super::paths::shown;
 use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{FileFault, Installed};
-use crate::model::native::{Native, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary};
+use crate::model::native::{Native, PartWhy, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary};
 use crate::model::process::How;
 
 /// Files that cannot be loaded, and modules whose import fails for want of a library. `incomplete`: how a locked package that is
 /// missing is installed.
 pub(super) fn files(native: &Native, installed: &Installed, incomplete: Option<&Fix>) -> Vec<Finding> {
     let mut out = unreadable(native, installed);
-    let imports = native.unimportable.iter().map(Missing::Import);
-    out.extend(imports.map(|missing| findings::missing_library(Severity::Error, missing, incomplete)));
+    out.extend(native.unimportable.iter().map(|module| {
+        let again = module.is_own.then(|| reinstall(installed, &module.package));
+        let incomplete = incomplete.filter(|_| !module.is_own);
+        let found = findings::missing_library(Severity::Error, Missing::Import(module), incomplete);
+        Finding { fix: again.or(found.fix), ..found }
+    }));
+    out.extend(native.parts.iter().map(|part| match part.why {
+        PartWhy::NotExecutable => findings::altered_file(AlteredFiles::NotExecutable(part)),
+        PartWhy::Gone | PartWhy::NotForCuda => findings::missing_file(MissingFiles::Part(part, installed)),
+    }));
     let providers = native.providers.iter().map(Missing::Provider);
     out.extend(providers.map(|missing| findings::missing_library(Severity::Warning, missing, incomplete)));
     out.extend(native.other_machine.iter().map(|library| {

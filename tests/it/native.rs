@@ -361,6 +361,37 @@ fn what_a_package_loads_itself_is_no_fault() {
     assert_eq!(env.codes(&["--host", &host]), ["extension-abi"]);
 }
 
+/// A library that auditwheel copied into a wheel has a hash in its name and is the wheel's own: where it is gone, with its line in
+/// RECORD, the package is broken, whatever its import does. A library that is nowhere is not found by a package either that loads
+/// others itself. An empty library is damaged.
+#[test]
+fn libraries_that_are_nowhere() {
+    let Some(env) = Environment::new() else { return };
+    let grafted = Build { needs: &["libopenblas-56d6093b.so"], ..Build::default() };
+    env.library("numpy/_core/_umath.cpython-312-x86_64-linux-gnu.so", &grafted);
+    env.put("numpy/__init__.py", "try:\n    from ._core import _umath\nexcept ImportError:\n    pass\n");
+    env.record("numpy", "2.4.6", &[]);
+    env.library(
+        "cupy/_core.cpython-312-x86_64-linux-gnu.so",
+        &Build { needs: &["libcublas.so.11"], ..Build::default() },
+    );
+    env.put("cupy/__init__.py", "from cupy import _environment\nfrom cupy import _core\n");
+    env.put("cupy/_environment.py", "import ctypes\nctypes.CDLL('libother.so')\n");
+    env.record("cupy", "12.3.0", &[]);
+    env.put("pil/_imaging.cpython-312-x86_64-linux-gnu.so", "");
+    env.put("pil/__init__.py", "");
+    env.record("pil", "1.0", &[]);
+    let host = env.host("9.0", "580.159.04");
+    let told = env.verify(&["--host", &host]).expect(1).flat();
+    for expected in [
+        "_umath.cpython-312-x86_64-linux-gnu.so of numpy cannot be loaded: it needs libopenblas-56d6093b.so, which numpy brings",
+        "importing cupy fails: cupy/_core.cpython-312-x86_64-linux-gnu.so needs libcublas.so.11",
+        "pil/_imaging.cpython-312-x86_64-linux-gnu.so of pil cannot be read",
+    ] {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+}
+
 /// A package can bring a part for torch without requiring torch; only its import needs it.
 #[test]
 fn a_part_for_an_absent_torch_is_no_fault() {

@@ -46,6 +46,8 @@ pub struct Advisory {
     pub versions: VersionSpecifiers,
     /// Whether the package does not work without the constrained one, although its metadata does not require it.
     pub needed: bool,
+    /// Whether only a part of what uses the package fails: torch without triton compiles nothing, and works.
+    pub partial: bool,
     /// The affected platform; `None`: all.
     pub platform: Option<Platform>,
     /// The affected compute capabilities; empty: all.
@@ -108,6 +110,8 @@ struct RawAdvisory {
     requires: Option<Requirement<VerbatimUrl>>,
     #[serde(default)]
     needed: bool,
+    #[serde(default)]
+    partial: bool,
     text: String,
 }
 
@@ -130,6 +134,7 @@ impl TryFrom<RawAdvisory> for Advisory {
             package: raw.package,
             versions: raw.versions,
             needed: raw.needed,
+            partial: raw.partial,
             platform: raw.platform,
             capabilities: raw.capabilities,
             text: raw.text,

@@ -5,6 +5,7 @@ use super::installer::{install_lock, install_over, reinstall, reinstall_conda};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{CondaPackage, Installed, Visible};
+use crate::model::native::{PartFault, PartWhy};
 use crate::model::text::shell_word;
 
 /// A message about all files of a package that have the same fault.
@@ -112,6 +113,8 @@ pub enum MissingFiles<'m> {
         /// The files.
         group: FileGroup,
     },
+    /// A file that its package opens or starts by its path, and that RECORD does not list.
+    Part(&'m PartFault, &'m Installed),
     /// The folder that an editable install leads to.
     Editable {
         /// The package.
@@ -128,6 +131,19 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
             finding(Code::MissingFile, Severity::Error, group.text)
                 .at(group.first)
                 .fixed_by(Fix::command(reinstall(installed, name, false)))
+        }
+        MissingFiles::Part(PartFault { package, path, why: PartWhy::NotForCuda, effect, .. }, _) => {
+            let text = format!("{package} has no {path}: {effect}");
+            let fix = format!(
+                "install {package} again if it was built for that CUDA, else another release of it or of torch"
+            );
+            finding(Code::MissingFile, Severity::Warning, text).at(path).fixed_by(Fix::advice(fix))
+        }
+        MissingFiles::Part(PartFault { package, path, effect, .. }, installed) => {
+            let text = format!("{path} of {package} is missing: {effect}");
+            finding(Code::MissingFile, Severity::Error, text)
+                .at(path)
+                .fixed_by(Fix::command(reinstall(installed, package, false)))
         }
         MissingFiles::CondaData { group } => {
             finding(Code::MissingFile, Severity::Info, group.text).at(group.first)
@@ -164,6 +180,8 @@ pub enum AlteredFiles<'a> {
         /// The files.
         group: FileGroup,
     },
+    /// A program that may not be executed.
+    NotExecutable(&'a PartFault),
     /// They differ from conda's record.
     Conda {
         /// The files.
@@ -187,6 +205,11 @@ pub fn altered_file(altered: AlteredFiles<'_>) -> Finding {
                 return new(Severity::Info, text, first);
             }
             new(Severity::Error, text, first).fixed_by(Fix::command(reinstall(installed, name, false)))
+        }
+        AlteredFiles::NotExecutable(PartFault { package, path, file, effect, .. }) => {
+            let text = format!("{path} of {package} may not be executed: {effect}");
+            let fix = format!("chmod +x {}", shell_word(&file.to_string_lossy()));
+            new(Severity::Error, text, path.clone()).fixed_by(Fix::command(fix))
         }
         AlteredFiles::Extended { group: FileGroup { text, first } } => {
             let text = format!("{text}: programs trust the certificates that were added, as a company's are");

@@ -363,8 +363,12 @@ fn missing_in(severity: Severity, missing: Missing<'_>) -> Finding {
             .at(package)
         }
         Missing::Import(module) => {
-            let Unimportable { package, path, missing } = module;
+            let Unimportable { package, path, missing, is_own } = module;
             let name = clean(missing, 100);
+            if *is_own {
+                let text = format!("{path} of {package} cannot be loaded: it needs {name}, which {package} brings and which is gone");
+                return new(text).at(path);
+            }
             new(format!("importing {package} fails: {path} needs {name}, which the loader does not find"))
                 .at(path)
                 .fixed_by(system_package(&name))

@@ -206,6 +206,8 @@ pub fn broken_requirement(
 pub enum Incompatible<'i> {
     /// A row of the registry says it: the sentence.
     Known(String),
+    /// A row says it, and only a part of what uses the package fails: the sentence.
+    InPart(String),
     /// A package is built for another CUDA major than torch, by its version.
     OtherCuda {
         /// The package's version.
@@ -225,6 +227,7 @@ pub enum Incompatible<'i> {
 pub fn known_incompatible(why: Incompatible<'_>, name: &str, fix: Fix) -> Finding {
     let (severity, text) = match why {
         Incompatible::Known(text) => (Severity::Error, text),
+        Incompatible::InPart(text) => (Severity::Warning, text),
         Incompatible::OtherCuda { version, cuda, torch, own, uses_torch } => {
             let built = format!("{name} {version} is built for CUDA {cuda}, torch {torch} for CUDA {own}");
             match uses_torch {

@@ -1,10 +1,11 @@
-//! A lock in formats that are only written: Dockerfile, workflows, a preflight snippet, graphs. Formats that are read too are in
-//! `formats`.
+//! A lock in formats that are only written: Dockerfile, workflows, a preflight snippet, graphs; and the reports of `verify`.
+//! Formats that are read too are in `formats`.
 
 mod ci;
 mod dockerfile;
 pub mod graph;
 mod guard;
+pub mod reports;
 
 pub use ci::{
     DEVCONTAINER_MARK, GITHUB_MARK, PRE_COMMIT_MARK, devcontainer, for_a_runner, github, is_edited,

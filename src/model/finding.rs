@@ -17,10 +17,10 @@ pub enum Severity {
 }
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)*) => {
         /// The kind of finding, with a stable kebab-case name for other programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code { $($(#[$doc])* $variant,)* }
+        pub enum Code { $($(#[doc = $doc])+ $variant,)* }
 
         impl Code {
             /// Every code, in the order of docs/diagnostics.md.
@@ -29,6 +29,11 @@ macro_rules! codes {
             /// The stable name.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$variant => $text,)* }
+            }
+
+            /// What it says, in one sentence.
+            pub fn description(self) -> &'static str {
+                match self { $(Code::$variant => concat!($($doc),+).trim_start(),)* }
             }
         }
     };

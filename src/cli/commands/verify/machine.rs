@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::report_formats::{self, NamedAreas};
+use super::report_formats;
 use super::{output, report};
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::export::reports::{self, NamedAreas};
 use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::session::clock;
@@ -29,19 +30,17 @@ pub(super) fn show(
     match format {
         ReportFormat::Text => text(verdict, areas, about, printer),
         ReportFormat::Json => output::put_json(&document(verdict, areas), args, printer)?,
-        ReportFormat::Github => output::put(&report_formats::github(areas, |_| None), args, printer)?,
-        ReportFormat::Junit => {
-            output::put(&report_formats::junit(areas, report_formats::VERIFY), args, printer)?
-        }
+        ReportFormat::Github => output::put(&reports::github(areas, |_| None), args, printer)?,
+        ReportFormat::Junit => output::put(&reports::junit(areas, report_formats::VERIFY), args, printer)?,
         ReportFormat::Sarif => {
             let lock = files::lock_in_repository(Path::new("."));
-            output::put(&report_formats::sarif(areas, |_| lock.clone()), args, printer)?
+            output::put(&reports::sarif(areas, |_| lock.clone()), args, printer)?
         }
-        ReportFormat::Line => output::put(&report_formats::line(&answer), args, printer)?,
+        ReportFormat::Line => output::put(&reports::line(&answer), args, printer)?,
         ReportFormat::Prometheus => {
             let question = if about.is_empty() { "machine" } else { "host" };
             let labels = [("question", question), ("lock", about)];
-            let metrics = report_formats::prometheus(&[answer], &labels, clock::now().seconds());
+            let metrics = reports::prometheus(&[answer], &labels, clock::now().seconds());
             output::put(&metrics, args, printer)?;
         }
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{output, report_formats};
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN};
+use crate::export::reports;
 use crate::model::finding::Finding;
 use crate::session::clock;
 use crate::session::failure::Failure;
@@ -44,26 +45,26 @@ fn document(nodes: &[Node]) -> serde_json::Value {
 /// What was found, in a format that other programs read.
 fn in_format(format: ReportFormat, nodes: &[Node]) -> String {
     match format {
-        ReportFormat::Github => report_formats::github(&areas(nodes), |_| None),
-        ReportFormat::Junit => report_formats::junit(&areas(nodes), report_formats::VERIFY),
+        ReportFormat::Github => reports::github(&areas(nodes), |_| None),
+        ReportFormat::Junit => reports::junit(&areas(nodes), report_formats::VERIFY),
         ReportFormat::Sarif => {
             let lock = files::lock_in_repository(Path::new("."));
-            report_formats::sarif(&areas(nodes), |_| lock.clone())
+            reports::sarif(&areas(nodes), |_| lock.clone())
         }
         _ => {
             let names = distinct_names(nodes);
-            let answers: Vec<report_formats::NamedAreas<'_>> = nodes
+            let answers: Vec<reports::NamedAreas<'_>> = nodes
                 .iter()
                 .zip(&names)
-                .map(|(node, name)| report_formats::NamedAreas {
+                .map(|(node, name)| reports::NamedAreas {
                     node: Some(name),
                     verdict: node.verdict,
                     areas: &node.areas,
                 })
                 .collect();
             match format {
-                ReportFormat::Line => answers.iter().map(report_formats::line).collect(),
-                _ => report_formats::prometheus(&answers, &[("question", "host")], clock::now().seconds()),
+                ReportFormat::Line => answers.iter().map(reports::line).collect(),
+                _ => reports::prometheus(&answers, &[("question", "host")], clock::now().seconds()),
             }
         }
     }

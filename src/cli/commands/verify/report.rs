@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{output, report_formats};
 use crate::cli::args::VerifyArgs;
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
+use crate::export::reports;
 use crate::inspect::{Chosen, Environment};
 use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
@@ -41,25 +42,23 @@ pub(super) fn show(
             if one.outcome.is_some() && args.annotates_smoke && !printer.json {
                 let of_smoke = |area: &&Area| area.kind == AreaKind::Smoke;
                 let smoke: Vec<Area> = areas.iter().filter(of_smoke).cloned().collect();
-                output::put(&report_formats::github(&smoke, |_| None), args, printer)?;
+                output::put(&reports::github(&smoke, |_| None), args, printer)?;
             }
             Ok(())
         }
         ReportFormat::Json => output::put_json(&report.json(), args, printer),
-        ReportFormat::Github => output::put(&report_formats::github(areas, |_| None), args, printer),
-        ReportFormat::Junit => {
-            output::put(&report_formats::junit(areas, report_formats::VERIFY), args, printer)
-        }
+        ReportFormat::Github => output::put(&reports::github(areas, |_| None), args, printer),
+        ReportFormat::Junit => output::put(&reports::junit(areas, report_formats::VERIFY), args, printer),
         ReportFormat::Sarif => {
             let lock = files::lock_in_repository(&one.folder);
-            output::put(&report_formats::sarif(areas, |_| lock.clone()), args, printer)
+            output::put(&reports::sarif(areas, |_| lock.clone()), args, printer)
         }
-        ReportFormat::Line => output::put(&report_formats::line(&report.named()), args, printer),
+        ReportFormat::Line => output::put(&reports::line(&report.named()), args, printer),
         ReportFormat::Prometheus => {
             let prefix = one.environment.prefix.display().to_string();
             let labels = [("question", "environment"), ("prefix", prefix.as_str())];
             let seconds = clock::now().seconds();
-            output::put(&report_formats::prometheus(&[report.named()], &labels, seconds), args, printer)
+            output::put(&reports::prometheus(&[report.named()], &labels, seconds), args, printer)
         }
     }
 }
@@ -73,9 +72,9 @@ impl Report<'_> {
         !crate::verify::smoke::frameworks(&self.judged.installed).is_empty()
     }
 
-    fn named(&self) -> report_formats::NamedAreas<'_> {
+    fn named(&self) -> reports::NamedAreas<'_> {
         let verdict = if self.judged.has_errors() { Verdict::Differs } else { Verdict::Ok };
-        report_formats::NamedAreas { node: None, verdict, areas: &self.judged.areas }
+        reports::NamedAreas { node: None, verdict, areas: &self.judged.areas }
     }
 
     fn json(&self) -> serde_json::Value {

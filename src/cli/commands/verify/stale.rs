@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::report_formats;
 use crate::cli::printer::Printer;
+use crate::export::reports;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::session::failure::Failure;
@@ -34,9 +35,9 @@ pub(in crate::cli::commands) fn report_of_lock(
         files::path_in_repository(folder, finding.r#where.as_deref().unwrap_or(files::LOCK))
     };
     match format {
-        ReportFormat::Junit => Some(report_formats::junit(&areas, report_formats::LOCKED)),
-        ReportFormat::Sarif => Some(report_formats::sarif(&areas, place)),
-        ReportFormat::Github => Some(report_formats::github(&areas, |finding| Some(place(finding)))),
+        ReportFormat::Junit => Some(reports::junit(&areas, report_formats::LOCKED)),
+        ReportFormat::Sarif => Some(reports::sarif(&areas, place)),
+        ReportFormat::Github => Some(reports::github(&areas, |finding| Some(place(finding)))),
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ use super::record_file::{Entry, MAX_RECORD, entries};
 use super::tree::FileTree;
 use super::visible::{egg_info, egg_link};
 use crate::model::installed::{
-    CondaHere, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion, Visible,
+    CondaHere, DPKG, DirectOrigin, Distribution, FileFault, Installed, InstalledVersion, Visible,
 };
 use crate::model::metadata::CoreMetadata;
 use crate::model::text::{clean, normalized_name, requirement_name};
@@ -29,6 +29,9 @@ const MAX_DISTRIBUTIONS: usize = 10_000;
 
 /// Maximum number of requirements of all packages of an environment. 59 packages of a real one have 820.
 const MAX_REQUIREMENTS: usize = 200_000;
+
+/// The folder of Debian's packages, in which nothing else installs (Debian's Python policy).
+const OF_DPKG: &str = "lib/python3/dist-packages";
 
 /// Reads an environment.
 ///
@@ -247,7 +250,8 @@ fn header(tree: &dyn FileTree, folder: &Path, site: &Path) -> Distribution {
         site: site.to_path_buf(),
         installer: tree
             .start(&folder.join("INSTALLER"), 200)
-            .map(|b| clean(String::from_utf8_lossy(&b).trim(), 40)),
+            .map(|b| clean(String::from_utf8_lossy(&b).trim(), 40))
+            .or_else(|| site.ends_with(OF_DPKG).then(|| DPKG.to_owned())),
         ..Distribution::default()
     };
     if let Some(bytes) = tree.start(&folder.join("METADATA"), MAX_METADATA) {
@@ -356,6 +360,24 @@ mod tests {
             format!("Name: {name}\nVersion: 1.0\nRequires-Dist: other\n"),
         )
         .unwrap();
+    }
+
+    #[test]
+    fn debians_packages_are_those_of_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        for (folder, expected) in [
+            ("usr/lib/python3/dist-packages", Some("dpkg")),
+            ("usr/local/lib/python3.12/dist-packages", None),
+            ("env/lib/python3.12/site-packages", None),
+        ] {
+            let site = dir.path().join(folder);
+            install(&site, "yaml", &[("yaml/_c.so", "x")]);
+            let found = header(&ThisMachine, &site.join("yaml-1.0.dist-info"), &site);
+            assert_eq!(found.installer.as_deref(), expected, "{folder}");
+            fs_err::write(site.join("yaml-1.0.dist-info/INSTALLER"), "pip\n").unwrap();
+            let found = header(&ThisMachine, &site.join("yaml-1.0.dist-info"), &site);
+            assert_eq!(found.installer.as_deref(), Some("pip"), "{folder}");
+        }
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl<'s> Imports<'s> {
         let name = format!("{}.{}", folder.replace('/', "."), file.split('.').next().unwrap_or_default());
         let reached =
             self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, sites, root, python));
-        reached.absent.contains(&name) && !reached.loads_itself
+        reached.absent.contains(&name)
     }
 }
 

@@ -16,7 +16,7 @@ use super::symbols;
 use super::tree::FileTree;
 use crate::model::cited::Cited;
 use crate::model::installed::Installed;
-use crate::model::library::Library;
+use crate::model::library::{Library, is_grafted};
 use crate::model::native::{
     InterpreterFault, Native, OtherMachine, OwnLibrary, Part, Provider, UndefinedSymbols, Unimportable,
     Unreadable, UnreadableLibrary, UnusableProvider,
@@ -159,8 +159,7 @@ fn unimportable(
         if out.iter().any(|known| known.package == *package) {
             continue;
         }
-        let lost =
-            missing.iter().find(|name| parts::is_grafted(name) && module.library.needed.contains(name));
+        let lost = missing.iter().find(|name| is_grafted(name) && module.library.needed.contains(name));
         let is_imported = imports.load(path) || (!is_in_toolkit(first) && imports.load_somehow(path));
         if lost.is_some() || is_imported {
             let (package, path, is_own) = (package.clone(), path.clone(), lost.is_some());

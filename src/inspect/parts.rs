@@ -118,16 +118,6 @@ fn is_told(distribution: &Distribution, wanted: &str) -> bool {
         .any(|fault| matches!(fault, FileFault::Missing(path) if path.starts_with(start)))
 }
 
-/// Whether a library's name has the hash that `auditwheel` gives to those that it copies into a wheel: such a file is always the
-/// wheel's own. `libopenblas-56d6093b.so`, `libtiff-20b7e810.so.6.3.0`, `libgomp-a34b3233.so.1`.
-pub(super) fn is_grafted(name: &str) -> bool {
-    let stem = name.split(".so").next().unwrap_or(name);
-    // `libgfortran-040039e1-0352e75f.so.5.0.0`: grafted twice.
-    let hash = stem.rsplit('-').next().unwrap_or_default();
-    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    stem.contains('-') && hash.len() == 8 && hash.bytes().all(is_hex) && name.contains(".so")
-}
-
 /// The folders of a CUDA toolkit, which packages may search although the loader does not.
 pub(super) fn toolkits(root: &Path) -> Vec<PathBuf> {
     ["usr/local/cuda/lib64", "usr/local/cuda/targets/x86_64-linux/lib", "opt/cuda/lib64"]
@@ -142,18 +132,6 @@ mod tests {
     use super::*;
     use crate::model::evidence::Evidence;
     use crate::model::library::Library;
-
-    #[test]
-    fn hashes_of_grafted_libraries() {
-        for name in ["libopenblas-56d6093b.so", "libtiff-20b7e810.so.6.3.0", "libx-040039e1-0352e75f.so.5"] {
-            assert!(is_grafted(name), "{name}");
-        }
-        for name in
-            ["libcudart.so.12", "libscipy-openblas.so", "lib-deadbee.so", "libx-deadbeef.a", "deadbeef.so"]
-        {
-            assert!(!is_grafted(name), "{name}");
-        }
-    }
 
     #[test]
     fn a_part_is_missed_where_what_opens_it_is_there() {

@@ -49,7 +49,16 @@ pub struct Installed {
     pub files_seen: usize,
 }
 
+/// The installer of Debian's packages, which write no `INSTALLER`.
+pub const DPKG: &str = "dpkg";
+
 impl Distribution {
+    /// Whether it belongs to the system's package manager, which strips and moves files after their RECORD was written, and keeps
+    /// records of its own.
+    pub fn is_of_system(&self) -> bool {
+        matches!(self.installer.as_deref(), Some(DPKG | "rpm"))
+    }
+
     /// Whether another installer than conda put it there, as its `INSTALLER` says. Without that file it may be conda's.
     pub fn is_by_another_than_conda(&self) -> bool {
         self.installer.as_deref().is_some_and(|installer| installer != "conda")

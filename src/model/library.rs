@@ -115,9 +115,31 @@ impl DeviceCode {
     }
 }
 
+/// Whether a library's name has the hash that `auditwheel` gives to those that it copies into a wheel: such a file is always the
+/// wheel's own. `libopenblas-56d6093b.so`, `libtiff-20b7e810.so.6.3.0`, `libgomp-a34b3233.so.1`.
+pub fn is_grafted(name: &str) -> bool {
+    let stem = name.split(".so").next().unwrap_or(name);
+    // `libgfortran-040039e1-0352e75f.so.5.0.0`: grafted twice.
+    let hash = stem.rsplit('-').next().unwrap_or_default();
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    stem.contains('-') && hash.len() == 8 && hash.bytes().all(is_hex) && name.contains(".so")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hashes_of_grafted_libraries() {
+        for name in ["libopenblas-56d6093b.so", "libtiff-20b7e810.so.6.3.0", "libx-040039e1-0352e75f.so.5"] {
+            assert!(is_grafted(name), "{name}");
+        }
+        for name in
+            ["libcudart.so.12", "libscipy-openblas.so", "lib-deadbee.so", "libx-deadbeef.a", "deadbeef.so"]
+        {
+            assert!(!is_grafted(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_hole_in_some_containers_is_seen() {

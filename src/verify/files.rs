@@ -24,6 +24,9 @@ fn of_installed(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
     let shared = shared_files(installed);
     for distribution in &installed.distributions {
         let name = &distribution.name;
+        if distribution.is_of_system() {
+            continue;
+        }
         let conda = distribution.installer.as_deref() == Some("conda");
         // conda's package of that name is the locked one, and what another installer put over it is told as such.
         let is_over = |other: &Distribution| other.name == *name && other.is_by_another_than_conda();
@@ -100,7 +103,10 @@ fn of_installed(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
             found.push(findings::file_owned_twice(group, keep, other, is_whole, installed));
         }
     }
-    let summary = if wrong == 0 {
+    let of_system = installed.distributions.iter().filter(|own| own.is_of_system()).count();
+    let summary = if of_system > 0 && wrong == 0 {
+        format!("those of {of_system} packages are the system's, and were not compared")
+    } else if wrong == 0 {
         format!("{} present, sizes as recorded", thousands(installed.files_seen))
     } else {
         format!("{} checked, {} missing or altered", thousands(installed.files_seen), thousands(wrong))
@@ -344,6 +350,28 @@ mod tests {
         let installed = Installed { distributions, ..Installed::default() };
         let found = of_installed(&installed, &|_| true).findings;
         assert!(found.iter().all(|f| f.severity == Severity::Info), "{found:#?}");
+    }
+
+    /// Debian strips libraries after RECORD was written, and rpm's packages have none.
+    #[test]
+    fn the_systems_packages_are_not_compared() {
+        let of = |installer: &str| {
+            let faults = vec![FileFault::Size("yaml/_c.so".into(), 2, 1)];
+            let own = Distribution {
+                name: "yaml".into(),
+                installer: Some(installer.into()),
+                faults,
+                ..Distribution::default()
+            };
+            let installed = Installed { distributions: vec![own], ..Installed::default() };
+            let area = of_installed(&installed, &|_| true);
+            (area.findings.len(), area.summary)
+        };
+        for installer in ["dpkg", "rpm"] {
+            let expected = "those of 1 packages are the system's, and were not compared";
+            assert_eq!(of(installer), (0, expected.to_owned()));
+        }
+        assert_eq!(of("pip").0, 2);
     }
 
     #[test]

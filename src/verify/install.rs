@@ -41,7 +41,7 @@ fn of_traces(
     let startup = traces.startup.iter().map(by_python);
     area.findings.extend(startup);
     // Those of CUDA and torch are judged by what they take the place of.
-    let is_judged = |path: &str| super::libraries::is_ours(path.rsplit('/').next().unwrap_or(path));
+    let is_judged = |path: &str| super::paths::is_ours(path.rsplit('/').next().unwrap_or(path));
     let forced = traces.forced.iter().filter(|forced| !is_judged(&forced.path));
     area.findings.extend(forced.map(|forced| findings::startup_code(&Startup::Forced(forced))));
     if let (Some(interpreter), Some(python)) = (installed.interpreter, installed.python)

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use super::facts::{Contents, Facts};
 use super::findings::{self, Missing, NotJudged, Shadow, ShadowEffect, SymbolVersion};
-use super::paths::{file_name, folder, shown};
+use super::paths::{file_name, folder, is_ours, shown};
 use super::unloadable::{self, reinstall};
 use super::{Area, AreaKind, driver_library, packages};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{FileFault, Installed};
-use crate::model::library::LibraryVersion;
+use crate::model::library::{LibraryVersion, is_grafted};
 use crate::model::native::{Native, OwnLibrary};
 use crate::model::nvidia::is_of_nvidia;
 use crate::model::process::{FindsBy, How, Object, Process};
@@ -21,15 +21,8 @@ use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 
-/// Prefixes of the library names of torch and CUDA. For other libraries, the system's copy is as good.
-const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "libcaffe2", "libshm"];
 /// Maximum number of copies named in the finding.
 const MOST_COPIES: usize = 3;
-
-/// Whether a library's name is one of torch or CUDA.
-pub(super) fn is_ours(name: &str) -> bool {
-    OURS.iter().any(|kind| name.starts_with(kind))
-}
 
 /// Checks the libraries that importing the frameworks would load.
 pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
@@ -321,6 +314,13 @@ impl Judge<'_> {
             };
             let lost = self.installed.distributions.iter().find(records);
             let owner = by.and_then(|by| self.native.own.iter().find(|own| own.file == by.file));
+            let is_lost = is_grafted(&missing.name);
+            let is_told = |owner: &OwnLibrary| {
+                self.native.unimportable.iter().any(|module| module.is_own && module.package == owner.package)
+            };
+            if is_lost && owner.is_some_and(is_told) {
+                continue;
+            }
             if let (false, Some(owner)) = (of_framework, owner) {
                 // The package loads its own libraries itself, when it needs them.
                 if own.is_some_and(|own| own.package == owner.package) {
@@ -344,6 +344,7 @@ impl Judge<'_> {
                     Some(Fix::command(findings::reinstall(self.installed, &owner.package, true)))
                 }
                 (true, None) => None,
+                (false, Some(owner)) if is_lost => Some(reinstall(self.installed, &owner.package)),
                 (false, _) => Some(findings::system_package(&clean(&missing.name, 100))),
             };
             out.push(findings::missing_library(

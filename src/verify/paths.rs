@@ -1,4 +1,4 @@
-//! Paths for messages. File names in an environment are untrusted.
+//! Paths and names of files, for messages. File names in an environment are untrusted.
 
 use std::path::Path;
 
@@ -6,6 +6,13 @@ use crate::model::host::Driver;
 use crate::model::native::Native;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
+
+/// Prefixes of the library names of torch and CUDA. For other libraries, the system's copy is as good.
+const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "libcaffe2", "libshm"];
+/// Whether a library's name is one of torch or CUDA.
+pub(super) fn is_ours(name: &str) -> bool {
+    OURS.iter().any(|kind| name.starts_with(kind))
+}
 
 /// The last part of a path.
 pub(super) fn file_name(path: &Path) -> String {

@@ -1,6 +1,7 @@
 //! What installed packages require of each other, by their METADATA.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use pep440_rs::Version;
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
@@ -13,7 +14,7 @@ use super::{Area, AreaKind, findings, incompatible};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
-use crate::model::installed::{Distribution, Installed};
+use crate::model::installed::{Distribution, Installed, Visible};
 use crate::model::level::Level;
 use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
@@ -52,8 +53,19 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     }
     let count = installed.distributions.len();
     let agree = if found.is_empty() { ", their requirements agree" } else { "" };
-    let summary = format!("{count} installed{agree}");
+    let summary = format!("{count} installed{}{agree}", outside(installed));
     Some(Area { findings: found, summary, ..Area::of(AreaKind::Packages) })
+}
+
+/// How many packages Python finds outside the environment, for display: `, 27 visible in /usr/lib/python3/dist-packages`.
+fn outside(installed: &Installed) -> String {
+    let prefix = Path::new(&installed.prefix);
+    let is_outside = |one: &&Visible| !one.folder.starts_with(prefix);
+    let mut all = installed.visible.iter().filter(is_outside).peekable();
+    let Some(folder) = all.peek().map(|first| first.folder.display().to_string()) else {
+        return String::new();
+    };
+    format!(", {} visible in {}", all.count(), crate::model::text::clean(&folder, 100))
 }
 
 /// What locked packages require, as they are installed, and do not find. envlock's own lock says what replaces requirements; another

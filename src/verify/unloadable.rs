@@ -4,19 +4,29 @@
 use std::path::Path;
 
 use super::findings::{self, AlteredFiles, BuiltFor, CannotLoad, Missing, MissingFiles, Undefined};
-use super::paths::shown;
+use super::paths::{is_ours, shown};
 use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{FileFault, Installed};
 use crate::model::native::{Native, PartWhy, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary};
 use crate::model::process::How;
+use crate::model::text::clean;
 
 /// Files that cannot be loaded, and modules whose import fails for want of a library. `incomplete`: how a locked package that is
 /// missing is installed.
 pub(super) fn files(native: &Native, installed: &Installed, incomplete: Option<&Fix>) -> Vec<Finding> {
     let mut out = unreadable(native, installed);
     out.extend(native.unimportable.iter().map(|module| {
-        let again = module.is_own.then(|| reinstall(installed, &module.package));
+        let again = match module.is_own {
+            true => Some(reinstall(installed, &module.package)),
+            // No package of the system has it where the environment has CUDA's libraries from wheels.
+            false if is_ours(&module.missing) && incomplete.is_none() => Some(Fix::advice(format!(
+                "install a build of {} for the CUDA that is there, or the CUDA toolkit that has {}",
+                module.package,
+                clean(&module.missing, 100)
+            ))),
+            false => None,
+        };
         let incomplete = incomplete.filter(|_| !module.is_own);
         let found = findings::missing_library(Severity::Error, Missing::Import(module), incomplete);
         Finding { fix: again.or(found.fix), ..found }

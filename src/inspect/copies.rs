@@ -32,18 +32,22 @@ pub(super) fn version_of(tree: &dyn FileTree, path: &Path) -> Option<LibraryVers
     library(tree, path, Detail::Headers).ok()?.version
 }
 
+/// The usual folders of CUDA toolkits and cuDNN, which the loader may not search.
+pub(super) fn library_folders(around: &loader::Surroundings<'_>) -> Vec<PathBuf> {
+    let local = around.root.join("usr/local");
+    let names = around.tree.names(&local, MAX_ENTRIES).into_iter();
+    let toolkits = names.filter(|name| name.starts_with("cuda-")).map(|name| local.join(name).join("lib64"));
+    let usual = USUAL_PLACES.iter().map(|place| around.root.join(place));
+    usual.chain(around.conda.iter().cloned()).chain(toolkits).collect()
+}
+
 /// CUDA and cuDNN libraries outside the environment: in the loader's folders and the usual places.
 pub(super) fn copies(loader: &Loader<'_>, around: &loader::Surroundings<'_>, prefix: &Path) -> Vec<Copy> {
     let tree = around.tree;
     let prefix = tree.real(prefix).unwrap_or_else(|_| prefix.to_path_buf());
     let mut files: Vec<PathBuf> = KINDS.iter().flat_map(|kind| loader.cached(kind)).collect();
-    let mut folders: Vec<PathBuf> = loader.library_path().to_vec();
-    folders.extend(USUAL_PLACES.iter().map(|place| around.root.join(place)));
-    folders.extend(around.conda.iter().cloned());
-    let local = around.root.join("usr/local");
-    let toolkits = tree.names(&local, MAX_ENTRIES).into_iter().filter(|name| name.starts_with("cuda-"));
-    folders.extend(toolkits.map(|name| local.join(name).join("lib64")));
-    for folder in folders {
+    let searched = loader.library_path().iter().cloned();
+    for folder in searched.chain(library_folders(around)) {
         let is_kind = |name: &String| {
             KINDS.iter().any(|kind| name.starts_with(kind)) && super::wheel_file::is_library(name)
         };

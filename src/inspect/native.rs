@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use super::alternatives;
-use super::copies::{copies, version_of};
+use super::copies::{copies, library_folders, version_of};
 use super::elf::ElfError;
+use super::files_by_path;
 use super::imports::Imports;
 use super::library::{Detail, library};
 use super::loader::{self, Loader};
-use super::parts;
 use super::process::{Loads, open_other_modules, process};
 use super::symbols;
 use super::tree::FileTree;
@@ -18,7 +18,7 @@ use crate::model::cited::Cited;
 use crate::model::installed::Installed;
 use crate::model::library::{Library, is_grafted};
 use crate::model::native::{
-    InterpreterFault, Native, OtherMachine, OwnLibrary, Part, Provider, UndefinedSymbols, Unimportable,
+    FileByPath, InterpreterFault, Native, OtherMachine, OwnLibrary, Provider, UndefinedSymbols, Unimportable,
     Unreadable, UnreadableLibrary, UnusableProvider,
 };
 use crate::model::process::How;
@@ -33,7 +33,7 @@ pub fn native(installed: &Installed, around: &loader::Surroundings<'_>, loads: &
     let mut native = Native { own, unreadable, ..Native::default() };
     let python = Path::new(&installed.prefix).join("bin/python");
     native.interpreter = interpreter(tree, Path::new(&installed.prefix), &python);
-    native.parts = parts::faults(tree, installed, &native.own, loads.parts);
+    native.unusable = files_by_path::unusable(tree, installed, &native.own, loads.by_path);
     if native.own.is_empty() {
         return native;
     }
@@ -56,12 +56,16 @@ pub fn native(installed: &Installed, around: &loader::Surroundings<'_>, loads: &
             native.foreign_modules = super::modules::foreign(installed, loader.machine(), &mut imports);
             native.built_for_numpy1 = super::modules::built_for_numpy1(tree, installed, &mut imports);
             native.providers = unusable_providers(&mut loader, &native.own, loads.providers);
+            let mut unimportable = lost_libraries(&mut loader, &native.own);
             // What packages outside site-packages load is unknown.
             if installed.visible.is_empty() {
-                native.unimportable =
-                    unimportable(&mut loader, around, installed, &native.own, (&mut imports, loads.parts));
+                let own = (native.own.as_slice(), unimportable.as_slice());
+                let found =
+                    self::unimportable(&mut loader, around, installed, own, (&mut imports, loads.by_path));
+                unimportable.extend(found);
                 native.undefined = undefined(tree, &loader, installed, &native, of_framework.0, &mut imports);
             }
+            native.unimportable = unimportable;
         }
         Err(why) if has_framework => native.not_done = Some(why),
         Err(_) => {}
@@ -123,49 +127,71 @@ fn undefined(
     out
 }
 
-/// The modules that an import loads and that need a library that is nowhere, and those whose package has lost a library of its
-/// own. The framework's own are judged elsewhere.
+/// Whether a library of a package has a name or SONAME.
+fn has_library(own: &[OwnLibrary], name: &str) -> bool {
+    own.iter().any(|library| {
+        library.library.soname.as_deref() == Some(name)
+            || library.library.path.rsplit('/').next() == Some(name)
+    })
+}
+
+/// The packages that lost a library which `auditwheel` copied into their wheel: for each the first library that needs one.
+fn lost_libraries(loader: &mut Loader<'_>, own: &[OwnLibrary]) -> Vec<Unimportable> {
+    let mut out: Vec<Unimportable> = Vec::new();
+    for library in own {
+        let package = &library.package;
+        // A file that RECORD does not list is not among the packages' libraries: the loader decides.
+        let mut absent =
+            library.library.needed.iter().filter(|name| is_grafted(name) && !has_library(own, name));
+        let Some(name) = absent.next().filter(|_| out.iter().all(|known| known.package != *package)) else {
+            continue;
+        };
+        let Ok(at) = loader.open_file(&library.file) else { continue };
+        if loader.missing_below(at).contains(name) {
+            let path = library.library.path.clone();
+            out.push(Unimportable { package: package.clone(), path, missing: name.clone(), is_own: true });
+        }
+    }
+    out
+}
+
+/// The modules that an import loads and that need a library which does not exist here. The framework's own modules are judged
+/// elsewhere, and so are the packages of `known`.
 fn unimportable(
     loader: &mut Loader<'_>,
     around: &loader::Surroundings<'_>,
     installed: &Installed,
-    own: &[OwnLibrary],
-    (imports, parts): (&mut Imports<'_>, &[Cited<Part>]),
+    (own, known): (&[OwnLibrary], &[Unimportable]),
+    (imports, by_path): (&mut Imports<'_>, &[Cited<FileByPath>]),
 ) -> Vec<Unimportable> {
     let tree = around.tree;
     // A package may load a library of the environment itself, before the module that needs it.
     let below = Path::new(&installed.prefix).join("lib");
     let is_there = |name: &str| {
-        let of_package = own.iter().any(|library| {
-            library.library.soname.as_deref() == Some(name)
-                || library.library.path.rsplit('/').next() == Some(name)
-        });
-        of_package || name.starts_with("libcuda.so") || tree.exists(&below.join(name))
+        has_library(own, name) || name.starts_with("libcuda.so") || tree.exists(&below.join(name))
     };
-    // What a package loads itself, it may find where the loader does not look.
-    let toolkits = parts::toolkits(&around.root);
-    let is_in_toolkit = |name: &str| toolkits.iter().any(|folder| tree.exists(&folder.join(name)));
+    // A package that loads libraries itself may search folders that the loader does not.
+    let elsewhere = library_folders(around);
+    let is_elsewhere = |name: &str| elsewhere.iter().any(|folder| tree.exists(&folder.join(name)));
     let mut out: Vec<Unimportable> = Vec::new();
-    for (package, path, missing) in parts::missing_at_import(loader, tree, installed, parts) {
-        let mut missing = missing.into_iter().filter(|name| !is_there(name) && !is_in_toolkit(name));
+    for (package, path, missing) in files_by_path::missing_at_import(loader, tree, installed, by_path) {
+        let mut missing = missing.into_iter().filter(|name| !is_there(name) && !is_elsewhere(name));
         out.extend(missing.next().map(|missing| Unimportable { package, path, missing, is_own: false }));
     }
     for (at, object) in loader.process().objects.iter().enumerate().filter(|(_, o)| o.how == How::Path) {
-        let mut missing = loader.missing_below(at);
-        missing.retain(|name| !is_there(name));
-        let Some(first) = missing.first() else { continue };
+        let missing = loader.missing_below(at);
+        let Some(missing) = missing.into_iter().find(|name| !is_there(name)) else { continue };
         let Some(module) = own.iter().find(|library| library.file == object.file) else { continue };
         let (package, path) = (&module.package, &module.library.path);
-        if out.iter().any(|known| known.package == *package) {
+        if out.iter().chain(known).any(|known| known.package == *package) {
             continue;
         }
-        let lost = missing.iter().find(|name| is_grafted(name) && module.library.needed.contains(name));
-        let is_imported = imports.load(path) || (!is_in_toolkit(first) && imports.load_somehow(path));
-        if lost.is_some() || is_imported {
-            let (package, path, is_own) = (package.clone(), path.clone(), lost.is_some());
-            out.push(Unimportable { package, path, missing: lost.unwrap_or(first).clone(), is_own });
+        if imports.load(path) || (!is_elsewhere(&missing) && imports.load_somehow(path)) {
+            let (package, path) = (package.clone(), path.clone());
+            out.push(Unimportable { package, path, missing, is_own: false });
         }
     }
+    out.retain(|found| known.iter().all(|known| known.package != found.package));
     out
 }
 
@@ -290,6 +316,7 @@ fn unreadable(tree: &dyn FileTree, error: &ElfError, file: &Path) -> Unreadable 
     match error {
         // A `.so` file may be a linker script, which is text.
         ElfError::NotElf if is_of_another_kind(tree, file) => Unreadable::NotElf,
+        ElfError::NotElf if tree.size(file) == Some(0) => Unreadable::Damaged("it is empty".to_owned()),
         ElfError::NotElf => Unreadable::Damaged("its ELF header is missing or damaged".to_owned()),
         other => Unreadable::Damaged(crate::model::text::clean(&other.to_string(), 100)),
     }
@@ -307,7 +334,7 @@ fn is_of_another_kind(tree: &dyn FileTree, file: &Path) -> bool {
         b"\xfe\xed\xfa",
     ];
     let head = tree.start(file, 64).unwrap_or_default();
-    // Of an empty file something was lost; where RECORD has it so, its package published it empty.
+    // An empty file is not a linker script: its content was lost.
     let is_text =
         !head.is_empty() && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     is_text || MAGICS.iter().any(|magic| head.starts_with(magic))

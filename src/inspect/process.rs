@@ -9,7 +9,7 @@ use super::loader::{self, Loader};
 use super::tree::FileTree;
 use crate::model::cited::Cited;
 use crate::model::installed::{Distribution, Installed};
-use crate::model::native::{FrameworkLoads, Opened, OwnLibrary, Part, Provider};
+use crate::model::native::{FileByPath, FrameworkLoads, Opened, OwnLibrary, Provider};
 use crate::model::nvidia::is_of_nvidia;
 use crate::model::wheel::is_for_python;
 
@@ -22,7 +22,7 @@ pub struct Loads<'r> {
     /// The libraries that packages open at run time to use the GPU.
     pub providers: &'r [Cited<Provider>],
     /// The files that packages open or start by their path.
-    pub parts: &'r [Cited<Part>],
+    pub by_path: &'r [Cited<FileByPath>],
 }
 
 /// The name of musl's C library, which is `libc.so.6` in glibc.

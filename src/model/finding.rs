@@ -31,7 +31,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => $text,)* }
             }
 
-            /// What it says, in one sentence.
+            /// What it says, in one sentence: the documentation of the variant, which SARIF shows to users.
             pub fn description(self) -> &'static str {
                 match self { $(Code::$variant => concat!($($doc),+).trim_start(),)* }
             }
@@ -52,9 +52,9 @@ codes! {
     WrongMetadata = "wrong-metadata",
     /// A package is installed twice.
     DuplicatePackage = "duplicate-package",
-    /// A file in a package's RECORD is missing.
+    /// A file of a package is missing.
     MissingFile = "missing-file",
-    /// A file's size or hash differs from RECORD.
+    /// A file's size or hash differs from RECORD, or a program is not executable.
     AlteredFile = "altered-file",
     /// Two packages own one file.
     FileOwnedTwice = "file-owned-twice",

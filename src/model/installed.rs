@@ -53,8 +53,8 @@ pub struct Installed {
 pub const DPKG: &str = "dpkg";
 
 impl Distribution {
-    /// Whether it belongs to the system's package manager, which strips and moves files after their RECORD was written, and keeps
-    /// records of its own.
+    /// Whether the system's package manager installed it, which strips and moves files after RECORD is written and keeps its own
+    /// records.
     pub fn is_of_system(&self) -> bool {
         matches!(self.installer.as_deref(), Some(DPKG | "rpm"))
     }

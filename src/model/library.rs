@@ -115,8 +115,7 @@ impl DeviceCode {
     }
 }
 
-/// Whether a library's name has the hash that `auditwheel` gives to those that it copies into a wheel: such a file is always the
-/// wheel's own. `libopenblas-56d6093b.so`, `libtiff-20b7e810.so.6.3.0`, `libgomp-a34b3233.so.1`.
+/// Whether `auditwheel` copied a library into a wheel: it adds a hash to the name, so the wheel itself contains the library. `libopenblas-56d6093b.so`, `libtiff-20b7e810.so.6.3.0`, `libgomp-a34b3233.so.1`.
 pub fn is_grafted(name: &str) -> bool {
     let stem = name.split(".so").next().unwrap_or(name);
     // `libgfortran-040039e1-0352e75f.so.5.0.0`: grafted twice.

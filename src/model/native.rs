@@ -36,8 +36,8 @@ pub struct Native {
     pub providers: Vec<UnusableProvider>,
     /// Modules that importing their package loads, and that need a library that is nowhere.
     pub unimportable: Vec<Unimportable>,
-    /// Files that packages open or start by their path, and cannot.
-    pub parts: Vec<PartFault>,
+    /// Files that packages open or start by their path, and that they cannot use.
+    pub unusable: Vec<UnusableFile>,
     /// Libraries that are loaded, but are for another processor.
     pub other_machine: Vec<OtherMachine>,
     /// Symbol versions that an object requires but the loaded file does not define.
@@ -124,13 +124,13 @@ pub struct Unimportable {
 /// A file that a package opens or starts by its path.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct FileByPath {
     /// The package.
     pub package: String,
     /// The file, relative to site-packages; `*` in its name matches any text, `{cuda}` is the CUDA major version that torch is
     /// built for.
     pub file: String,
-    /// The file that opens it, which has its name in it: the part of a release that has no such file is not missed.
+    /// The file that opens it and contains its name. Only a release whose opener contains the name misses the file.
     pub named_in: Option<String>,
     /// Whether it is started as a program.
     #[serde(default)]
@@ -142,24 +142,24 @@ pub struct Part {
     pub effect: String,
 }
 
-/// A [`Part`] that its package cannot use.
+/// A [`FileByPath`] that its package cannot use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartFault {
+pub struct UnusableFile {
     /// The package.
     pub package: String,
     /// The file, relative to site-packages.
     pub path: String,
     /// What is wrong with it.
-    pub why: PartWhy,
+    pub why: WhyUnusable,
     /// The file on disk.
     pub file: PathBuf,
     /// What happens without it.
     pub effect: String,
 }
 
-/// Why a package cannot use a [`Part`].
+/// Why a package cannot use a [`FileByPath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartWhy {
+pub enum WhyUnusable {
     /// It is not there.
     Gone,
     /// There is none for the CUDA major version of torch: a release may never have had it.

@@ -5,7 +5,7 @@ use semver::Version as Semver;
 
 use super::rows::*;
 use super::{Cited, Registry};
-use crate::model::native::{FrameworkLoads, Opened, Part, Provider};
+use crate::model::native::{FileByPath, FrameworkLoads, Opened, Provider};
 
 impl Registry {
     /// The package that a release requires, by the rows of `pairs.toml`.
@@ -25,8 +25,8 @@ impl Registry {
     }
 
     /// Files that packages open or start by their path.
-    pub fn parts_by_path(&self) -> &[Cited<Part>] {
-        self.rows(&self.parts.tables.parts)
+    pub fn files_by_path(&self) -> &[Cited<FileByPath>] {
+        self.rows(&self.parts.tables.files_by_path)
     }
 
     /// Packages that work only with the same release of another one.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::rows::*;
 use super::table::{Fault, Order, Placed, PlacedRows, Row, Rows, tables};
 use crate::model::cited::Cited;
-use crate::model::native::{FrameworkLoads, Opened, Part, Provider};
+use crate::model::native::{FileByPath, FrameworkLoads, Opened, Provider};
 
 tables! {
     builds: Build = "torch" / "build",
@@ -57,7 +57,7 @@ tables! {
     same_releases: SameRelease = "loading" / "same_release", Sorted by |r| r.package.clone();
     pairs: Pair = "pairs" / "pair", Sorted by |r| (r.package.clone(), r.versions.to_string());
     providers: Provider = "loading" / "provider", Sorted by |r| r.package.clone();
-    parts: Part = "loading" / "part", Sorted by |r| (r.package.clone(), r.file.clone());
+    files_by_path: FileByPath = "loading" / "file_by_path", Sorted by |r| (r.package.clone(), r.file.clone(), r.program);
     stdlib_imports: StdlibImport = "loading" / "stdlib_import", Sorted by |r| r.package.clone();
     torch_shims: TorchShim = "loading" / "torch_shim", Sorted by |r| r.torch.clone(), checked by TorchShim::problems;
     cuda_libraries: CudaLibraries = "loading" / "cuda_libraries",

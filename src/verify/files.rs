@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::facts::Facts;
 use super::findings::{self, AlteredFiles, FileGroup, MissingFiles, Unreadable};
 use super::{Area, AreaKind};
+use crate::model::count::Count;
 use crate::model::installed::{Distribution, FileFault, Installed, is_imported};
 use crate::model::text::clean;
 
@@ -105,7 +106,7 @@ fn of_installed(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
     }
     let of_system = installed.distributions.iter().filter(|own| own.is_of_system()).count();
     let summary = if of_system > 0 && wrong == 0 {
-        format!("those of {of_system} packages are the system's, and were not compared")
+        format!("files of {of_system} system {} not compared", Count(of_system).word("package", "packages"))
     } else if wrong == 0 {
         format!("{} present, sizes as recorded", thousands(installed.files_seen))
     } else {
@@ -352,9 +353,9 @@ mod tests {
         assert!(found.iter().all(|f| f.severity == Severity::Info), "{found:#?}");
     }
 
-    /// Debian strips libraries after RECORD was written, and rpm's packages have none.
+    /// Debian strips libraries after RECORD is written, and rpm's packages have no RECORD.
     #[test]
-    fn the_systems_packages_are_not_compared() {
+    fn files_of_system_packages_are_not_compared() {
         let of = |installer: &str| {
             let faults = vec![FileFault::Size("yaml/_c.so".into(), 2, 1)];
             let own = Distribution {
@@ -368,7 +369,7 @@ mod tests {
             (area.findings.len(), area.summary)
         };
         for installer in ["dpkg", "rpm"] {
-            let expected = "those of 1 packages are the system's, and were not compared";
+            let expected = "files of 1 system package not compared";
             assert_eq!(of(installer), (0, expected.to_owned()));
         }
         assert_eq!(of("pip").0, 2);

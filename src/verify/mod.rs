@@ -1,8 +1,8 @@
 //! Verify: whether what is locked, what is installed and the machine agree.
 //!
-//! An ordered list of checks over [`Facts`], of which each part may be absent. A check is a pure function: what it
-//! needs is read beforehand, by `inspect` and `probe`. Everything that envlock judges is judged here: a lock of any tool, an environment, an image, this
-//! machine, a node of a cluster.
+//! An ordered list of checks over [`Facts`], of which each part may be absent. A check is a pure function: `inspect` and
+//! `probe` read what it needs beforehand. Everything that envlock judges is judged here: a lock of any tool, an environment,
+//! an image, this machine, a node of a cluster.
 
 mod conda;
 mod drift;

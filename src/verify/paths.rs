@@ -9,6 +9,7 @@ use crate::model::version::DottedVersion;
 
 /// Prefixes of the library names of torch and CUDA. For other libraries, the system's copy is as good.
 const OURS: [&str; 7] = ["libcu", "libnv", "libnccl", "libtorch", "libc10", "libcaffe2", "libshm"];
+
 /// Whether a library's name is one of torch or CUDA.
 pub(super) fn is_ours(name: &str) -> bool {
     OURS.iter().any(|kind| name.starts_with(kind))

@@ -205,3 +205,25 @@ fn without_marker(requirement: &Line) -> String {
     let plain = Requirement { marker: Default::default(), ..requirement.clone() };
     plain.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_outside_the_environment_are_counted() {
+        let of = |folders: &[&str]| {
+            let visible = |folder: &&str| Visible {
+                name: "six".into(),
+                version: "1.0".into(),
+                folder: (*folder).into(),
+                dist_info: None,
+            };
+            let visible = folders.iter().map(visible).collect();
+            outside(&Installed { prefix: "/env".into(), visible, ..Installed::default() })
+        };
+        assert_eq!(of(&["/env/lib/python3.12/site-packages"]), "");
+        let system = "/usr/lib/python3/dist-packages";
+        assert_eq!(of(&[system, "/env/lib", system]), format!(", 2 visible in {system}"));
+    }
+}

@@ -8,7 +8,7 @@ use super::paths::{is_ours, shown};
 use crate::model::finding::{Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{FileFault, Installed};
-use crate::model::native::{Native, PartWhy, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary};
+use crate::model::native::{Native, Stale, UndefinedSymbols, Unreadable, UnreadableLibrary, WhyUnusable};
 use crate::model::process::How;
 use crate::model::text::clean;
 
@@ -17,23 +17,24 @@ use crate::model::text::clean;
 pub(super) fn files(native: &Native, installed: &Installed, incomplete: Option<&Fix>) -> Vec<Finding> {
     let mut out = unreadable(native, installed);
     out.extend(native.unimportable.iter().map(|module| {
-        let again = match module.is_own {
-            true => Some(reinstall(installed, &module.package)),
-            // No package of the system has it where the environment has CUDA's libraries from wheels.
-            false if is_ours(&module.missing) && incomplete.is_none() => Some(Fix::advice(format!(
-                "install a build of {} for the CUDA that is there, or the CUDA toolkit that has {}",
-                module.package,
-                clean(&module.missing, 100)
-            ))),
-            false => None,
+        let name = clean(&module.missing, 100);
+        let fix = match module.is_own {
+            true => reinstall(installed, &module.package),
+            // A system package is no help: the environment has CUDA's libraries from wheels.
+            false if is_ours(&name) => Fix::advice(format!(
+                "install a build of {} for the CUDA version of this environment, or the CUDA toolkit with {name}",
+                module.package
+            )),
+            false => findings::system_package(&name),
         };
         let incomplete = incomplete.filter(|_| !module.is_own);
-        let found = findings::missing_library(Severity::Error, Missing::Import(module), incomplete);
-        Finding { fix: again.or(found.fix), ..found }
+        findings::missing_library(Severity::Error, Missing::Import(module, fix), incomplete)
     }));
-    out.extend(native.parts.iter().map(|part| match part.why {
-        PartWhy::NotExecutable => findings::altered_file(AlteredFiles::NotExecutable(part)),
-        PartWhy::Gone | PartWhy::NotForCuda => findings::missing_file(MissingFiles::Part(part, installed)),
+    out.extend(native.unusable.iter().map(|file| match file.why {
+        WhyUnusable::NotExecutable => findings::altered_file(AlteredFiles::NotExecutable(file)),
+        WhyUnusable::Gone | WhyUnusable::NotForCuda => {
+            findings::missing_file(MissingFiles::ByPath(file, installed))
+        }
     }));
     let providers = native.providers.iter().map(Missing::Provider);
     out.extend(providers.map(|missing| findings::missing_library(Severity::Warning, missing, incomplete)));

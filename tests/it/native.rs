@@ -361,9 +361,8 @@ fn what_a_package_loads_itself_is_no_fault() {
     assert_eq!(env.codes(&["--host", &host]), ["extension-abi"]);
 }
 
-/// A library that auditwheel copied into a wheel has a hash in its name and is the wheel's own: where it is gone, with its line in
-/// RECORD, the package is broken, whatever its import does. A library that is nowhere is not found by a package either that loads
-/// others itself. An empty library is damaged.
+/// The hash in a name says that auditwheel copied the library into the wheel. A package that loads libraries itself does not find
+/// one that does not exist. A library is never empty.
 #[test]
 fn libraries_that_are_nowhere() {
     let Some(env) = Environment::new() else { return };
@@ -371,6 +370,20 @@ fn libraries_that_are_nowhere() {
     env.library("numpy/_core/_umath.cpython-312-x86_64-linux-gnu.so", &grafted);
     env.put("numpy/__init__.py", "try:\n    from ._core import _umath\nexcept ImportError:\n    pass\n");
     env.record("numpy", "2.4.6", &[]);
+    // A library that Python opens, with a dependency that needs the lost one.
+    let inner = Build { needs: &["libz-eb09ad1d.so.1.2.3"], ..Build::default() };
+    env.library("decord/libavcodec-5e6b81c2.so.62", &inner);
+    let outer = Build { needs: &["libavcodec-5e6b81c2.so.62"], rpath: Some("$ORIGIN"), ..Build::default() };
+    env.library("decord/libdecord.so", &outer);
+    env.put("decord/__init__.py", "");
+    env.record("decord", "0.6.0", &[]);
+    // RECORD may lack a line of a library that is there.
+    let whole =
+        Build { needs: &["libx-deadbeef.so"], rpath: Some("$ORIGIN/../whole.libs"), ..Build::default() };
+    env.library("whole/_c.cpython-312-x86_64-linux-gnu.so", &whole);
+    env.library("whole.libs/libx-deadbeef.so", &Build::default());
+    env.put("whole/__init__.py", "from whole import _c\n");
+    env.record("whole", "1.0", &[]);
     env.library(
         "cupy/_core.cpython-312-x86_64-linux-gnu.so",
         &Build { needs: &["libcublas.so.11"], ..Build::default() },
@@ -384,12 +397,80 @@ fn libraries_that_are_nowhere() {
     let host = env.host("9.0", "580.159.04");
     let told = env.verify(&["--host", &host]).expect(1).flat();
     for expected in [
-        "_umath.cpython-312-x86_64-linux-gnu.so of numpy cannot be loaded: it needs libopenblas-56d6093b.so, which numpy brings",
+        "_umath.cpython-312-x86_64-linux-gnu.so of numpy fails: it needs libopenblas-56d6093b.so, a missing part of numpy",
+        "decord/libavcodec-5e6b81c2.so.62 of decord fails: it needs libz-eb09ad1d.so.1.2.3, a missing part of decord",
         "importing cupy fails: cupy/_core.cpython-312-x86_64-linux-gnu.so needs libcublas.so.11",
-        "pil/_imaging.cpython-312-x86_64-linux-gnu.so of pil cannot be read",
+        "fix: install a build of cupy for the CUDA version of this environment, or the CUDA toolkit with libcublas.so.11",
+        "pil/_imaging.cpython-312-x86_64-linux-gnu.so of pil cannot be read: it is empty",
     ] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
+    assert!(!told.contains("whole"), "{told}");
+}
+
+#[test]
+fn files_that_packages_open_by_path() {
+    let Some(mut env) = Environment::new() else { return };
+    env.context = env.context.with_shipped_registry();
+    let host = env.host("9.0", "580.159.04");
+    let opener = Build {
+        needs: &["libc10.so", "libcudart.so.12"],
+        rpath: Some(RPATH),
+        source: "const char *linalg = \"libtorch_cuda_linalg.so\";",
+        ..Build::default()
+    };
+    env.library("torch/lib/libtorch_cuda.so", &opener);
+    env.library("bitsandbytes/libbitsandbytes_cuda118.so", &Build::default());
+    env.library("bitsandbytes/libbitsandbytes_cuda126.so", &Build::default());
+    env.put("triton/backends/nvidia/bin/ptxas", "");
+    let ptxas = env.site.join("triton/backends/nvidia/bin/ptxas");
+    set_mode(&ptxas, 0o755);
+    let record = || {
+        for (name, version) in [("torch", "2.9.1"), ("triton", "3.1.0"), ("bitsandbytes", "0.50.2")] {
+            env.record(name, version, &[]);
+        }
+    };
+    record();
+    let expected = [
+        "error[missing-file]: torch/lib/libtorch_cuda_linalg.so of torch is missing",
+        "warning[missing-file]: bitsandbytes has no bitsandbytes/libbitsandbytes_cuda12*.so",
+        "error[altered-file]: triton/backends/nvidia/bin/ptxas of triton is not executable",
+    ];
+    let told = env.verify(&["--host", &host]).flat();
+    for text in expected {
+        assert!(!told.contains(text), "{text}: {told}");
+    }
+    // Only a part of what uses torch needs triton.
+    assert!(told.contains("warning[known-incompatible]: triton 2.1 to 3.2 imports `setuptools`"), "{told}");
+    std::fs::remove_file(env.site.join("torch/lib/libtorch_cuda_linalg.so")).unwrap();
+    std::fs::remove_file(env.site.join("bitsandbytes/libbitsandbytes_cuda126.so")).unwrap();
+    set_mode(&ptxas, 0o644);
+    record();
+    let told = env.verify(&["--host", &host]).expect(1).flat();
+    for text in expected {
+        assert!(told.contains(text), "{text}: {told}");
+    }
+    // Without the name in its opener, the file does not belong to the release.
+    env.library("torch/lib/libtorch_cuda.so", &Build { source: "int x;", ..opener });
+    record();
+    let told = env.verify(&["--host", &host]).flat();
+    assert!(!told.contains(expected[0]), "{told}");
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// torch loads libraries itself before its module; for another Python the module fails all the same.
+#[test]
+fn a_framework_for_another_python_cannot_be_imported() {
+    let Some(env) = Environment::new() else { return };
+    let of = |tag: &str| env.site.join(format!("torch/_C.cpython-{tag}-x86_64-linux-gnu.so"));
+    std::fs::rename(of("312"), of("311")).unwrap();
+    env.put("torch/__init__.py", "import ctypes\nctypes.CDLL('x')\nfrom torch import _C\n");
+    env.record("torch", "2.9.1", &[]);
+    let told = env.verify(&["--host", &env.host("9.0", "580.159.04")]).expect(1).flat();
+    assert!(told.contains("(cpython-311-x86_64-linux-gnu): importing torch fails"), "{told}");
 }
 
 /// A package can bring a part for torch without requiring torch; only its import needs it.

@@ -79,7 +79,10 @@ mod tests {
         let json: serde_json::Value =
             serde_json::from_str(&sarif(&areas(), |_| "envlock.lock".to_owned())).unwrap();
         let run = &json["runs"][0];
-        assert_eq!(run["tool"]["driver"]["rules"].as_array().unwrap().len(), 2);
+        let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+        let described: Vec<_> = rules.iter().map(|rule| &rule["shortDescription"]["text"]).collect();
+        assert_eq!(described, [Code::ExtraPackage.description(), Code::MissingFile.description()]);
+        assert_eq!(Code::MissingFile.description(), "A file of a package is missing.");
         assert_eq!(
             (&run["results"][0]["ruleId"], &run["results"][0]["level"]),
             (&"missing-file".into(), &"error".into())

@@ -94,7 +94,7 @@ pub(super) fn libraries(
         frameworks: registry.framework_loads(),
         opened: registry.opened_by_name(),
         providers: registry.providers(),
-        parts: registry.parts_by_path(),
+        by_path: registry.files_by_path(),
     };
     inspect::native(installed, &question.place.surroundings(), &loads)
 }

@@ -5,7 +5,7 @@ use super::installer::{install_lock, install_over, reinstall, reinstall_conda};
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::installed::{CondaPackage, Installed, Visible};
-use crate::model::native::{PartFault, PartWhy};
+use crate::model::native::{UnusableFile, WhyUnusable};
 use crate::model::text::shell_word;
 
 /// A message about all files of a package that have the same fault.
@@ -113,8 +113,8 @@ pub enum MissingFiles<'m> {
         /// The files.
         group: FileGroup,
     },
-    /// A file that its package opens or starts by its path, and that RECORD does not list.
-    Part(&'m PartFault, &'m Installed),
+    /// A file that its package opens by its path and that RECORD does not list.
+    ByPath(&'m UnusableFile, &'m Installed),
     /// The folder that an editable install leads to.
     Editable {
         /// The package.
@@ -132,14 +132,14 @@ pub fn missing_file(missing: MissingFiles<'_>) -> Finding {
                 .at(group.first)
                 .fixed_by(Fix::command(reinstall(installed, name, false)))
         }
-        MissingFiles::Part(PartFault { package, path, why: PartWhy::NotForCuda, effect, .. }, _) => {
+        MissingFiles::ByPath(UnusableFile { package, path, why: WhyUnusable::NotForCuda, effect, .. }, _) => {
             let text = format!("{package} has no {path}: {effect}");
             let fix = format!(
-                "install {package} again if it was built for that CUDA, else another release of it or of torch"
+                "reinstall {package}; if its release has no such file, install another release of {package} or of torch"
             );
             finding(Code::MissingFile, Severity::Warning, text).at(path).fixed_by(Fix::advice(fix))
         }
-        MissingFiles::Part(PartFault { package, path, effect, .. }, installed) => {
+        MissingFiles::ByPath(UnusableFile { package, path, effect, .. }, installed) => {
             let text = format!("{path} of {package} is missing: {effect}");
             finding(Code::MissingFile, Severity::Error, text)
                 .at(path)
@@ -180,8 +180,8 @@ pub enum AlteredFiles<'a> {
         /// The files.
         group: FileGroup,
     },
-    /// A program that may not be executed.
-    NotExecutable(&'a PartFault),
+    /// A program that is not executable.
+    NotExecutable(&'a UnusableFile),
     /// They differ from conda's record.
     Conda {
         /// The files.
@@ -206,8 +206,8 @@ pub fn altered_file(altered: AlteredFiles<'_>) -> Finding {
             }
             new(Severity::Error, text, first).fixed_by(Fix::command(reinstall(installed, name, false)))
         }
-        AlteredFiles::NotExecutable(PartFault { package, path, file, effect, .. }) => {
-            let text = format!("{path} of {package} may not be executed: {effect}");
+        AlteredFiles::NotExecutable(UnusableFile { package, path, file, effect, .. }) => {
+            let text = format!("{path} of {package} is not executable: {effect}");
             let fix = format!("chmod +x {}", shell_word(&file.to_string_lossy()));
             new(Severity::Error, text, path.clone()).fixed_by(Fix::command(fix))
         }

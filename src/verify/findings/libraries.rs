@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use super::finding;
-use super::installer::system_package;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
 use crate::model::native::{
@@ -299,7 +298,7 @@ pub enum Missing<'a> {
         names: Vec<String>,
     },
     /// A module that importing its package loads needs it.
-    Import(&'a Unimportable),
+    Import(&'a Unimportable, Fix),
     /// A library that a package opens to use the GPU needs it, and the environment has one of another number.
     Provider(&'a UnusableProvider),
     /// Any other library.
@@ -362,16 +361,15 @@ fn missing_in(severity: Severity, missing: Missing<'_>) -> Finding {
             ))
             .at(package)
         }
-        Missing::Import(module) => {
-            let Unimportable { package, path, missing, is_own } = module;
+        Missing::Import(Unimportable { package, path, missing, is_own }, fix) => {
             let name = clean(missing, 100);
-            if *is_own {
-                let text = format!("{path} of {package} cannot be loaded: it needs {name}, which {package} brings and which is gone");
-                return new(text).at(path);
-            }
-            new(format!("importing {package} fails: {path} needs {name}, which the loader does not find"))
-                .at(path)
-                .fixed_by(system_package(&name))
+            let text = match is_own {
+                true => format!("loading {path} of {package} fails: it needs {name}, a missing part of {package}"),
+                false => format!(
+                    "importing {package} fails: {path} needs {name}, which the loader does not find"
+                ),
+            };
+            new(text).at(path).fixed_by(fix)
         }
         Missing::Provider(UnusableProvider { package, path, missing, found, effect }) => {
             let (missing, found) = (clean(missing, 100), clean(found, 100));

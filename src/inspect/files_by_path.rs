@@ -1,6 +1,6 @@
-//! Files that packages open or start by their path: those that are gone, and programs that may not be executed.
+//! Files that packages open or start by their path: which are missing, and which programs are not executable.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memchr::memmem;
 
@@ -9,26 +9,27 @@ use super::loader::Loader;
 use super::tree::FileTree;
 use crate::model::cited::Cited;
 use crate::model::installed::{Distribution, FileFault, Installed};
-use crate::model::native::{OwnLibrary, Part, PartFault, PartWhy};
+use crate::model::native::{FileByPath, OwnLibrary, UnusableFile, WhyUnusable};
 
 /// Maximum number of entries of a folder.
 const MAX_ENTRIES: usize = 20_000;
 
-/// The files of installed packages that these cannot open or start. Those that RECORD lists and that are gone are told as such.
-pub(super) fn faults(
+/// The files that packages open or start by their path and cannot use. A missing file that RECORD lists is reported as such,
+/// and is not in the result.
+pub(super) fn unusable(
     tree: &dyn FileTree,
     installed: &Installed,
     own: &[OwnLibrary],
-    rows: &[Cited<Part>],
-) -> Vec<PartFault> {
-    let of_row = |row: &Cited<Part>| {
+    rows: &[Cited<FileByPath>],
+) -> Vec<UnusableFile> {
+    let of_row = |row: &Cited<FileByPath>| {
         let distribution = installed.distributions.iter().find(|own| own.name == row.package)?;
         // conda puts libraries and programs in folders of its own.
         let is_elsewhere =
             distribution.installer.as_deref() == Some("conda") || !distribution.record_readable;
         let site = installed.site_of(distribution);
         let wanted = wanted(row, own).filter(|_| !is_elsewhere)?;
-        let fault = |path: &str, why: PartWhy| PartFault {
+        let fault = |path: &str, why: WhyUnusable| UnusableFile {
             package: row.package.clone(),
             path: path.to_owned(),
             why,
@@ -36,15 +37,15 @@ pub(super) fn faults(
             effect: row.effect.clone(),
         };
         let Some(path) = find(tree, site, &wanted) else {
-            // Not every release has each file: what opens it says so, or torch does.
-            let of_opener = |opener: &String| names(tree, site, opener, &wanted);
+            // Not every release has each file: the opener's text says whether it opens one, or torch's CUDA version does.
+            let of_opener = |opener: &String| contains_name(tree, site, opener, &wanted);
             let is_of_cuda = wanted != row.file;
-            let why = if is_of_cuda { PartWhy::NotForCuda } else { PartWhy::Gone };
+            let why = if is_of_cuda { WhyUnusable::NotForCuda } else { WhyUnusable::Gone };
             let is_opened = is_of_cuda || row.named_in.as_ref().is_some_and(of_opener);
-            return (is_opened && !is_told(distribution, &wanted)).then(|| fault(&wanted, why));
+            return (is_opened && !is_recorded(distribution, &wanted)).then(|| fault(&wanted, why));
         };
         let mode = tree.about(&site.join(&path)).ok()?.mode;
-        (row.program && mode & 0o111 == 0).then(|| fault(&path, PartWhy::NotExecutable))
+        (row.program && mode & 0o111 == 0).then(|| fault(&path, WhyUnusable::NotExecutable))
     };
     rows.iter().filter_map(of_row).collect()
 }
@@ -54,7 +55,7 @@ pub(super) fn missing_at_import(
     loader: &mut Loader<'_>,
     tree: &dyn FileTree,
     installed: &Installed,
-    rows: &[Cited<Part>],
+    rows: &[Cited<FileByPath>],
 ) -> Vec<(String, String, Vec<String>)> {
     let mut out = Vec::new();
     for row in rows.iter().filter(|row| row.at_import) {
@@ -71,7 +72,7 @@ pub(super) fn missing_at_import(
 }
 
 /// The file of a row, with the CUDA major version of torch; `None` where the row needs one and torch has none.
-fn wanted(row: &Part, own: &[OwnLibrary]) -> Option<String> {
+fn wanted(row: &FileByPath, own: &[OwnLibrary]) -> Option<String> {
     if !row.file.contains("{cuda}") {
         return Some(row.file.clone());
     }
@@ -99,7 +100,7 @@ fn find(tree: &dyn FileTree, site: &Path, pattern: &str) -> Option<String> {
 }
 
 /// Whether a file that is there has the name of another in it. The name ends where a pattern has `*`.
-fn names(tree: &dyn FileTree, site: &Path, opener: &str, wanted: &str) -> bool {
+fn contains_name(tree: &dyn FileTree, site: &Path, opener: &str, wanted: &str) -> bool {
     let Some(opener) = find(tree, site, opener) else { return false };
     let Ok(mapped) = Mapped::open(tree, &site.join(opener)) else { return false };
     let name = wanted.rsplit('/').next().unwrap_or(wanted);
@@ -109,8 +110,8 @@ fn names(tree: &dyn FileTree, site: &Path, opener: &str, wanted: &str) -> bool {
     memmem::find(bytes, name.as_bytes()).is_some()
 }
 
-/// Whether RECORD lists the file as one that is gone.
-fn is_told(distribution: &Distribution, wanted: &str) -> bool {
+/// Whether RECORD lists the file and it is missing.
+fn is_recorded(distribution: &Distribution, wanted: &str) -> bool {
     let start = wanted.split('*').next().unwrap_or(wanted);
     distribution
         .faults
@@ -118,30 +119,24 @@ fn is_told(distribution: &Distribution, wanted: &str) -> bool {
         .any(|fault| matches!(fault, FileFault::Missing(path) if path.starts_with(start)))
 }
 
-/// The folders of a CUDA toolkit, which packages may search although the loader does not.
-pub(super) fn toolkits(root: &Path) -> Vec<PathBuf> {
-    ["usr/local/cuda/lib64", "usr/local/cuda/targets/x86_64-linux/lib", "opt/cuda/lib64"]
-        .iter()
-        .map(|folder| root.join(folder))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tree::ThisMachine;
+    use std::path::PathBuf;
+
     use super::*;
     use crate::model::evidence::Evidence;
     use crate::model::library::Library;
 
     #[test]
-    fn a_part_is_missed_where_what_opens_it_is_there() {
+    fn a_missing_file_is_reported_if_its_opener_names_it() {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = dir.path().join(path);
             fs_err::create_dir_all(path.parent().unwrap()).unwrap();
             fs_err::write(path, text).unwrap();
         };
-        let row = |file: &str, named_in: Option<&str>, program: bool| Part {
+        let row = |file: &str, named_in: Option<&str>, program: bool| FileByPath {
             package: "x".to_owned(),
             file: file.to_owned(),
             named_in: named_in.map(str::to_owned),
@@ -167,12 +162,12 @@ mod tests {
             file: PathBuf::new(),
             library: Library { needed: vec![needed.to_owned()], ..Library::default() },
         };
-        let found = |row: Part, own: &[OwnLibrary]| {
+        let found = |row: FileByPath, own: &[OwnLibrary]| {
             let rows = [Cited::new(row, Evidence::Measured, Vec::new())];
-            let found = faults(&ThisMachine, &installed, own, &rows);
+            let found = unusable(&ThisMachine, &installed, own, &rows);
             found.first().map(|fault| (fault.path.clone(), fault.why))
         };
-        let gone = |path: &str| Some((path.to_owned(), PartWhy::Gone));
+        let gone = |path: &str| Some((path.to_owned(), WhyUnusable::Gone));
         assert_eq!(
             found(row("x/libpart-13.so.*", Some("x/libmain.so.*"), false), &[]),
             gone("x/libpart-13.so.*")
@@ -182,12 +177,12 @@ mod tests {
         assert_eq!(found(row("x/told.so.*", None, false), &[]), None);
         assert_eq!(
             found(row("x/bin/tool", None, true), &[]),
-            Some(("x/bin/tool".to_owned(), PartWhy::NotExecutable))
+            Some(("x/bin/tool".to_owned(), WhyUnusable::NotExecutable))
         );
         assert_eq!(found(row("x/x_cuda{cuda}*.so", None, false), &[torch("libcudart.so.12")]), None);
         assert_eq!(
             found(row("x/x_cuda{cuda}*.so", None, false), &[torch("libcudart.so.13")]),
-            Some(("x/x_cuda13*.so".to_owned(), PartWhy::NotForCuda))
+            Some(("x/x_cuda13*.so".to_owned(), WhyUnusable::NotForCuda))
         );
         assert_eq!(found(row("x/x_cuda{cuda}*.so", None, false), &[]), None);
     }

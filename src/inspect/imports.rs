@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use super::elf::{Elf, Mapped};
 use super::tree::FileTree;
@@ -17,13 +18,33 @@ const MAX_NAMES: usize = 50_000;
 /// Maximum number of modules that are followed for one package.
 const MAX_MODULES: usize = 5_000;
 
-/// What importing packages loads; each package is read once.
+/// What importing packages loads; each package is followed once, and each file is read once.
 pub(super) struct Imports<'s> {
     tree: &'s dyn FileTree,
     /// The folders on Python's path.
     sites: Vec<&'s Path>,
     python: Option<Python>,
     reached: BTreeMap<String, Reached>,
+    read: FilesRead,
+}
+
+/// What was read of files and folders: packages import each other, and each walk meets NumPy's.
+#[derive(Default)]
+struct FilesRead {
+    /// Source files, relative to site-packages; `None` for those that cannot be read.
+    sources: BTreeMap<PathBuf, Option<Rc<SourceFile>>>,
+    /// The extension modules in the folders that were listed: file names by module name.
+    folders: BTreeMap<PathBuf, BTreeMap<String, String>>,
+    /// The words in the `__init__.py` of packages.
+    words: BTreeMap<String, HashSet<String>>,
+}
+
+/// A source file, as far as imports go.
+struct SourceFile {
+    /// Whether it has one of [`LOADS_ITSELF`].
+    loads_itself: bool,
+    /// Its import statements.
+    statements: Vec<String>,
 }
 
 /// What importing a package certainly loads.
@@ -40,40 +61,44 @@ struct Reached {
 impl<'s> Imports<'s> {
     /// The imports of packages in the folders on Python's path.
     pub fn new(tree: &'s dyn FileTree, sites: &[&'s Path], python: Option<Python>) -> Imports<'s> {
-        Imports { tree, sites: sites.to_vec(), python, reached: BTreeMap::new() }
+        Imports { tree, sites: sites.to_vec(), python, reached: BTreeMap::new(), read: FilesRead::default() }
     }
 
     /// Whether importing the package that a module is in loads the module, with libraries that the loader finds. `module` is
     /// relative to site-packages.
     pub fn load(&mut self, module: &str) -> bool {
-        self.read(module, |reached| !reached.loads_itself)
+        self.reaches(module, |reached| !reached.loads_itself)
     }
 
     /// Whether importing the package that a module is in loads the module, whatever the package loads before it.
     pub fn load_somehow(&mut self, module: &str) -> bool {
-        self.read(module, |_| true)
+        self.reaches(module, |_| true)
     }
 
-    fn read(&mut self, module: &str, and: fn(&Reached) -> bool) -> bool {
-        let (tree, sites, python) = (self.tree, &self.sites, self.python);
+    fn reaches(&mut self, module: &str, and: fn(&Reached) -> bool) -> bool {
+        let (tree, sites) = (self.tree, &self.sites);
         // A public module beside the packages is imported by its name.
         let Some((root, _)) = module.split_once('/') else {
             return !module.starts_with('_') && is_module(tree, &place(tree, sites, Path::new(module)));
         };
-        let reached =
-            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, sites, root, python));
+        let reached = self.reached_from(root);
         reached.files.contains(Path::new(module)) && and(reached)
     }
 
     /// Whether importing the package imports the module that a file would be if it were for this Python.
     pub fn want(&mut self, module: &str) -> bool {
-        let (tree, sites, python) = (self.tree, &self.sites, self.python);
         let Some((root, _)) = module.split_once('/') else { return !module.starts_with('_') };
         let (folder, file) = module.rsplit_once('/').unwrap_or_default();
         let name = format!("{}.{}", folder.replace('/', "."), file.split('.').next().unwrap_or_default());
-        let reached =
-            self.reached.entry(root.to_owned()).or_insert_with(|| reached(tree, sites, root, python));
-        reached.absent.contains(&name)
+        self.reached_from(root).absent.contains(&name)
+    }
+
+    fn reached_from(&mut self, root: &str) -> &Reached {
+        let (tree, sites, python, read) = (self.tree, &self.sites, self.python, &mut self.read);
+        self.reached.entry(root.to_owned()).or_insert_with(|| {
+            let (reached, queue) = (Reached::default(), Vec::new());
+            Walk { tree, sites, python, reached, queue, read }.from(root)
+        })
     }
 }
 
@@ -95,45 +120,7 @@ fn is_module(tree: &dyn FileTree, file: &Path) -> bool {
 const LOADS_ITSELF: [&str; 6] =
     ["CDLL", "dlopen", "setdlopenflags", "LoadLibrary", "load_library", "add_dll_directory"];
 
-/// The files that importing `root` certainly loads, relative to site-packages: source files and extension modules.
-fn reached(tree: &dyn FileTree, sites: &[&Path], root: &str, python: Option<Python>) -> Reached {
-    let mut walk = Walk {
-        tree,
-        sites,
-        python,
-        reached: Reached::default(),
-        queue: Vec::new(),
-        folders: BTreeMap::new(),
-        words: BTreeMap::new(),
-    };
-    let mut names_left = MAX_NAMES;
-    walk.import(root);
-    while let Some((module, file)) = walk.queue.pop() {
-        if walk.reached.files.len() > MAX_MODULES {
-            break;
-        }
-        let Some(text) = source(tree, &place(tree, sites, &file)) else { continue };
-        walk.reached.loads_itself |= LOADS_ITSELF.iter().any(|word| text.contains(word));
-        let is_package = file.ends_with("__init__.py");
-        for statement in statements(&text) {
-            let names = imported(&statement, &module, is_package);
-            names_left = names_left.saturating_sub(names.len());
-            if names_left == 0 {
-                return walk.reached;
-            }
-            let Some((base, members)) = names.split_first() else { continue };
-            walk.import(base);
-            for member in members {
-                // A package's own attribute of that name comes before the submodule.
-                if *base == module || !statement.starts_with("from ") || !walk.mentions(base, member) {
-                    walk.import(member);
-                }
-            }
-        }
-    }
-    walk.reached
-}
-
+/// A walk along the imports of one package.
 struct Walk<'s> {
     tree: &'s dyn FileTree,
     sites: &'s [&'s Path],
@@ -141,13 +128,55 @@ struct Walk<'s> {
     reached: Reached,
     /// Modules to read, with their files.
     queue: Vec<(String, PathBuf)>,
-    /// The extension modules in the folders that were listed: file names by module name.
-    folders: BTreeMap<PathBuf, BTreeMap<String, String>>,
-    /// The words in the `__init__.py` of packages.
-    words: BTreeMap<String, HashSet<String>>,
+    /// What this walk and those before it have read.
+    read: &'s mut FilesRead,
 }
 
 impl Walk<'_> {
+    /// What importing `root` certainly loads: source files and extension modules, relative to site-packages.
+    fn from(mut self, root: &str) -> Reached {
+        let mut names_left = MAX_NAMES;
+        self.import(root);
+        while let Some((module, file)) = self.queue.pop() {
+            if self.reached.files.len() > MAX_MODULES {
+                break;
+            }
+            let Some(source) = self.source(&file) else { continue };
+            self.reached.loads_itself |= source.loads_itself;
+            let is_package = file.ends_with("__init__.py");
+            for statement in &source.statements {
+                let names = imported(statement, &module, is_package);
+                names_left = names_left.saturating_sub(names.len());
+                if names_left == 0 {
+                    return self.reached;
+                }
+                let Some((base, members)) = names.split_first() else { continue };
+                self.import(base);
+                for member in members {
+                    // A package's own attribute of that name comes before the submodule.
+                    if *base == module || !statement.starts_with("from ") || !self.mentions(base, member) {
+                        self.import(member);
+                    }
+                }
+            }
+        }
+        self.reached
+    }
+
+    /// A source file, relative to site-packages; read once for all walks.
+    fn source(&mut self, file: &Path) -> Option<Rc<SourceFile>> {
+        if let Some(known) = self.read.sources.get(file) {
+            return known.clone();
+        }
+        let text = source(self.tree, &place(self.tree, self.sites, file));
+        let found = text.map(|text| {
+            let loads_itself = LOADS_ITSELF.iter().any(|word| text.contains(word));
+            Rc::new(SourceFile { loads_itself, statements: statements(&text) })
+        });
+        self.read.sources.insert(file.to_path_buf(), found.clone());
+        found
+    }
+
     /// Imports a module: its parents first, as Python does. A name that is no module is an attribute.
     fn import(&mut self, dotted: &str) {
         let mut name = String::new();
@@ -172,7 +201,7 @@ impl Walk<'_> {
     /// Whether a package's `__init__.py` has the last part of a member's name as a word.
     fn mentions(&mut self, package: &str, member: &str) -> bool {
         let (tree, sites) = (self.tree, self.sites);
-        let words = self.words.entry(package.to_owned()).or_insert_with(|| {
+        let words = self.read.words.entry(package.to_owned()).or_insert_with(|| {
             let file = package.split('.').collect::<PathBuf>().join("__init__.py");
             let text = source(tree, &place(tree, sites, &file)).unwrap_or_default();
             text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
@@ -190,7 +219,7 @@ impl Walk<'_> {
         let stem = path.file_name()?.to_str()?.to_owned();
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let (tree, sites, python) = (self.tree, self.sites, self.python);
-        let modules = self.folders.entry(folder.clone()).or_insert_with(|| {
+        let modules = self.read.folders.entry(folder.clone()).or_insert_with(|| {
             let mut out = BTreeMap::new();
             // The first folder of the path wins.
             for site in sites.iter().rev() {
@@ -464,7 +493,8 @@ mod tests {
         write("p/_late.so", "");
         write("q/__init__.py", "");
         write("q/deep.so", "");
-        let files: Vec<String> = reached(&ThisMachine, &[site.path()], "p", Some(Python::new(12)))
+        let files: Vec<String> = Imports::new(&ThisMachine, &[site.path()], Some(Python::new(12)))
+            .reached_from("p")
             .files
             .iter()
             .map(|path| path.display().to_string())
@@ -539,7 +569,8 @@ mod tests {
         for file in ["core.py", "_late.so"] {
             std::fs::write(site.path().join("p").join(file), "").unwrap();
         }
-        let files = reached(&ThisMachine, &[site.path()], "p", None).files;
+        let mut imports = Imports::new(&ThisMachine, &[site.path()], None);
+        let files = &imports.reached_from("p").files;
         assert!(files.contains(Path::new("p/__init__.py")) && !files.contains(Path::new("p/_late.so")));
     }
 }

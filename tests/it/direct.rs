@@ -35,6 +35,9 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
         .current_dir(folder)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("HOME", folder)
+        // The same commits in each run: an abbreviated one of digits alone may be a tag (1 % of them).
+        .env("GIT_AUTHOR_DATE", "2026-11-28T12:00:00Z")
+        .env("GIT_COMMITTER_DATE", "2026-11-28T12:00:00Z")
         .output()
         .unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -151,6 +154,10 @@ fn a_repository_is_locked_to_its_commit() {
         let lock = context.read("envlock.lock");
         assert!(lock.contains(&first) && lock.contains(expected), "{revision}: {lock}");
     }
+    let is_mixed = |text: &str| {
+        [u8::is_ascii_digit, u8::is_ascii_alphabetic].iter().all(|is| text.bytes().any(|b| is(&b)))
+    };
+    assert!(is_mixed(&first[..10]), "{first} cannot show what an abbreviated commit is");
     // A commit in capitals is the same one; another one in the lock is not what an abbreviated one asks for.
     let second = git(&folder, &["rev-parse", "HEAD"]);
     for revision in [first[..10].to_uppercase(), first[..12].to_owned()] {

@@ -6,7 +6,7 @@ use envlock::model::host::{Driver, Gpu, Host};
 use envlock::model::platform::Platform;
 use envlock::model::request::{Preferences, Request, UserRequirement};
 use envlock::registry::{Registry, RegistryFile};
-use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
+use envlock::solver::{Budget, Catalogue, Depth, Inputs, Memory, Question, Universe, solve};
 
 fn main() {
     divan::main();
@@ -73,9 +73,8 @@ fn run(bencher: divan::Bencher, factor: u64, gpu: &str, driver: &str, requiremen
         catalogue: &catalogue,
         universe: &universe,
         memory: &Memory::default(),
-        host: &host,
-        request: &request,
-        preferences: &preferences,
+        budget: &Budget::default(),
+        question: &Question::new(&host, &request, &preferences),
     };
     // Parsing and numbering the rows is done once per command and is not part of the figure.
     solve(&inputs, Depth::Stack);

@@ -13,7 +13,7 @@
 //! use envlock::model::request::{Preferences, Request, UserRequirement};
 //! use envlock::model::solution::Answer;
 //! use envlock::registry::Registry;
-//! use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
+//! use envlock::solver::{Budget, Catalogue, Depth, Inputs, Memory, Question, Universe, solve};
 //!
 //! let registry = Registry::embedded();
 //! let mut host = Host::open(Platform::LINUX_X86_64, "example");
@@ -28,13 +28,13 @@
 //!     ..Request::default()
 //! };
 //! let catalogue = Catalogue::new(&registry, host.system.platform);
+//! let nothing_kept = Preferences::default();
 //! let inputs = Inputs {
 //!     catalogue: &catalogue,
 //!     universe: &Universe::default(),
 //!     memory: &Memory::default(),
-//!     host: &host,
-//!     request: &request,
-//!     preferences: &Preferences::default(),
+//!     budget: &Budget::default(),
+//!     question: &Question::new(&host, &request, &nothing_kept),
 //! };
 //! let Answer::Conflict(conflict) = solve(&inputs, Depth::Stack) else { panic!() };
 //! assert_eq!(conflict.headline, "no torch>=2.8 runs on driver 470.129.06");

@@ -15,7 +15,7 @@ mod virtual_packages;
 pub use explain::{Asked, Explained, Written, explain};
 pub use pixi_lock::{InvalidPixiLock, in_newest_format};
 pub use repodata::{InvalidRepodata, Repodata};
-pub use solve::{Bound, CondaError, Question, Records, Solved, Unmet, unmet, unmet_of_request};
+pub use solve::{Bound, CondaError, CondaQuestion, Records, Solved, Unmet, unmet, unmet_of_request};
 pub use spec::{InvalidSpec, channel_of_spec, parse, parse_request};
 pub use torch_builds::{Stack, StackChoice, is_of_variant, spec as stack_spec};
 pub use virtual_packages::{VirtualPackage, opened, virtual_packages};

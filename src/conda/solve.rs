@@ -40,7 +40,7 @@ pub enum CondaError {
 
 /// What is to be solved.
 #[derive(Debug, Clone, Default)]
-pub struct Question {
+pub struct CondaQuestion {
     /// What is to be installed, as match specs.
     pub specs: Vec<String>,
     /// Bounds on what is installed.
@@ -154,7 +154,7 @@ impl Records {
     ///
     /// # Errors
     /// See [`CondaError`].
-    pub fn solve(&self, question: &Question, limit: Duration) -> Result<Solved, CondaError> {
+    pub fn solve(&self, question: &CondaQuestion, limit: Duration) -> Result<Solved, CondaError> {
         if limit.is_zero() {
             return Err(CondaError::TooLong);
         }

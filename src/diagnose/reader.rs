@@ -31,20 +31,20 @@ const MAX_UNEXPLAINED: usize = 3;
 
 /// An expression in an interactive Python session.
 #[derive(Debug, Clone, Copy)]
-enum Question {
+enum Expression {
     /// `torch.cuda.is_available()`
     Available,
     /// `torch.__version__`
     Torch,
 }
 
-impl Question {
-    fn of(lower: &str) -> Option<Question> {
+impl Expression {
+    fn of(lower: &str) -> Option<Expression> {
         let asked = lower.trim_end().trim_end_matches(')');
         if asked.ends_with("is_available(") {
-            Some(Question::Available)
+            Some(Expression::Available)
         } else if asked.ends_with("torch.__version__") {
-            Some(Question::Torch)
+            Some(Expression::Torch)
         } else {
             None
         }
@@ -68,7 +68,7 @@ pub struct Reader<'r> {
     facts: Facts,
     line: usize,
     /// The interactive expression on the line before.
-    asked: Option<Question>,
+    asked: Option<Expression>,
     /// The number of matching lines of each rule.
     seen: BTreeMap<usize, u32>,
     /// The line in lower case.
@@ -202,7 +202,7 @@ impl<'r> Reader<'r> {
         }
         self.place_in_traceback(text);
         let lower = text.to_lowercase();
-        self.asked = Question::of(&lower);
+        self.asked = Expression::of(&lower);
         let before = self.facts.known();
         let mut found = self.rules.find(&lower);
         if !found.rules.is_empty() && mention::is_mention(&lower) {
@@ -264,10 +264,10 @@ impl<'r> Reader<'r> {
     }
 
     /// Reads the result of an interactive expression, which is on the next line.
-    fn answer(&mut self, question: Question, raw: &[u8]) {
+    fn answer(&mut self, question: Expression, raw: &[u8]) {
         let text = String::from_utf8_lossy(raw.trim_ascii()).trim_matches(['\'', '"']).to_owned();
         let (fact, is_new) = match question {
-            Question::Available if self.facts.available.is_none() => {
+            Expression::Available if self.facts.available.is_none() => {
                 // A comment may follow: `False  # why?`
                 self.facts.available = match text.split(' ').next().unwrap_or_default() {
                     "True" => Some(true),
@@ -276,11 +276,11 @@ impl<'r> Reader<'r> {
                 };
                 (Fact::Available, self.facts.available.is_some())
             }
-            Question::Torch if self.facts.torch.is_none() => {
+            Expression::Torch if self.facts.torch.is_none() => {
                 self.facts.torch = text.parse::<pep440_rs::Version>().is_ok().then(|| clean(&text, 60));
                 (Fact::Torch, self.facts.torch.is_some())
             }
-            Question::Available | Question::Torch => return,
+            Expression::Available | Expression::Torch => return,
         };
         if is_new {
             self.facts.said.insert(fact, Said { line: self.line, text: clean(&text, 60) });

@@ -13,11 +13,11 @@ use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
 use crate::model::platform::Platform;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::Request;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
-use crate::solver::{Catalogue, Inputs, Memory, Universe, plan};
+use crate::solver::{Catalogue, plan};
 
 /// The page, with a place for the data.
 const PAGE: &str = include_str!("page.html");
@@ -187,14 +187,7 @@ fn answers(
     first: Option<&DottedVersion>,
     texts: &mut Texts,
 ) -> Vec<Answer> {
-    let found = plan(&Inputs {
-        catalogue,
-        universe: &Universe::default(),
-        memory: &Memory::default(),
-        host,
-        request: &Request::default(),
-        preferences: &Preferences::default(),
-    });
+    let found = plan(catalogue, host, &Request::default());
     let mut answers: BTreeMap<(&str, &str), Answer> = BTreeMap::new();
     for out in &found.out {
         let reason = texts.number(&out.reason);

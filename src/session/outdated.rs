@@ -16,7 +16,7 @@ use crate::model::request::Preferences;
 use crate::model::solution::{Answer, Solution};
 use crate::model::version::public;
 use crate::registry::Registry;
-use crate::solver::{NewerStacks, Upgrade, newer_stacks, upgrades};
+use crate::solver::{Budget, NewerStacks, Question, Upgrade, newer_stacks, upgrades};
 
 /// What is newer than a target of the lock.
 #[derive(Serialize)]
@@ -55,8 +55,10 @@ pub(crate) fn newer(
         true => Some(fetch::client(global, &project, index_url)?),
         false => None,
     };
-    let mut session =
-        client.as_ref().map(|client| Session::new(client, &registry, interface, project.stated_metadata()));
+    let budget = Budget::default();
+    let mut session = client
+        .as_ref()
+        .map(|client| Session::new(client, &registry, interface, project.stated_metadata(), &budget));
     let newer = targets.iter().map(|target| {
         let request = settings::request_of_target(&project, &lock, target, &registry)?;
         let host = chosen_host::finish(target.host.clone(), &registry)?;
@@ -70,7 +72,9 @@ pub(crate) fn newer(
             (Some(session), Level::Full) => {
                 let learned =
                     |solution: &Solution| learned_rows::with_rows_of_answer(global, &registry, solution);
-                match session.solve_as_learned(&host, &request, &Preferences::default(), &learned)? {
+                match session
+                    .solve_as_learned(&Question::new(&host, &request, &Preferences::default()), &learned)?
+                {
                     Answer::Solution(solution) => solution.packages,
                     _ => Vec::new(),
                 }

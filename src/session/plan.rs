@@ -13,9 +13,9 @@ use crate::containers::{self, Judgement, NameError};
 use crate::explorer;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
-use crate::model::request::{Limit, Origin, Preferences, Request};
+use crate::model::request::{Limit, Origin, Request};
 use crate::registry::{Cited, Image, Registry};
-use crate::solver::{Catalogue, Inputs, Memory, Plan, Universe, plan as plan_builds};
+use crate::solver::{Catalogue, Plan, plan as plan_builds};
 
 /// The options of `plan`.
 #[derive(Debug, Clone, Default)]
@@ -109,14 +109,7 @@ fn builds(
     is_of_channels: bool,
 ) -> Result<Answer, Failure> {
     let request = request(options, registry)?;
-    let plan = plan_builds(&Inputs {
-        catalogue: &Catalogue::new(registry, host.system.platform),
-        universe: &Universe::default(),
-        memory: &Memory::default(),
-        host,
-        request: &request,
-        preferences: &Preferences::default(),
-    });
+    let plan = plan_builds(&Catalogue::new(registry, host.system.platform), host, &request);
     let unread = plan.runs.is_empty().then(|| unread_build(registry, host, &request, false)).flatten();
     Ok(Answer::Builds { plan, unread, is_of_channels })
 }

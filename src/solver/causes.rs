@@ -7,6 +7,7 @@ use std::rc::Rc;
 use pep508_rs::{Requirement, VerbatimUrl};
 
 use super::conflict;
+use super::edit::Edit;
 use super::inputs::{self, Depth, Inputs};
 use super::problem::{Candidate, EquivalentVersions, Problem};
 use super::pythons::{Outcome, attempt};
@@ -14,9 +15,8 @@ use super::relax;
 use super::search::{self, Found};
 use super::tables::{Tables, is_stack_package};
 use crate::model::conflict::{Conflict, Party};
-use crate::model::host::Host;
 use crate::model::level::Level;
-use crate::model::request::{Preferences, Request, STACK_PACKAGES, UserRequirement};
+use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Need};
 use crate::model::wheel::Python;
 
@@ -24,8 +24,6 @@ use crate::model::wheel::Python;
 const MAX: usize = 8;
 /// At most this many requested packages of a proof are tried without: each costs a search.
 const MAX_CORE: usize = 8;
-/// The steps that the searches for more causes and for changes may take: a few seconds.
-const MAX_STEPS: u64 = 300_000;
 
 /// A proof that there is no solution, in words.
 struct Cause {
@@ -43,37 +41,40 @@ pub(super) fn explain<'a>(
     depth: Depth,
 ) -> Result<(Conflict, Vec<Need>), Answer> {
     // The lock only sets preferences; it must not affect which changes are offered.
-    let nothing_kept = Preferences::default();
-    let inputs = &Inputs { preferences: &nothing_kept, ..*inputs };
+    let question = inputs.question.with(&Edit::NothingKept);
+    let inputs = &inputs.about(&question);
     let mut causes = vec![cause(inputs, tables, depth)?];
     // A request for the stack alone is refused without asking an index; its changes are solved for the stack.
     let is_of_stack = |user: &UserRequirement| STACK_PACKAGES.contains(&user.name());
-    let depth = match inputs.request.requirements.iter().all(is_of_stack) {
+    let depth = match inputs.question.request.requirements.iter().all(is_of_stack) {
         true => Depth::Stack,
         false => depth,
     };
     let mut needs = Vec::new();
-    let limit = inputs.memory.limit_of_explanation(MAX_STEPS);
     let mut cut = false;
     // Without the packages that the causes so far rest on, another proof is one of its own.
     let mut named: BTreeSet<String> = BTreeSet::new();
     while causes.len() < MAX {
         let Some(core) = causes.last().and_then(|cause| cause.core.as_ref()) else { break };
         let before = named.len();
-        named.extend(core.iter().filter(|name| is_requested(inputs.request, name)).cloned());
+        named.extend(core.iter().filter(|name| is_requested(&inputs.question.request, name)).cloned());
         // A companion in any version requires torch, so it is not out of the way beside them.
         if named.contains("torch") {
             let is_any = |name: &&str| {
-                inputs.request.find(name).is_some_and(|user| user.requirement.version_or_url.is_none())
+                inputs
+                    .question
+                    .request
+                    .find(name)
+                    .is_some_and(|user| user.requirement.version_or_url.is_none())
             };
             named.extend(STACK_PACKAGES.into_iter().filter(is_any).map(str::to_owned));
         }
-        let request = without(inputs.request, &named);
-        if named.len() == before || request.requirements.is_empty() {
+        let question = inputs.question.with(&Edit::WithoutPackages(named.clone()));
+        if named.len() == before || question.request.requirements.is_empty() {
             break;
         }
-        let rest = Inputs { request: &request, ..*inputs };
-        if inputs.memory.steps() >= limit {
+        let rest = inputs.about(&question);
+        if inputs.budget.is_explained() {
             cut = true;
             break;
         }
@@ -100,7 +101,7 @@ pub(super) fn explain<'a>(
     }
     let mut facts: Vec<BTreeSet<Party>> = Vec::new();
     if let [_] = causes.as_slice() {
-        (causes, facts) = of_machine(inputs, tables, depth, causes, limit);
+        (causes, facts) = of_machine(inputs, tables, depth, causes);
     }
     let of_all_facts: BTreeSet<Party> = facts.iter().flatten().cloned().collect();
     // What removes all of them first: the search for changes may end at its limit.
@@ -108,27 +109,28 @@ pub(super) fn explain<'a>(
     if causes.len() > 1 {
         let cores: Option<Vec<_>> = causes.iter().map(|cause| cause.core.clone()).collect();
         let core = cores.map(|cores| cores.into_iter().flatten().collect());
-        let ways = relax::ways_out_of_all(inputs, tables, depth, (core, &of_all_facts), limit);
+        let ways = relax::ways_out_of_all(inputs, tables, depth, (core, &of_all_facts));
         of_all = ways.found;
         needs.extend(ways.needs);
         cut |= ways.cut;
     }
     // To see what removes one cause, the others are out of the way: their packages in any version, or absent where they
     // cannot be had at all.
-    let mut settled = free(inputs.request, &named);
+    let mut settle: fn(BTreeSet<String>) -> Edit = Edit::AnyVersionOf;
     if causes.len() > 1
-        && let Outcome::Impossible = attempt(&Inputs { request: &settled, ..*inputs }, tables, depth)
+        && let settled = inputs.question.with(&settle(named.clone()))
+        && let Outcome::Impossible = attempt(&inputs.about(&settled), tables, depth)
     {
-        settled = without(inputs.request, &named);
+        settle = Edit::WithoutPackages;
     }
     for (i, cause) in causes.iter_mut().enumerate() {
         let own = cause.core.clone().unwrap_or_default();
         let others = named.iter().filter(|name| !own.contains(*name)).cloned().collect();
-        let alone = mixed(inputs.request, &settled, &others);
         let of_others = facts.iter().enumerate().filter(|(k, _)| *k != i).flat_map(|(_, facts)| facts);
-        let (host, alone) = without_facts(&Inputs { request: &alone, ..*inputs }, of_others);
-        let inputs = Inputs { host: &host, request: &alone, ..*inputs };
-        let ways = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone(), limit);
+        let alone = Edit::Together(vec![settle(others), Edit::without_parties(of_others)]);
+        let question = inputs.question.with(&alone);
+        let inputs = inputs.about(&question);
+        let ways = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone());
         cause.conflict.would_work_if = ways.found;
         needs.extend(ways.needs);
         cut |= ways.cut;
@@ -152,17 +154,16 @@ fn of_machine<'a>(
     tables: &Rc<Tables<'a>>,
     depth: Depth,
     mut causes: Vec<Cause>,
-    limit: u64,
 ) -> (Vec<Cause>, Vec<BTreeSet<Party>>) {
     let mut known: BTreeSet<Party> = BTreeSet::new();
-    while causes.len() < MAX && inputs.memory.steps() < limit {
+    while causes.len() < MAX && !inputs.budget.is_explained() {
         let Some(own) = causes.last().map(|cause| replaceable(&cause.conflict)) else { break };
         if own.is_empty() || !own.is_disjoint(&known) {
             break;
         }
         known.extend(own);
-        let (host, request) = without_facts(inputs, known.iter());
-        let rest = Inputs { host: &host, request: &request, ..*inputs };
+        let question = inputs.question.with(&Edit::without_parties(&known));
+        let rest = inputs.about(&question);
         let Outcome::Impossible = attempt(&rest, tables, depth) else { break };
         let Ok(next) = cause(&rest, tables, depth) else { break };
         // One that rests on a fact that is out of the way is no other.
@@ -177,9 +178,9 @@ fn of_machine<'a>(
         let own = replaceable(&causes[i].conflict);
         let parties =
             causes.iter().flat_map(|cause| &cause.conflict.reasons).flat_map(|reason| &reason.parties);
-        let (host, request) = without_facts(inputs, parties.filter(|party| !own.contains(party)));
-        let alone = Inputs { host: &host, request: &request, ..*inputs };
-        i == last || matches!(attempt(&alone, tables, depth), Outcome::Impossible)
+        let alone = Edit::without_parties(parties.filter(|party| !own.contains(party)));
+        let question = inputs.question.with(&alone);
+        i == last || matches!(attempt(&inputs.about(&question), tables, depth), Outcome::Impossible)
     };
     let kept: Vec<bool> = (0..causes.len()).map(is_own).collect();
     let causes: Vec<Cause> =
@@ -197,47 +198,11 @@ fn replaceable(conflict: &Conflict) -> BTreeSet<Party> {
     parties.filter(|party| relax::REPLACEABLE.contains(party)).cloned().collect()
 }
 
-/// Machine and request without some facts.
-fn without_facts<'p>(inputs: &Inputs<'_>, facts: impl Iterator<Item = &'p Party>) -> (Host, Request) {
-    let (mut host, mut request) = (inputs.host.clone(), inputs.request.clone());
-    relax::let_go(&facts.cloned().collect(), &mut host, &mut request);
-    (host, request)
-}
-
 /// Whether a request names a package, as a requirement or a constraint.
 fn is_requested(request: &Request, name: &str) -> bool {
     let is_of = |requirement: &Requirement<VerbatimUrl>| requirement.name.as_ref() as &str == name;
     request.constraints.iter().any(|bound| is_of(&bound.requirement))
         || request.requirements.iter().map(|user| &user.requirement).any(is_of)
-}
-
-/// The request without these packages.
-fn without(request: &Request, names: &BTreeSet<String>) -> Request {
-    let mut out = request.clone();
-    out.requirements.retain(|user| !names.contains(user.name()));
-    out.constraints.retain(|bound| !names.contains(bound.name()));
-    out
-}
-
-/// The request with these packages in any version.
-fn free(request: &Request, names: &BTreeSet<String>) -> Request {
-    let is_named = |requirement: &Requirement<VerbatimUrl>| names.contains(requirement.name.as_ref() as &str);
-    let mut out = request.clone();
-    out.constraints.retain(|bound| !is_named(&bound.requirement));
-    for user in out.requirements.iter_mut().filter(|user| is_named(&user.requirement)) {
-        user.requirement.version_or_url = None;
-        user.requirement.extras.clear();
-    }
-    out
-}
-
-/// A request, with the requirements and constraints on these packages as they are in another one.
-fn mixed(request: &Request, other: &Request, names: &BTreeSet<String>) -> Request {
-    let of_others = other.requirements.iter();
-    let taken = of_others.filter(|user| names.contains(user.name())).cloned();
-    let mut out = without(request, names);
-    out.requirements.extend(taken);
-    out
 }
 
 impl Problem<'_> {
@@ -263,25 +228,24 @@ fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Resu
     let mut smallest = proof(inputs, tables, depth, true)?;
     let Some(core) = smallest.core.clone() else { return Ok(smallest) };
     let all: BTreeSet<String> =
-        inputs.request.requirements.iter().map(|user| user.name().to_owned()).collect();
+        inputs.question.request.requirements.iter().map(|user| user.name().to_owned()).collect();
     let mut left_out: BTreeSet<String> = all.difference(&core).cloned().collect();
     let mut order: Vec<String> = core.intersection(&all).cloned().collect();
     if order.len() < 2 || order.len() > MAX_CORE {
         return Ok(smallest);
     }
-    let limit = inputs.memory.limit_of_explanation(MAX_STEPS);
     // What an environment is for is more often at fault than what goes with it.
     order.sort_by_key(|name| name == "torch");
     for name in order {
-        if inputs.memory.steps() >= limit {
+        if inputs.budget.is_explained() {
             break;
         }
         let fewer: BTreeSet<String> = left_out.iter().cloned().chain([name]).collect();
-        let request = without(inputs.request, &fewer);
-        if request.requirements.is_empty() {
+        let question = inputs.question.with(&Edit::WithoutPackages(fewer.clone()));
+        if question.request.requirements.is_empty() {
             continue;
         }
-        if let Ok(found) = proof(&Inputs { request: &request, ..*inputs }, tables, depth, false)
+        if let Ok(found) = proof(&inputs.about(&question), tables, depth, false)
             && found.core.is_some()
         {
             smallest = found;
@@ -298,7 +262,7 @@ fn proof<'a>(
     depth: Depth,
     each_python: bool,
 ) -> Result<Cause, Answer> {
-    let pythons = inputs::allowed_pythons(inputs.catalogue.registry, inputs.request);
+    let pythons = inputs::allowed_pythons(inputs.catalogue.registry, &inputs.question.request);
     // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
     // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
     // absent); if it has no conflict, the proof is reported for the series that most requested packages have a file for,

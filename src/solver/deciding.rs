@@ -6,36 +6,33 @@ use std::rc::Rc;
 use pep440_rs::Version;
 
 use super::asked::{Asked, steps_back, version_of};
+use super::edit::Edit;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::memory::{Doubtful, Ended, Wish};
 use super::node::Node;
 use super::problem::Problem;
 use super::pythons::{Outcome, attempt_with};
+use super::question::Question;
 use super::search;
 use super::tables::{Set, Tables, is_stack_package};
-use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Need, Note, Solution};
 use crate::model::version::{minor_line, public};
 use crate::model::wheel::Python;
-
-/// Maximum number of additional solves.
-const MAX_SOLVES: usize = 50;
 
 /// The search for a better answer, group by group.
 pub(super) struct Deciding<'i, 'a> {
     inputs: &'i Inputs<'a>,
     tables: &'i Rc<Tables<'a>>,
-    /// The request, and the versions that are decided.
-    request: Request,
+    /// The question, and the versions that are decided.
+    question: Question<'i>,
     best: Box<Solution>,
-    solves: usize,
     is_cut: bool,
 }
 
 impl<'i, 'a> Deciding<'i, 'a> {
     /// Starts from an answer.
     pub fn new(inputs: &'i Inputs<'a>, tables: &'i Rc<Tables<'a>>, first: Box<Solution>) -> Deciding<'i, 'a> {
-        Deciding { inputs, tables, request: inputs.request.clone(), best: first, solves: 0, is_cut: false }
+        Deciding { inputs, tables, question: inputs.question.by_ref(), best: first, is_cut: false }
     }
 
     /// The best answer that was found.
@@ -52,14 +49,14 @@ impl<'i, 'a> Deciding<'i, 'a> {
         // What the old lock holds is kept where it fits.
         let (kept, open): (Vec<_>, Vec<_>) = group.iter().copied().partition(|one| self.is_kept(one));
         for one in kept {
-            pin(&mut self.request, &self.best, one);
+            self.pin(one);
         }
         // An answer in which one of them steps back further is not better.
         let largest = largest_step(&open, &self.best);
-        self.request = within(&self.request, &open, largest);
+        within(&open, largest).apply(&mut self.question);
         match self.can_be_newer(&open, &[])? {
             Some(hopeless) => self.renew_all(&open, hopeless)?,
-            None => open.iter().for_each(|one| pin(&mut self.request, &self.best, one)),
+            None => open.iter().for_each(|one| self.pin(one)),
         }
         Ok(())
     }
@@ -80,7 +77,7 @@ impl<'i, 'a> Deciding<'i, 'a> {
                 self.renew(one, &of_one)?;
                 self.keep_if_none_is_older(&mut hopeless, group, &before);
             }
-            pin(&mut self.request, &self.best, one);
+            self.pin(one);
         }
         Ok(())
     }
@@ -94,7 +91,7 @@ impl<'i, 'a> Deciding<'i, 'a> {
     }
 
     fn is_kept(&self, one: &Asked<'_>) -> bool {
-        let kept = self.inputs.preferences.versions.get(&one.name);
+        let kept = self.inputs.question.preferences.versions.get(&one.name);
         kept.is_some() && version_of(&self.best, &one.name) == kept
     }
 
@@ -113,8 +110,8 @@ impl<'i, 'a> Deciding<'i, 'a> {
         if alternatives.is_empty() {
             return Ok(None);
         }
-        let inputs = Inputs { request: &self.request, ..*self.inputs };
-        let mut pythons = allowed_pythons(inputs.catalogue.registry, &self.request);
+        let inputs = self.inputs.about(&self.question);
+        let mut pythons = allowed_pythons(inputs.catalogue.registry, &self.question.request);
         pythons.retain(|python| !hopeless.contains(python));
         let mut hopeless = hopeless.to_vec();
         let search = |pythons: &[Python], wish: &Wish| {
@@ -160,7 +157,7 @@ impl<'i, 'a> Deciding<'i, 'a> {
         // First a step less: it is mostly impossible.
         let mut step = most.saturating_sub(1);
         while least < most {
-            match self.solve(&within(&self.request, group, step), hopeless)? {
+            match self.solve(&within(group, step), hopeless)? {
                 Some(solution) => {
                     most = largest_step(group, &solution).min(step);
                     self.best = solution;
@@ -169,12 +166,12 @@ impl<'i, 'a> Deciding<'i, 'a> {
             }
             step = least + (most - least) / 2;
         }
-        self.request = within(&self.request, group, most);
+        within(group, most).apply(&mut self.question);
         let stack: Vec<&Asked<'_>> = group.iter().filter(is_stack).copied().collect();
         self.keep_if_none_is_older(hopeless, group, &before);
         if let Some(of_stack) = self.can_be_newer(&stack, hopeless)? {
-            let (before, request) = (self.best.clone(), self.request.clone());
-            if let Some(solution) = self.solve(&request, &of_stack)?
+            let before = self.best.clone();
+            if let Some(solution) = self.solve(&Edit::Together(Vec::new()), &of_stack)?
                 && stack.iter().any(|one| is_newer(&solution, &self.best, one))
             {
                 self.best = solution;
@@ -192,9 +189,8 @@ impl<'i, 'a> Deciding<'i, 'a> {
         // First any that is newer.
         let mut tried = end.saturating_sub(1);
         while first < end {
-            let mut request = self.request.clone();
-            bound(&mut request, &one.name, ">=", newer[tried]);
-            match self.solve(&request, hopeless)? {
+            let Some(not_older) = Edit::bound(&one.name, ">=", newer[tried]) else { break };
+            match self.solve(&not_older, hopeless)? {
                 Some(solution) => {
                     let found = version_of(&solution, &one.name).map(public);
                     let place = newer.iter().position(|version| found.as_ref() == Some(&public(version)));
@@ -208,17 +204,31 @@ impl<'i, 'a> Deciding<'i, 'a> {
         Ok(())
     }
 
-    /// Solves another request; `None` if it has no answer, or none within the limits. On the `hopeless` series it is known
-    /// to have none.
-    fn solve(&mut self, request: &Request, hopeless: &[Python]) -> Result<Option<Box<Solution>>, Vec<Need>> {
-        if self.solves == MAX_SOLVES {
+    /// Adds the version that a package has in the answer.
+    fn pin(&mut self, one: &Asked<'_>) {
+        let Some(version) = version_of(&self.best, &one.name) else { return };
+        let public = public(version);
+        let pinned =
+            Edit::bound(&one.name, "==", if is_stack_package(&one.name) { &public } else { version });
+        pinned.iter().for_each(|edit| edit.apply(&mut self.question));
+    }
+
+    /// Solves the question after an edit; `None` if it has no answer, or none within the budget. On the `hopeless` series it
+    /// is known to have none.
+    fn solve(&mut self, edit: &Edit, hopeless: &[Python]) -> Result<Option<Box<Solution>>, Vec<Need>> {
+        if self.inputs.budget.is_improved() {
             self.is_cut = true;
             return Ok(None);
         }
-        self.solves += 1;
+        let question = self.question.with(edit);
         // An answer that admits something doubtful is not better.
-        let inputs = Inputs { request, ..*self.inputs };
-        match attempt_with(&inputs, self.tables, Depth::Full, Doubtful::default(), hopeless) {
+        match attempt_with(
+            &self.inputs.about(&question),
+            self.tables,
+            Depth::Full,
+            Doubtful::default(),
+            hopeless,
+        ) {
             Outcome::Solved(solution) => Ok(Some(solution)),
             Outcome::Need(needs) => Err(needs),
             Outcome::Impossible => Ok(None),
@@ -235,10 +245,9 @@ fn largest_step(group: &[&Asked<'_>], solution: &Solution) -> usize {
     group.iter().map(|one| steps_back(one, solution)).max().unwrap_or(0)
 }
 
-/// The request with packages at most so many minor lines behind their newest releases.
-fn within(request: &Request, group: &[&Asked<'_>], step: usize) -> Request {
-    let mut request = request.clone();
-    for one in group {
+/// Packages at most so many minor lines behind their newest releases.
+fn within(group: &[&Asked<'_>], step: usize) -> Edit {
+    let oldest = |one: &&Asked<'_>| {
         // Those of all newer releases.
         let mut lines = BTreeSet::new();
         let within = one.versions().take_while(|version| {
@@ -246,26 +255,9 @@ fn within(request: &Request, group: &[&Asked<'_>], step: usize) -> Request {
             lines.insert(minor_line(version));
             is_within
         });
-        if let Some(oldest) = within.last() {
-            bound(&mut request, &one.name, ">=", oldest);
-        }
-    }
-    request
-}
-
-/// Adds the version that a package has in an answer.
-fn pin(request: &mut Request, solution: &Solution, one: &Asked<'_>) {
-    if let Some(version) = version_of(solution, &one.name) {
-        let public = public(version);
-        bound(request, &one.name, "==", if is_stack_package(&one.name) { &public } else { version });
-    }
-}
-
-/// Adds a bound of the search: no reason ever quotes it.
-fn bound(request: &mut Request, name: &str, operator: &str, version: &Version) {
-    if let Ok(requirement) = format!("{name}{operator}{version}").parse() {
-        request.constraints.push(UserRequirement::new(requirement, Origin::Question));
-    }
+        Edit::bound(&one.name, ">=", within.last()?)
+    };
+    Edit::Together(group.iter().filter_map(oldest).collect())
 }
 
 /// Whether a package is newer in one solution than in another.

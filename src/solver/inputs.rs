@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use super::budget::Budget;
 pub use super::memory::Depth;
 use super::memory::Memory;
+use super::question::Question;
 use super::tables::Tables;
 use super::universe::Universe;
-use crate::model::host::Host;
 use crate::model::platform::Platform;
-use crate::model::request::{Preferences, PythonAllowed, Request};
+use crate::model::request::{PythonAllowed, Request};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
@@ -34,14 +35,22 @@ pub struct Inputs<'a> {
     pub catalogue: &'a Catalogue<'a>,
     /// The pages and metadata that are known or at hand.
     pub universe: &'a Universe<'a>,
-    /// What earlier rounds found with the same catalogue and universe.
+    /// What earlier rounds and questions found with the same catalogue and universe.
     pub memory: &'a Memory,
-    /// The machine to solve for.
-    pub host: &'a Host,
-    /// The request.
-    pub request: &'a Request,
-    /// Preferred versions from an earlier lock.
-    pub preferences: &'a Preferences,
+    /// What the searches of the command may take.
+    pub budget: &'a Budget,
+    /// The question.
+    pub question: &'a Question<'a>,
+}
+
+impl<'a> Inputs<'a> {
+    /// The same with another question.
+    pub fn about<'b>(&self, question: &'b Question<'b>) -> Inputs<'b>
+    where
+        'a: 'b,
+    {
+        Inputs { question, ..*self }
+    }
 }
 
 /// The Python series that the request allows, oldest first.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep440_rs::Version;
 
 use super::together::newest_common;
-use super::{Catalogue, Inputs, Memory, PlanOut, Universe, plan, solve_stack};
+use super::{Catalogue, PlanOut, Question, plan, solve_stack};
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Reason, ReasonKind};
 use crate::model::host::Host;
@@ -78,7 +78,7 @@ enum One {
 }
 
 /// Solves one machine as deep as it is asked for, fetching what the solver needs: the caller's edge.
-pub type SolveOne<'f, E> = &'f mut dyn FnMut(&Host, &Request, &Preferences) -> Result<Answer, E>;
+pub type SolveOne<'f, E> = &'f mut dyn FnMut(&Question<'_>) -> Result<Answer, E>;
 
 impl Joint<'_> {
     /// Solves all targets.
@@ -231,7 +231,7 @@ impl Joint<'_> {
                 preferences.versions.entry(package.name.clone()).or_insert(package.version.clone());
             }
         }
-        Ok(match solve_one(self.members[i].host, &request, &preferences)? {
+        Ok(match solve_one(&Question::new(self.members[i].host, &request, &preferences))? {
             Answer::Solution(solution) => One::Solved(solution),
             Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => One::Conflict(conflict),
             // Whoever fetches answers what is needed, so a need that is left is a search without an end.
@@ -342,14 +342,7 @@ impl Joint<'_> {
         request.requirements.retain(|user| user.name() != "torch");
         let asked = format!("torch=={version}").parse().ok()?;
         request.requirements.push(UserRequirement::new(asked, Origin::Question));
-        let found = plan(&Inputs {
-            catalogue: &Catalogue::new(self.registry, platform),
-            universe: &Universe::default(),
-            memory: &Memory::default(),
-            host,
-            request: &request,
-            preferences: &Preferences::default(),
-        });
+        let found = plan(&Catalogue::new(self.registry, platform), host, &request);
         if found.runs.is_empty() {
             // That a CPU build does not use the GPU is obvious beside a build for CUDA.
             let is_cuda = |out: &&PlanOut| out.builds.iter().any(|build| is_cuda(&build.variant));
@@ -400,8 +393,8 @@ mod tests {
             ..Request::default()
         };
         let joint = Joint { members: &members, request: &request, registry: &registry };
-        let answer = joint.solve::<std::convert::Infallible>(&mut |host, request, preferences| {
-            Ok(solve_stack(&registry, host, request, preferences))
+        let answer = joint.solve::<std::convert::Infallible>(&mut |question| {
+            Ok(solve_stack(&registry, &question.host, &question.request, &question.preferences))
         });
         let Ok(JointAnswer::Solved(solutions)) = answer else { panic!("{answer:?}") };
         let torch = solutions.iter().map(|s| torch_of(Some(s)).unwrap().to_string()).collect();
@@ -440,8 +433,8 @@ mod tests {
                 ..Request::default()
             };
             let joint = Joint { members: &members, request: &request, registry: &registry };
-            let answer = joint.solve::<std::convert::Infallible>(&mut |host, request, preferences| {
-                Ok(solve_stack(&registry, host, request, preferences))
+            let answer = joint.solve::<std::convert::Infallible>(&mut |question| {
+                Ok(solve_stack(&registry, &question.host, &question.request, &question.preferences))
             });
             let Ok(JointAnswer::Solved(solutions)) = answer else { panic!("{answer:?}") };
             let versions: BTreeSet<Version> = solutions.iter().filter_map(|s| torch_of(Some(s))).collect();

@@ -4,25 +4,24 @@
 //! beginning when it was fetched. A ranked search that came to its end has looked only at data that was there. Data is
 //! added and never changed, so the result stays true and is kept.
 
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::node::{Node, Selected};
+use super::question::Question;
 use super::tables::Set;
 use crate::model::cutoff::ExcludeNewer;
-use crate::model::host::Host;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::Request;
 use crate::model::wheel::Python;
 
 /// The results of searches of the whole closure, over one catalogue and one growing universe.
 #[derive(Debug, Default)]
 pub struct Memory {
-    subjects: RefCell<Vec<(Subject<'static>, Known)>>,
+    questions: RefCell<Vec<(Question<'static>, Known)>>,
     /// Sets of candidates, by what leaves releases out.
     sets: RefCell<Vec<(ExcludeNewer, Sets)>>,
     /// Requirements that apply, by what they apply on.
@@ -30,28 +29,18 @@ pub struct Memory {
     searched: Cell<Option<Python>>,
     left_out: Cell<Doubtful>,
     prereleases: RefCell<BTreeSet<String>>,
-    steps: Cell<u64>,
-    limit_of_explanation: Cell<Option<u64>>,
 }
 
-/// What is known about one subject.
+/// What is known about one question.
 #[derive(Debug, Default)]
 struct Known {
-    results: Vec<(Question, Ended)>,
-    admitted: Vec<(Question, Rc<Admitted>)>,
+    results: Vec<(Search, Ended)>,
+    admitted: Vec<(Search, Rc<Admitted>)>,
 }
 
 /// For each requirement of a package outside the stack, the newest releases that it admits and that some Python could
 /// have, newest first.
 pub(super) type Admitted = Vec<(Arc<str>, Vec<u32>)>;
-
-/// What is solved, for whom.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Subject<'s> {
-    pub request: Cow<'s, Request>,
-    pub host: Cow<'s, Host>,
-    pub preferences: Cow<'s, Preferences>,
-}
 
 /// How much of the graph to solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +51,9 @@ pub enum Depth {
     Full,
 }
 
-/// What distinguishes the searches about one subject.
+/// What distinguishes the searches about one question.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Question {
+pub(super) struct Search {
     pub depth: Depth,
     pub series: Vec<Python>,
     pub wish: Wish,
@@ -128,17 +117,6 @@ pub(super) enum Ended {
     Impossible,
     /// The step limit was reached.
     TooLong,
-}
-
-impl Subject<'_> {
-    fn into_owned(self) -> Subject<'static> {
-        use Cow::Owned;
-        Subject {
-            request: Owned(self.request.into_owned()),
-            host: Owned(self.host.into_owned()),
-            preferences: Owned(self.preferences.into_owned()),
-        }
-    }
 }
 
 /// Sets of candidates that requirements admit.
@@ -213,6 +191,15 @@ impl Memory {
         self.prereleases.borrow().len()
     }
 
+    /// Forgets which pre-releases are candidates: another question's requirements decide that anew.
+    pub fn forget_prereleases(&self) {
+        let names = self.prereleases.take();
+        if !names.is_empty() {
+            self.questions.borrow_mut().clear();
+            names.iter().for_each(|name| self.forget_sets(name));
+        }
+    }
+
     /// Whether the pre-releases of a package are candidates.
     pub(super) fn has_prereleases(&self, name: &str) -> bool {
         self.prereleases.borrow().contains(name)
@@ -222,72 +209,59 @@ impl Memory {
     /// too. What was found without them is no longer true.
     pub(super) fn add_prereleases(&self, name: &str) {
         if self.prereleases.borrow_mut().insert(name.to_owned()) {
-            self.subjects.borrow_mut().clear();
-            for (_, sets) in self.sets.borrow().iter() {
-                let KnownSets { of_specifiers, of_requirements } = &mut *sets.borrow_mut();
-                of_specifiers.retain(|(of, _), _| **of != *name);
-                of_requirements.clear();
-            }
+            self.questions.borrow_mut().clear();
+            self.forget_sets(name);
         }
     }
 
-    /// The steps of all searches so far.
-    pub(super) fn steps(&self) -> u64 {
-        self.steps.get()
-    }
-
-    /// The steps at which a conflict is explained as far as it is: `more` than at the first call, whatever the rounds.
-    pub(super) fn limit_of_explanation(&self, more: u64) -> u64 {
-        let limit = self.limit_of_explanation.get().unwrap_or(self.steps() + more);
-        self.limit_of_explanation.set(Some(limit));
-        limit
-    }
-
-    /// Counts the steps of a search.
-    pub(super) fn count(&self, steps: u32) {
-        self.steps.set(self.steps.get() + u64::from(steps));
+    fn forget_sets(&self, name: &str) {
+        for (_, sets) in self.sets.borrow().iter() {
+            let KnownSets { of_specifiers, of_requirements } = &mut *sets.borrow_mut();
+            of_specifiers.retain(|(of, _), _| **of != *name);
+            of_requirements.clear();
+        }
     }
 
     /// Notes the search that needs more data.
-    pub(super) fn needs_more(&self, question: &Question) {
-        self.searched.set(match question.series[..] {
+    pub(super) fn needs_more(&self, search: &Search) {
+        self.searched.set(match search.series[..] {
             [python] => Some(python),
             _ => None,
         });
     }
 
     /// The result of a search that already ended.
-    pub(super) fn find(&self, subject: &Subject<'_>, question: &Question) -> Option<Ended> {
-        let subjects = self.subjects.borrow();
-        let (_, known) = subjects.iter().find(|(known, _)| known == subject)?;
-        known.results.iter().find(|(asked, _)| asked == question).map(|(_, ended)| ended.clone())
+    pub(super) fn find(&self, question: &Question<'_>, search: &Search) -> Option<Ended> {
+        let questions = self.questions.borrow();
+        let (_, known) = questions.iter().find(|(known, _)| known == question)?;
+        known.results.iter().find(|(asked, _)| asked == search).map(|(_, ended)| ended.clone())
     }
 
     /// Keeps the result of a search that needed no more data.
-    pub(super) fn keep(&self, subject: Subject<'_>, question: Question, ended: Ended) {
-        self.with(subject, |known| known.results.push((question, ended)));
+    pub(super) fn keep(&self, question: Question<'_>, search: Search, ended: Ended) {
+        self.with(question, |known| known.results.push((search, ended)));
     }
 
     /// The releases that the requirements of a problem admit.
-    pub(super) fn admitted(&self, subject: &Subject<'_>, question: &Question) -> Option<Rc<Admitted>> {
-        let subjects = self.subjects.borrow();
-        let (_, known) = subjects.iter().find(|(known, _)| known == subject)?;
-        known.admitted.iter().find(|(asked, _)| asked == question).map(|(_, admitted)| admitted.clone())
+    pub(super) fn admitted(&self, question: &Question<'_>, search: &Search) -> Option<Rc<Admitted>> {
+        let questions = self.questions.borrow();
+        let (_, known) = questions.iter().find(|(known, _)| known == question)?;
+        known.admitted.iter().find(|(asked, _)| asked == search).map(|(_, admitted)| admitted.clone())
     }
 
     /// Keeps the releases that the requirements of a problem admit.
-    pub(super) fn keep_admitted(&self, subject: Subject<'_>, question: Question, admitted: Rc<Admitted>) {
-        self.with(subject, |known| known.admitted.push((question, admitted)));
+    pub(super) fn keep_admitted(&self, question: Question<'_>, search: Search, admitted: Rc<Admitted>) {
+        self.with(question, |known| known.admitted.push((search, admitted)));
     }
 
-    fn with(&self, subject: Subject<'_>, add: impl FnOnce(&mut Known)) {
-        let mut subjects = self.subjects.borrow_mut();
-        match subjects.iter_mut().find(|(known, _)| *known == subject) {
+    fn with(&self, question: Question<'_>, add: impl FnOnce(&mut Known)) {
+        let mut questions = self.questions.borrow_mut();
+        match questions.iter_mut().find(|(known, _)| *known == question) {
             Some((_, known)) => add(known),
             None => {
                 let mut known = Known::default();
                 add(&mut known);
-                subjects.push((subject.into_owned(), known));
+                questions.push((question.into_owned(), known));
             }
         }
     }

@@ -18,6 +18,7 @@ mod alike;
 mod answer;
 mod asked;
 mod behind;
+mod budget;
 mod candidates;
 mod cap;
 mod causes;
@@ -25,6 +26,7 @@ mod choices;
 mod closure;
 mod conflict;
 mod deciding;
+mod edit;
 mod envelope;
 mod explain;
 mod failures;
@@ -42,6 +44,7 @@ mod plan;
 mod problem;
 mod provider;
 mod pythons;
+mod question;
 mod rank;
 mod relax;
 mod release;
@@ -63,11 +66,14 @@ use crate::model::request::{Preferences, Request};
 use crate::model::solution::Answer;
 use crate::registry::Registry;
 
+pub use budget::Budget;
+pub use edit::{Edit, Limited, Part};
 pub use inputs::{Catalogue, Depth, Inputs, allowed_pythons};
 pub use joint::{Joint, JointAnswer, Member, SolveOne};
 pub use memory::Memory;
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};
 pub use plan::{Plan, PlanOut, PlanRow, plan};
+pub use question::Question;
 pub use series::{NoSeries, newest_series};
 pub use sources::source_build;
 pub use together::newest_common;
@@ -86,7 +92,7 @@ use tables::Tables;
 /// ```
 /// use envlock::model::{host::Host, platform::Platform, request::*, solution::Answer};
 /// use envlock::registry::Registry;
-/// use envlock::solver::{solve, Catalogue, Depth, Inputs, Memory, Universe};
+/// use envlock::solver::{solve, Budget, Catalogue, Depth, Inputs, Memory, Question, Universe};
 ///
 /// let registry = Registry::embedded();
 /// let mut host = Host::open(Platform::LINUX_X86_64, "example");
@@ -98,9 +104,10 @@ use tables::Tables;
 ///     ..Request::default()
 /// };
 /// let catalogue = Catalogue::new(&registry, host.system.platform);
+/// let preferences = Preferences::default();
 /// let inputs = Inputs {
 ///     catalogue: &catalogue, universe: &Universe::default(), memory: &Memory::default(),
-///     host: &host, request: &request, preferences: &Preferences::default(),
+///     budget: &Budget::default(), question: &Question::new(&host, &request, &preferences),
 /// };
 /// let Answer::Solution(solution) = solve(&inputs, Depth::Stack) else { panic!() };
 /// // Driver 535 runs any CUDA 12 build; CUDA 13 needs 580.
@@ -108,13 +115,14 @@ use tables::Tables;
 /// ```
 pub fn solve(inputs: &Inputs<'_>, depth: Depth) -> Answer {
     let other;
-    let tables = if inputs.catalogue.platform == inputs.host.system.platform {
+    let tables = if inputs.catalogue.platform == inputs.question.host.system.platform {
         &inputs.catalogue.tables
     } else {
         // Does not happen in envlock itself: the catalogue is for another platform, so build the tables again.
-        other = Tables::new(inputs.catalogue.registry, inputs.host.system.platform);
+        other = Tables::new(inputs.catalogue.registry, inputs.question.host.system.platform);
         &other
     };
+    inputs.budget.begin(inputs.question);
     let prereleases = inputs.memory.prereleases();
     let answer = solve_with(inputs, tables, depth);
     match inputs.memory.prereleases() > prereleases {
@@ -143,9 +151,8 @@ pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferen
         catalogue: &Catalogue::new(registry, host.system.platform),
         universe: &Universe::default(),
         memory: &Memory::default(),
-        host,
-        request,
-        preferences,
+        budget: &Budget::default(),
+        question: &Question::new(host, request, preferences),
     };
     solve(&inputs, Depth::Stack)
 }

@@ -73,7 +73,7 @@ impl Releases {
     /// The releases for the requirements of a problem, down to some older than in its answer. The error is the data that
     /// must be fetched first.
     pub fn of(problem: &Problem<'_>, selected: &Selected, pythons: &[Python]) -> Result<Releases, Vec<Need>> {
-        if let Some(admitted) = problem.memory.admitted(&problem.subject(), &problem.question()) {
+        if let Some(admitted) = problem.memory.admitted(&problem.question(), &problem.search()) {
             return Ok(Releases { admitted });
         }
         let mut admitted = Vec::new();
@@ -105,7 +105,7 @@ impl Releases {
             return Err(needs);
         }
         let admitted = Rc::new(admitted);
-        problem.memory.keep_admitted(problem.subject(), problem.question(), admitted.clone());
+        problem.memory.keep_admitted(problem.question(), problem.search(), admitted.clone());
         Ok(Releases { admitted })
     }
 

@@ -1,19 +1,23 @@
 //! Checks every torch build of the registry for one machine: which run, and why the others do not.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use pep440_rs::Version;
 use serde::Serialize;
 
-use super::inputs::allowed_pythons;
-use super::inputs::{Depth, Inputs};
+use super::budget::Budget;
+use super::inputs::{Catalogue, Depth, Inputs, allowed_pythons};
+use super::memory::Memory;
 use super::node::Node;
 use super::problem::Problem;
+use super::question::Question;
 use super::tables::BuildRow;
+use super::universe::Universe;
 use crate::compatibility::{Needs, Policy, Violation, envelope_of, required_driver};
 use crate::model::conflict::Party;
 use crate::model::evidence::Evidence;
+use crate::model::host::Host;
+use crate::model::request::{Preferences, Request};
 use crate::model::solution::DriverMode;
 use crate::model::version::{DottedVersion, cuda_short};
 
@@ -71,12 +75,19 @@ pub struct PlanOutBuild {
     pub spans: Vec<(String, String)>,
 }
 
-/// Checks every build that the request admits. Of several reasons against a build the first is reported, in the order
-/// GPU, cuDNN, driver, libc, Python, index.
-pub fn plan(inputs: &Inputs<'_>) -> Plan {
-    let tables = Rc::clone(&inputs.catalogue.tables);
-    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
-    let problem = Problem::new(inputs, &tables, Depth::Stack, pythons);
+/// Checks every build of a catalogue that the request admits on a machine of its platform. Of several reasons against a build
+/// the first is reported, in the order GPU, cuDNN, driver, libc, Python, index.
+pub fn plan(catalogue: &Catalogue<'_>, host: &Host, request: &Request) -> Plan {
+    let preferences = Preferences::default();
+    let inputs = Inputs {
+        catalogue,
+        universe: &Universe::default(),
+        memory: &Memory::default(),
+        budget: &Budget::default(),
+        question: &Question::new(host, request, &preferences),
+    };
+    let pythons = allowed_pythons(catalogue.registry, request);
+    let problem = Problem::new(&inputs, &catalogue.tables, Depth::Stack, pythons);
     let torch = &problem.stack["torch"];
     let mut order: Vec<u32> = (0..torch.builds.len() as u32).collect();
     order.sort_by_key(|i| {
@@ -84,8 +95,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
         std::cmp::Reverse((build.version_ordinal, problem.build_rank("torch", *i)))
     });
     // `==1.13.1+cu117` names builds, not only versions.
-    let asked =
-        inputs.request.find("torch").and_then(|user| problem.requirement(&user.requirement).ok()?.ok());
+    let asked = request.find("torch").and_then(|user| problem.requirement(&user.requirement).ok()?.ok());
     let is_asked = |i: u32| {
         asked.iter().flatten().all(|(node, set)| match node {
             Node::Package(name) if &**name == "torch" => {
@@ -100,7 +110,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Plan {
     for i in order.into_iter().filter(|i| is_asked(*i)) {
         let build = &torch.builds[i as usize];
         let variant = &problem.variants[build.variant as usize].name;
-        let other = inputs.request.variant.as_ref().is_some_and(|limit| limit.value != *variant);
+        let other = request.variant.as_ref().is_some_and(|limit| limit.value != *variant);
         if other {
             continue;
         }

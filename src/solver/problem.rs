@@ -1,6 +1,5 @@
 //! A problem ready to search: the request, the machine and the candidates.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -8,10 +7,13 @@ use std::sync::Arc;
 
 use pep508_rs::MarkerEnvironment;
 
+use super::budget::Budget;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
-use super::memory::{Applying, Doubtful, Memory, Question, Sets, Subject, Wish};
+use super::memory::{Applying, Doubtful, Memory, Search, Sets, Wish};
 use super::node::Node;
+use super::question::Question;
+use super::rank::KnownUsable;
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::Policy;
@@ -106,6 +108,8 @@ pub(super) struct Memo<'a> {
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// The releases that stand for builds of a stack package, by number of the build.
     pub of_builds: RefCell<HashMap<String, HashMap<usize, OfBuild<'a>>>>,
+    /// Which candidates can be used, by package.
+    pub usable: RefCell<HashMap<String, Rc<KnownUsable>>>,
     /// Releases whose METADATA was read, by their addresses in their pages.
     pub read: RefCell<HashSet<*const Release>>,
     /// For which Pythons a release has wheels, by its address in its page.
@@ -140,6 +144,8 @@ pub(super) struct Problem<'a> {
     pub memo: Memo<'a>,
     /// The searches that already ended.
     pub memory: &'a Memory,
+    /// What the searches of the command may take.
+    pub budget: &'a Budget,
     tables: Rc<Tables<'a>>,
 }
 
@@ -160,7 +166,8 @@ impl<'a> Problem<'a> {
         pythons: Vec<Python>,
     ) -> Problem<'a> {
         let registry = inputs.catalogue.registry;
-        let machine = Machine::new(registry, inputs.host, Policy::of(inputs.request), tables);
+        let machine =
+            Machine::new(registry, &inputs.question.host, Policy::of(&inputs.question.request), tables);
         let capabilities: Vec<ComputeCapability> = machine.gpus.iter().map(|(_, c)| *c).collect();
         let platform = machine.platform;
         let constrains = |a: &&Cited<Advisory>| {
@@ -172,18 +179,18 @@ impl<'a> Problem<'a> {
             registry,
             universe: inputs.universe,
             asked: Asked {
-                request: inputs.request,
-                preferences: inputs.preferences,
+                request: &inputs.question.request,
+                preferences: &inputs.question.preferences,
                 depth,
                 wish: Wish::Nothing,
                 admits: Doubtful::ALL,
             },
             alike: None,
-            runtimes: runtime_rows(registry, inputs.host, inputs.request, &capabilities),
+            runtimes: runtime_rows(registry, &inputs.question.host, &inputs.question.request, &capabilities),
             memo: Memo {
                 sets: match depth {
                     Depth::Stack => Sets::default(),
-                    Depth::Full => inputs.memory.sets(inputs.request),
+                    Depth::Full => inputs.memory.sets(&inputs.question.request),
                 },
                 applying: match depth {
                     Depth::Stack => Applying::default(),
@@ -191,7 +198,7 @@ impl<'a> Problem<'a> {
                 },
                 admitting: match depth {
                     Depth::Stack => HashMap::new(),
-                    Depth::Full => admitting(inputs.request),
+                    Depth::Full => admitting(&inputs.question.request),
                 },
                 ..Memo::default()
             },
@@ -199,10 +206,11 @@ impl<'a> Problem<'a> {
             pythons: Pythons {
                 environments: pythons.iter().map(|p| marker_environment(*p, platform)).collect(),
                 series: pythons,
-                allowed: allowed_pythons(registry, inputs.request),
+                allowed: allowed_pythons(registry, &inputs.question.request),
             },
             advisories,
             memory: inputs.memory,
+            budget: inputs.budget,
             tables: tables.clone(),
         }
     }
@@ -223,21 +231,17 @@ fn admitting(request: &Request) -> HashMap<String, String> {
 
 impl Problem<'_> {
     /// What is solved, for whom.
-    pub fn subject(&self) -> Subject<'_> {
-        Subject {
-            request: Cow::Borrowed(self.asked.request),
-            host: Cow::Borrowed(self.machine.host),
-            preferences: Cow::Borrowed(self.asked.preferences),
-        }
+    pub fn question(&self) -> Question<'_> {
+        Question::new(self.machine.host, self.asked.request, self.asked.preferences)
     }
 
     /// What distinguishes the problem from others about the same subject.
-    pub fn question(&self) -> Question {
+    pub fn search(&self) -> Search {
         let at_hand = match self.asked.depth {
             Depth::Full => self.universe.indexes_with(TRITON_PACKAGE).len(),
             Depth::Stack => self.avoided_of_the_stack().map_or(0, |avoided| avoided.len()),
         };
-        Question {
+        Search {
             depth: self.asked.depth,
             series: self.pythons.series.clone(),
             wish: self.asked.wish.clone(),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use pubgrub::{Dependencies, DependencyProvider, PackageResolutionStatistics};
 use version_ranges::Ranges;
 
+use super::budget::Share;
 use super::closure::{Missing, Unusable};
 use super::inputs::Depth;
 use super::memory::Wish;
@@ -15,17 +16,6 @@ use super::problem::Problem;
 use super::tables::{Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use crate::model::request::PythonAllowed;
 use crate::model::solution::Need;
-
-/// The maximum number of solver steps. Real requests take far fewer; it guards against hostile metadata.
-const DECISION_LIMIT: u32 = 200_000;
-
-/// That of a search that can only spare another one: a proof that a series has nothing better is short where there is one,
-/// and a longer search costs more than the one it would spare.
-const SPARING_LIMIT: u32 = 200;
-
-/// That of a search for another answer, in which a package is newer. In the requests of 40 public projects such a search
-/// ended after at most 432 steps.
-const ANOTHER_LIMIT: u32 = 3000;
 
 /// The maximum number of older releases whose metadata is prefetched for a package with conflicts.
 const LOOK_AHEAD: u32 = 16;
@@ -67,14 +57,14 @@ impl std::fmt::Display for Why {
 
 impl<'p, 'a> Provider<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
-        let limit = match problem.asked.wish {
-            Wish::Better { .. } => SPARING_LIMIT,
+        let share = match problem.asked.wish {
+            Wish::Better { .. } => Share::Sparing,
             // Of several series: see `pythons::none_is_newest`.
-            Wish::Newest(_) if problem.pythons.series.len() > 1 => SPARING_LIMIT,
-            Wish::OneOf(_) => ANOTHER_LIMIT,
-            Wish::Nothing | Wish::Newest(_) => DECISION_LIMIT,
+            Wish::Newest(_) if problem.pythons.series.len() > 1 => Share::Sparing,
+            Wish::OneOf(_) => Share::Another,
+            Wish::Nothing | Wish::Newest(_) => Share::Answer,
         };
-        Provider { problem, ranked, steps: Cell::new(0), limit, tried: RefCell::default() }
+        Provider { problem, ranked, steps: Cell::new(0), limit: share.steps(), tried: RefCell::default() }
     }
 
     /// The steps that the search has taken.

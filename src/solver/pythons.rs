@@ -35,67 +35,30 @@ pub(super) enum Newest {
     Best(Box<Solution>),
     /// With an older stack.
     OlderStack(Box<Solution>),
-    Need(Vec<Need>),
     None,
 }
 
 /// Solves Python series by series with every requested package at its newest release, whatever the stack.
-pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Newest {
-    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
-    let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
-    let is_installed = |p: &Python| inputs.preferences.installed.contains(&p.minor);
-    let mut order = pythons.clone();
-    order.sort_by_key(|p| Reverse((is_locked(p), is_installed(p), *p)));
-    let ceiling = {
-        let mut problem = Problem::new(inputs, tables, Depth::Stack, pythons.clone());
-        problem.asked.admits = Doubtful::default();
-        match search::ranked(&problem) {
-            Ok(Ended::Selected(selected)) => answer::stack_quality(&problem, &selected),
-            _ => return Newest::None,
-        }
-    };
+pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Newest, Vec<Need>> {
+    let choosing = Choosing::new(inputs, tables, Depth::Full, Doubtful::default(), &[]);
+    let Ok(ceiling) = choosing.promise(choosing.pythons.clone()) else { return Ok(Newest::None) };
     let mut best: Option<(Option<StackQuality>, Box<Solution>)> = None;
-    for (i, python) in order.into_iter().enumerate() {
-        if i == 1 && best.is_none() {
-            match none_is_newest(inputs, tables, Doubtful::default()) {
-                Err(needs) => return Newest::Need(needs),
-                Ok(true) => return Newest::None,
-                Ok(false) => {}
-            }
+    for (i, python) in choosing.order.iter().enumerate() {
+        if i == 1 && best.is_none() && choosing.none_is_newest()? {
+            return Ok(Newest::None);
         }
-        let mut problem = Problem::new(inputs, tables, Depth::Full, vec![python]);
-        problem.asked.wish = Wish::Newest(pythons.clone());
-        problem.asked.admits = Doubtful::default();
-        match search::ranked(&problem) {
-            Err(needs) => return Newest::Need(needs),
-            Ok(Ended::TooLong | Ended::Impossible) => {}
-            Ok(Ended::Selected(selected)) => {
-                let stack = answer::stack_quality(&problem, &selected);
-                let solution = Box::new(answer::solution(&problem, &selected));
-                if stack >= ceiling {
-                    return Newest::Best(solution);
-                }
-                if best.as_ref().is_none_or(|(quality, _)| stack > *quality) {
-                    best = Some((stack, solution));
-                }
-            }
+        let problem = choosing.newest_on(*python);
+        let Ended::Selected(selected) = search::ranked(&problem)? else { continue };
+        let stack = answer::stack_quality(&problem, &selected);
+        let solution = Box::new(answer::solution(&problem, &selected));
+        if stack >= ceiling {
+            return Ok(Newest::Best(solution));
+        }
+        if best.as_ref().is_none_or(|(quality, _)| stack > *quality) {
+            best = Some((stack, solution));
         }
     }
-    best.map_or(Newest::None, |(_, solution)| Newest::OlderStack(solution))
-}
-
-/// Whether the packages that are requested cannot all be at their newest releases on any Python: what all series together
-/// exclude, each one does.
-fn none_is_newest<'a>(
-    inputs: &Inputs<'a>,
-    tables: &Rc<Tables<'a>>,
-    admits: Doubtful,
-) -> Result<bool, Vec<Need>> {
-    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
-    let mut problem = Problem::new(inputs, tables, Depth::Full, pythons.clone());
-    problem.asked.wish = Wish::Newest(pythons);
-    problem.asked.admits = admits;
-    Ok(matches!(search::ranked(&problem)?, Ended::Impossible))
+    Ok(best.map_or(Newest::None, |(_, solution)| Newest::OlderStack(solution)))
 }
 
 /// Solves Python series by series and keeps the best. What is doubtful is admitted only where there is no other answer: first
@@ -136,9 +99,6 @@ pub(super) fn attempt<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: D
 }
 
 /// Solves Python series by series and keeps the best. On the `hopeless` series the request is known to have no answer.
-///
-/// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound
-/// are tried first, the locked one before the newest; most requests end with the first.
 pub(super) fn attempt_with<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
@@ -146,138 +106,219 @@ pub(super) fn attempt_with<'a>(
     admits: Doubtful,
     hopeless: &[Python],
 ) -> Outcome {
-    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
-    let is_locked = |p: &Python| inputs.preferences.python.is_some_and(|q| q.minor == p.minor);
-    let is_installed = |p: &Python| inputs.preferences.installed.contains(&p.minor);
-    let mut order = pythons.clone();
-    order.retain(|python| !hopeless.contains(python));
-    order.sort_by_key(|p| Reverse((is_locked(p), is_installed(p), *p)));
-    let asks_for_stack = inputs.request.requirements.iter().any(|r| is_stack_package(r.name()));
-    // `None`: no stack is required. An error: no stack exists, whatever the rest of the closure is.
-    let promise = |series: Vec<Python>| -> Result<Option<StackQuality>, ()> {
-        if !asks_for_stack {
-            return Ok(None);
-        }
-        let mut problem = Problem::new(inputs, tables, Depth::Stack, series);
-        problem.asked.admits = admits;
-        match search::ranked(&problem) {
-            Ok(Ended::Selected(selected)) => Ok(answer::stack_quality(&problem, &selected)),
-            _ => Err(()),
-        }
-    };
-    let Ok(ceiling) = promise(pythons.clone()) else {
+    let choosing = Choosing::new(inputs, tables, depth, admits, hopeless);
+    let Ok(ceiling) = choosing.promise(choosing.pythons.clone()) else {
         return Outcome::Impossible;
     };
-    // First require every requested package at its newest release. A series that satisfies this with the best
-    // possible build is the answer. One that does not is skipped without searching through years of old releases.
-    if depth == Depth::Full {
-        for (i, python) in order.iter().enumerate() {
-            if i == 1 {
-                match none_is_newest(inputs, tables, admits) {
-                    Err(needs) => return Outcome::Need(needs),
-                    Ok(true) => break,
-                    Ok(false) => {}
-                }
-            }
-            if promise(vec![*python]).is_ok_and(|bound| bound >= ceiling) {
-                let mut problem = Problem::new(inputs, tables, depth, vec![*python]);
-                problem.asked.wish = Wish::Newest(pythons.clone());
-                problem.asked.admits = admits;
-                match search::ranked(&problem) {
-                    Err(needs) => return Outcome::Need(needs),
-                    Ok(Ended::TooLong) => return Outcome::TooLong,
-                    Ok(Ended::Selected(selected))
-                        if answer::stack_quality(&problem, &selected) >= ceiling
-                            && problem.needless_builds(&selected) == 0 =>
-                    {
-                        return Outcome::Solved(Box::new(answer::solution(&problem, &selected)));
-                    }
-                    Ok(Ended::Selected(_) | Ended::Impossible) => {}
-                }
-            }
+    let found = choosing.with_all_newest(ceiling.as_ref()).and_then(|newest| match newest {
+        Some(solution) => Ok(Some(solution)),
+        None => choosing.best(ceiling.as_ref()),
+    });
+    match found {
+        Ok(Some(solution)) => Outcome::Solved(solution),
+        Ok(None) => Outcome::Impossible,
+        Err(Open::Need(needs)) => Outcome::Need(needs),
+        Err(Open::TooLong) => Outcome::TooLong,
+    }
+}
+
+/// Why the choice of a series is open.
+enum Open {
+    Need(Vec<Need>),
+    TooLong,
+}
+
+impl From<Vec<Need>> for Open {
+    fn from(needs: Vec<Need>) -> Open {
+        Open::Need(needs)
+    }
+}
+
+/// No stack exists on a series, whatever the rest of the closure is.
+struct NoStack;
+
+/// The choice of the Python series for one question.
+///
+/// A solve from the registry alone gives a cheap upper bound for the build of a series. The series with the best bound
+/// are tried first, the locked one before the newest; most requests end with the first.
+struct Choosing<'i, 'a> {
+    inputs: &'i Inputs<'a>,
+    tables: &'i Rc<Tables<'a>>,
+    depth: Depth,
+    admits: Doubtful,
+    /// The series that the request allows, oldest first.
+    pythons: Vec<Python>,
+    /// Those that are tried, in this order.
+    order: Vec<Python>,
+    asks_for_stack: bool,
+}
+
+impl<'i, 'a> Choosing<'i, 'a> {
+    fn new(
+        inputs: &'i Inputs<'a>,
+        tables: &'i Rc<Tables<'a>>,
+        depth: Depth,
+        admits: Doubtful,
+        hopeless: &[Python],
+    ) -> Choosing<'i, 'a> {
+        let pythons = allowed_pythons(inputs.catalogue.registry, &inputs.question.request);
+        let asks_for_stack =
+            inputs.question.request.requirements.iter().any(|user| is_stack_package(user.name()));
+        let mut choosing =
+            Choosing { inputs, tables, depth, admits, order: pythons.clone(), pythons, asks_for_stack };
+        let mut order = std::mem::take(&mut choosing.order);
+        order.retain(|python| !hopeless.contains(python));
+        order.sort_by_key(|python| Reverse((choosing.is_locked(*python), choosing.age(*python))));
+        Choosing { order, ..choosing }
+    }
+
+    fn is_locked(&self, python: Python) -> bool {
+        self.inputs.question.preferences.python.is_some_and(|locked| locked.minor == python.minor)
+    }
+
+    /// The order of series that differ in nothing else: an installed one is better, and then the newer one.
+    fn age(&self, python: Python) -> (bool, Python) {
+        (self.inputs.question.preferences.installed.contains(&python.minor), python)
+    }
+
+    fn problem(&self, depth: Depth, series: Vec<Python>) -> Problem<'a> {
+        let mut problem = Problem::new(self.inputs, self.tables, depth, series);
+        problem.asked.admits = self.admits;
+        problem
+    }
+
+    /// The best stack that some series can have; `None` if none is required.
+    fn promise(&self, series: Vec<Python>) -> Result<Option<StackQuality>, NoStack> {
+        if !self.asks_for_stack {
+            return Ok(None);
+        }
+        let problem = self.problem(Depth::Stack, series);
+        match search::ranked(&problem) {
+            Ok(Ended::Selected(selected)) => Ok(answer::stack_quality(&problem, &selected)),
+            _ => Err(NoStack),
         }
     }
-    let mut best: Option<Best> = None;
-    let mut solved: Vec<Quality> = Vec::new();
-    let mut later: Vec<(Option<StackQuality>, Python)> = Vec::new();
-    let mut queue = order.into_iter();
-    loop {
-        let (bound, python) = match queue.next() {
-            Some(python) => match promise(vec![python]) {
-                Err(()) => continue,
-                Ok(bound) if bound < ceiling => {
-                    later.push((bound, python));
-                    continue;
-                }
-                Ok(bound) => (bound, python),
-            },
-            // Then the series with a lower bound, the best bound first.
-            None => {
-                later.sort();
-                match later.pop() {
-                    Some(next) => next,
-                    None => break,
-                }
-            }
-        };
-        if best.as_ref().is_some_and(|best| best.quality.0 > bound) {
-            // Neither this series nor a later one can have the build that was found.
-            break;
-        }
-        let mut problem = Problem::new(inputs, tables, depth, vec![python]);
-        problem.asked.admits = admits;
-        if let Some(best) = &best
-            && best.can_be_compared(&problem, is_locked(&python), (is_installed(&python), python))
-        {
-            let Some(better) = best.better(&problem, bound.as_ref()) else { continue };
-            problem.asked.wish = better;
-            match search::ranked(&problem) {
-                Err(needs) => return Outcome::Need(needs),
-                Ok(Ended::Impossible) => continue,
-                Ok(Ended::Selected(_) | Ended::TooLong) => problem.asked.wish = Wish::Nothing,
-            }
-        }
-        let selected = match search::ranked(&problem) {
-            Err(needs) => return Outcome::Need(needs),
-            Ok(Ended::TooLong) if best.is_some() => continue,
-            Ok(Ended::TooLong) => return Outcome::TooLong,
-            Ok(Ended::Impossible) => continue,
-            Ok(Ended::Selected(selected)) => selected,
-        };
-        let releases = match depth {
-            Depth::Full => Releases::of(&problem, &selected, &pythons),
-            Depth::Stack => Ok(Releases::default()),
-        };
-        let releases = match releases {
-            Ok(releases) => releases,
-            Err(needs) => return Outcome::Need(needs),
-        };
-        let steps = releases.steps_back(&selected);
-        let locked = is_locked(&python);
-        let builds = problem.needless_builds(&selected);
-        let stack = if asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
-        let quality: Quality =
-            (stack, locked, Reverse(builds), Reverse(steps), (is_installed(&python), python));
-        solved.push(quality.clone());
-        let final_word = ((steps == 0 && builds == 0) || locked) && quality.0 >= ceiling;
-        if best.as_ref().is_none_or(|best| quality > best.quality) {
-            best = Some(Best { quality, problem, selected, releases });
-        }
-        if final_word {
-            break;
-        }
+
+    /// A series with every requested package at its newest release.
+    fn newest_on(&self, python: Python) -> Problem<'a> {
+        let mut problem = self.problem(Depth::Full, vec![python]);
+        problem.asked.wish = Wish::Newest(self.pythons.clone());
+        problem
     }
-    match best {
-        Some(best) => {
+
+    /// Whether the packages that are requested cannot all be at their newest releases on any Python: what all series
+    /// together exclude, each one does.
+    fn none_is_newest(&self) -> Result<bool, Vec<Need>> {
+        let mut problem = self.problem(Depth::Full, self.pythons.clone());
+        problem.asked.wish = Wish::Newest(self.pythons.clone());
+        Ok(matches!(search::ranked(&problem)?, Ended::Impossible))
+    }
+
+    /// The answer with every requested package at its newest release and the best possible build, if a series has it. One
+    /// that does not is skipped without searching through years of old releases.
+    fn with_all_newest(&self, ceiling: Option<&StackQuality>) -> Result<Option<Box<Solution>>, Open> {
+        if self.depth == Depth::Stack {
+            return Ok(None);
+        }
+        for (i, python) in self.order.iter().enumerate() {
+            if i == 1 && self.none_is_newest()? {
+                break;
+            }
+            if !self.promise(vec![*python]).is_ok_and(|bound| bound.as_ref() >= ceiling) {
+                continue;
+            }
+            let problem = self.newest_on(*python);
+            match search::ranked(&problem)? {
+                Ended::TooLong => return Err(Open::TooLong),
+                Ended::Selected(selected)
+                    if answer::stack_quality(&problem, &selected).as_ref() >= ceiling
+                        && problem.needless_builds(&selected) == 0 =>
+                {
+                    return Ok(Some(Box::new(answer::solution(&problem, &selected))));
+                }
+                Ended::Selected(_) | Ended::Impossible => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The best answer of all series.
+    fn best(&self, ceiling: Option<&StackQuality>) -> Result<Option<Box<Solution>>, Open> {
+        let mut best: Option<Best> = None;
+        let mut solved: Vec<Quality> = Vec::new();
+        for (bound, python) in self.by_promise(ceiling) {
+            if best.as_ref().is_some_and(|best| best.quality.0 > bound) {
+                // Neither this series nor a later one can have the build that was found.
+                break;
+            }
+            let Some(found) = self.on_series(python, bound.as_ref(), best.as_ref())? else { continue };
+            solved.push(found.quality.clone());
+            let (stack, locked, Reverse(builds), Reverse(steps), _) = &found.quality;
+            let is_final = ((*steps == 0 && *builds == 0) || *locked) && stack.as_ref() >= ceiling;
+            if best.as_ref().is_none_or(|best| found.quality > best.quality) {
+                best = Some(found);
+            }
+            if is_final {
+                break;
+            }
+        }
+        Ok(best.map(|best| {
             let mut solution = answer::solution(&best.problem, &best.selected);
             let (stack, locked, builds, _, (_, python)) = &best.quality;
             let differs_in_releases =
                 |other: &&Quality| (&other.0, &other.1, &other.2) == (stack, locked, builds);
             let others = solved.iter().filter(differs_in_releases);
             solution.newer_python = others.map(|other| other.4.1).max().filter(|other| other > python);
-            Outcome::Solved(Box::new(solution))
+            Box::new(solution)
+        }))
+    }
+
+    /// The series with the best stack that each can have: those that can have the best of all in their order, then the
+    /// others, the best first.
+    fn by_promise(
+        &self,
+        ceiling: Option<&StackQuality>,
+    ) -> impl Iterator<Item = (Option<StackQuality>, Python)> {
+        let promised = self.order.iter().filter_map(|python| {
+            let bound = self.promise(vec![*python]).ok()?;
+            Some((bound, *python))
+        });
+        let (best, mut later): (Vec<_>, Vec<_>) = promised.partition(|(bound, _)| bound.as_ref() >= ceiling);
+        later.sort();
+        best.into_iter().chain(later.into_iter().rev())
+    }
+
+    /// The answer of one series; `None` if there is none, or none that is better than the `best` so far.
+    fn on_series(
+        &self,
+        python: Python,
+        bound: Option<&StackQuality>,
+        best: Option<&Best<'_>>,
+    ) -> Result<Option<Best<'a>>, Open> {
+        let mut problem = self.problem(self.depth, vec![python]);
+        let (locked, age) = (self.is_locked(python), self.age(python));
+        if let Some(best) = best.filter(|best| best.can_be_compared(&problem, locked, age)) {
+            let Some(better) = best.better(&problem, bound) else { return Ok(None) };
+            problem.asked.wish = better;
+            match search::ranked(&problem)? {
+                Ended::Impossible => return Ok(None),
+                Ended::Selected(_) | Ended::TooLong => problem.asked.wish = Wish::Nothing,
+            }
         }
-        None => Outcome::Impossible,
+        let selected = match search::ranked(&problem)? {
+            Ended::Selected(selected) => selected,
+            Ended::TooLong if best.is_none() => return Err(Open::TooLong),
+            Ended::TooLong | Ended::Impossible => return Ok(None),
+        };
+        let releases = match self.depth {
+            Depth::Full => Releases::of(&problem, &selected, &self.pythons)?,
+            Depth::Stack => Releases::default(),
+        };
+        let steps = releases.steps_back(&selected);
+        let builds = problem.needless_builds(&selected);
+        let stack = if self.asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
+        let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), age);
+        Ok(Some(Best { quality, problem, selected, releases }))
     }
 }
 

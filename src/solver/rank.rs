@@ -1,7 +1,9 @@
 //! The order of preference of candidates, and the order of decisions. Which file of a release is taken, by its tags, is
 //! decided in `model/wheel.rs`.
 
+use std::cell::Cell;
 use std::ops::Bound;
+use std::rc::Rc;
 
 use super::closure::Missing;
 use super::inputs::Depth;
@@ -35,6 +37,30 @@ pub(super) struct StackQuality {
     pub version: u32,
     /// The rank among the builds of the version.
     pub build: BuildRank,
+}
+
+/// Which candidates of a package can be used, as far as it was asked: a search asks again at each of its decisions.
+#[derive(Debug)]
+pub(super) struct KnownUsable(Vec<Cell<u8>>);
+
+impl KnownUsable {
+    fn is_usable(&self, candidate: u32, find: impl FnOnce() -> bool) -> bool {
+        self.bits(candidate, 0, find)
+    }
+
+    fn is_possible(&self, candidate: u32, find: impl FnOnce() -> bool) -> bool {
+        self.bits(candidate, 2, find)
+    }
+
+    /// Two bits: whether it is known, and the answer.
+    fn bits(&self, candidate: u32, shift: u8, find: impl FnOnce() -> bool) -> bool {
+        let cell = &self.0[candidate as usize];
+        if cell.get() >> shift & 1 == 0 {
+            let answer = u8::from(find());
+            cell.set(cell.get() | (1 | answer << 1) << shift);
+        }
+        cell.get() >> (shift + 1) & 1 == 1
+    }
 }
 
 impl Problem<'_> {
@@ -95,11 +121,14 @@ impl Problem<'_> {
             }
             Node::Package(name) | Node::Extra(name, _) => {
                 let candidates = self.candidates(name)?;
+                let known = self.known_usable(name, candidates.len());
                 let usable = |i: &u32| {
-                    let c = &candidates[*i as usize];
-                    (c.release.has_wheel || c.release.has_source)
-                        && self.pythons.series.iter().any(|p| self.has_usable(c, *p))
-                        && (!possible || self.machine_allows_runtime(name, &c.release.version, None))
+                    known.is_usable(*i, || self.is_usable(&candidates[*i as usize]))
+                        && (!possible
+                            || known.is_possible(*i, || {
+                                let version = &candidates[*i as usize].release.version;
+                                self.machine_allows_runtime(name, version, None)
+                            }))
                 };
                 if let Some(locked) = self.asked.preferences.versions.get(name.as_ref())
                     && let Some(i) = candidates.iter().rposition(|c| c.release.version == *locked)
@@ -112,6 +141,22 @@ impl Problem<'_> {
                 self.wheel_before_source(name, &candidates, || finals_first(&candidates, usable))?
             }
         })
+    }
+
+    /// Whether a release has a file for one of the Pythons.
+    fn is_usable(&self, candidate: &Candidate<'_>) -> bool {
+        (candidate.release.has_wheel || candidate.release.has_source)
+            && self.pythons.series.iter().any(|python| self.has_usable(candidate, *python))
+    }
+
+    /// What is known of the candidates of an ordinary package.
+    fn known_usable(&self, name: &str, count: usize) -> Rc<KnownUsable> {
+        if let Some(known) = self.memo.usable.borrow().get(name).filter(|known| known.0.len() == count) {
+            return known.clone();
+        }
+        let known = Rc::new(KnownUsable(vec![Cell::new(0); count]));
+        self.memo.usable.borrow_mut().insert(name.to_owned(), known.clone());
+        known
     }
 
     /// The priority class of a node: greater is decided first.

@@ -17,7 +17,7 @@ use super::tables::{Tables, is_stack_package};
 
 /// Like [`attempt`], but no requested package is sacrificed for another.
 pub(super) fn attempt_fairly<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Outcome {
-    let names = || inputs.request.requirements.iter().map(|user| user.name());
+    let names = || inputs.question.request.requirements.iter().map(|user| user.name());
     if depth == Depth::Stack || names().count() < 2 || names().all(is_stack_package) {
         return attempt(inputs, tables, depth);
     }
@@ -25,18 +25,18 @@ pub(super) fn attempt_fairly<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, d
     let mut others_are_newest = false;
     let first = match names().any(is_stack_package) {
         true => match with_all_newest(inputs, tables) {
-            Newest::Best(solution) => return Outcome::Solved(solution),
-            Newest::Need(needs) => return Outcome::Need(needs),
-            Newest::OlderStack(solution) => {
+            Err(needs) => return Outcome::Need(needs),
+            Ok(Newest::Best(solution)) => return Outcome::Solved(solution),
+            Ok(Newest::OlderStack(solution)) => {
                 others_are_newest = true;
                 Outcome::Solved(solution)
             }
-            Newest::None => attempt(inputs, tables, Depth::Full),
+            Ok(Newest::None) => attempt(inputs, tables, Depth::Full),
         },
         false => attempt(inputs, tables, Depth::Full),
     };
     let Outcome::Solved(first) = first else { return first };
-    let pythons = allowed_pythons(inputs.catalogue.registry, inputs.request);
+    let pythons = allowed_pythons(inputs.catalogue.registry, &inputs.question.request);
     let problem = Problem::new(inputs, tables, Depth::Full, pythons);
     let decided = asked(&problem).and_then(|asked| {
         let groups = groups(&asked, &first);

@@ -25,19 +25,22 @@ pub(super) enum Found {
 
 /// Searches for the answer: decisions in the order of preference. The error is the data that must be fetched first.
 pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
-    if let Some(known) = problem.memory.find(&problem.subject(), &problem.question()) {
+    if let Some(known) = problem.memory.find(&problem.question(), &problem.search()) {
         return Ok(known);
+    }
+    if problem.budget.is_spent() {
+        return Ok(Ended::TooLong);
     }
     let ended = match run(problem, true) {
         Found::Selected(selected) => Ended::Selected(Rc::new(selected)),
         Found::Impossible(_) => Ended::Impossible,
         Found::TooLong => Ended::TooLong,
         Found::Need(needs) => {
-            problem.memory.needs_more(&problem.question());
+            problem.memory.needs_more(&problem.search());
             return Err(needs);
         }
     };
-    problem.memory.keep(problem.subject(), problem.question(), ended.clone());
+    problem.memory.keep(problem.question(), problem.search(), ended.clone());
     Ok(ended)
 }
 
@@ -48,9 +51,7 @@ pub(super) fn unranked(problem: &Problem<'_>) -> Found {
 
 fn run(problem: &Problem<'_>, ranked: bool) -> Found {
     let provider = Provider::new(problem, ranked);
-    let ended = pubgrub::resolve(&provider, Node::Root, 0u32);
-    problem.memory.count(provider.steps());
-    match ended {
+    let found = match pubgrub::resolve(&provider, Node::Root, 0u32) {
         Ok(selected) => Found::Selected(selected.into_iter().collect()),
         Err(PubGrubError::NoSolution(error)) => Found::Impossible(Box::new(error)),
         Err(
@@ -58,8 +59,11 @@ fn run(problem: &Problem<'_>, ranked: bool) -> Found {
             | PubGrubError::ErrorChoosingVersion { source, .. }
             | PubGrubError::ErrorInShouldCancel(source),
         ) => match source {
-            Stop::Missing => Found::Need(problem.memo.needs.take().into_iter().collect()),
+            // Its steps count when it has what it needs, and comes to its end.
+            Stop::Missing => return Found::Need(problem.memo.needs.take().into_iter().collect()),
             Stop::TooLong => Found::TooLong,
         },
-    }
+    };
+    problem.budget.count(provider.steps());
+    found
 }

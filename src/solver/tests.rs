@@ -338,9 +338,8 @@ fn a_proof_over_representatives_tells_the_same() {
                 catalogue: &catalogue,
                 universe: &universe,
                 memory: &super::Memory::default(),
-                host: &host,
-                request,
-                preferences: &preferences,
+                budget: &super::Budget::default(),
+                question: &super::Question::new(&host, request, &preferences),
             };
             let told = |alike: bool| {
                 let pythons = inputs::allowed_pythons(&registry, request);

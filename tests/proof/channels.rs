@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use envlock::conda::{
-    Asked, Explained, Question, Records, Repodata, Solved, VirtualPackage, Written, explain,
+    Asked, CondaQuestion, Explained, Records, Repodata, Solved, VirtualPackage, Written, explain,
 };
 use envlock::model::conflict::{Change, ReasonKind};
 use envlock::model::request::Origin;
@@ -213,12 +213,16 @@ impl World {
         Records::reachable(&[repodata], NAMES.map(str::to_owned)).unwrap()
     }
 
-    fn question(&self) -> Question {
+    fn question(&self) -> CondaQuestion {
         let of =
             |name, version: &str| VirtualPackage { name, version: version.to_owned(), build: "0".into() };
         let cuda = self.machine.cuda.map(|at| of("__cuda", DRIVERS[at].0));
         let machine = cuda.into_iter().chain([of("__glibc", GLIBC[self.machine.glibc])]).collect();
-        Question { specs: self.specs.iter().map(Spec::to_string).collect(), machine, ..Question::default() }
+        CondaQuestion {
+            specs: self.specs.iter().map(Spec::to_string).collect(),
+            machine,
+            ..CondaQuestion::default()
+        }
     }
 
     fn explain(&self, records: &Records) -> Explained {

@@ -11,7 +11,7 @@ use envlock::model::project::{ProjectPage, RawFile, ReleaseFile};
 use envlock::model::request::{Preferences, PythonAllowed, PythonRequest, Request};
 use envlock::model::solution::{self, Answer, Solution};
 use envlock::registry::Registry;
-use envlock::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, solve};
+use envlock::solver::{AtHand, Budget, Catalogue, Depth, Inputs, Memory, Question, Universe, solve};
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::worlds::{Random, requirement};
@@ -314,13 +314,13 @@ fn packages_are_solved_exactly_where_they_can_be() {
             request.requirements.push(requirement.of_part(part.clone()));
         }
         let whole = universe(&world);
+        let nothing_kept = Preferences::default();
         let inputs = Inputs {
             catalogue: &catalogue,
             universe: &whole,
             memory: &Memory::default(),
-            host: &host,
-            request: &request,
-            preferences: &Preferences::default(),
+            budget: &Budget::default(),
+            question: &Question::new(&host, &request, &nothing_kept),
         };
         let place = || format!("world {seed}: {asked:?}\n{world:#?}");
         // The Python that is taken where nothing requested has to step back: the newest such.

@@ -10,9 +10,9 @@ use envlock::model::project::{ProjectPage, RawFile};
 use envlock::model::request::{Preferences, Request};
 use envlock::model::solution::Answer;
 use envlock::registry::{CudaFrom, FrameworkBuild, Registry};
-use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
+use envlock::solver::{Budget, Catalogue, Depth, Inputs, Memory, Question, Universe, solve};
 
-use super::rules::Question;
+use super::rules::BruteForce;
 use super::shipped::drivers;
 use super::worlds::requirement;
 
@@ -83,7 +83,7 @@ fn frameworks_run_exactly_where_their_rows_say() {
                 if check_host(&registry, &host).is_err() {
                     continue;
                 }
-                let question = Question { registry: &registry, host: &host, request: &request };
+                let question = BruteForce { registry: &registry, host: &host, request: &request };
                 let cuda = &row.cuda;
                 let by_code = row.targets.as_ref().is_none_or(|targets| {
                     question.serves(&targets.sass, &targets.ptx, *capability, question.native(Some(cuda)))
@@ -92,13 +92,13 @@ fn frameworks_run_exactly_where_their_rows_say() {
                 let expected = question.driver_allows(cuda)
                     && by_code
                     && floor.is_none_or(|floor| *capability >= floor.min);
+                let nothing_kept = Preferences::default();
                 let inputs = Inputs {
                     catalogue: &catalogue,
                     universe: &universe,
                     memory: &Memory::default(),
-                    host: &host,
-                    request: &request,
-                    preferences: &Preferences::default(),
+                    budget: &Budget::default(),
+                    question: &Question::new(&host, &request, &nothing_kept),
                 };
                 let place =
                     || format!("{} {} on {capability}, driver {}", row.package, row.versions, driver.version);

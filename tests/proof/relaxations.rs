@@ -10,7 +10,7 @@ use envlock::model::request::Request;
 use envlock::model::version::DottedVersion;
 use envlock::registry::Registry;
 
-use super::rules::Question;
+use super::rules::BruteForce;
 use super::stack::{ask, told};
 use super::worlds::{Random, common_files, driver, host, registry, request};
 
@@ -27,7 +27,7 @@ struct Conflict<'a> {
 impl Conflict<'_> {
     /// Notes what a relaxed question gives, if anything.
     fn relax(&mut self, party: &str, host: &Host, request: &Request) -> bool {
-        let best = Question { registry: self.registry, host, request }.best();
+        let best = BruteForce { registry: self.registry, host, request }.best();
         if let Some(best) = &best {
             self.expected.push((
                 party.to_owned(),
@@ -159,7 +159,7 @@ fn changed((mut host, mut out): (Host, Request), change: &Change) -> (Host, Requ
 /// The sets of changes among the ways out: each one works, with one change less none does, and there is one wherever
 /// letting go of everything helps. Returns how many there are.
 fn sets_are_true(registry: &Registry, host: &Host, request: &Request, ways: &[WayOut]) -> usize {
-    let solves = |(host, request): &(Host, Request)| Question { registry, host, request }.best().is_some();
+    let solves = |(host, request): &(Host, Request)| BruteForce { registry, host, request }.best().is_some();
     let start = || (host.clone(), request.clone());
     let sets: Vec<&Vec<Change>> = ways
         .iter()

@@ -33,8 +33,8 @@ struct CompanionBuild {
     targets: Option<(Vec<CodeTarget>, Vec<CodeTarget>)>,
 }
 
-/// A question to both: the registry, the machine, the request.
-pub struct Question<'a> {
+/// The rules of one question, tried on every combination.
+pub struct BruteForce<'a> {
     pub registry: &'a Registry,
     pub host: &'a Host,
     pub request: &'a Request,
@@ -53,7 +53,7 @@ fn at_least(have: &DottedVersion, need: &DottedVersion) -> bool {
     numbers(have) >= numbers(need)
 }
 
-impl Question<'_> {
+impl BruteForce<'_> {
     /// All specifiers of the request on a package, bounds among them.
     fn specifiers<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s VersionSpecifiers> {
         let all = self.request.requirements.iter().chain(&self.request.constraints);

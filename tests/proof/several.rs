@@ -14,7 +14,7 @@ use envlock::model::project::{ProjectPage, RawFile};
 use envlock::model::request::{Preferences, PythonAllowed, PythonRequest, Request};
 use envlock::model::solution::Answer;
 use envlock::registry::Registry;
-use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
+use envlock::solver::{Budget, Catalogue, Depth, Inputs, Memory, Question, Universe, solve};
 
 use super::worlds::{Random, requirement};
 
@@ -217,13 +217,13 @@ fn no_requested_package_is_sacrificed_for_another() {
             request.requirements.push(requirement(&format!("{}{specifiers}", PACKAGES[*package])));
         }
         let universe = universe(&world);
+        let nothing_kept = Preferences::default();
         let inputs = Inputs {
             catalogue: &catalogue,
             universe: &universe,
             memory: &Memory::default(),
-            host: &host,
-            request: &request,
-            preferences: &Preferences::default(),
+            budget: &Budget::default(),
+            question: &Question::new(&host, &request, &nothing_kept),
         };
         let all = world.all();
         let solution = match solve(&inputs, Depth::Full) {

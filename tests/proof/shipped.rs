@@ -9,9 +9,9 @@ use envlock::model::platform::{Libc, Platform};
 use envlock::model::request::{Limit, Preferences, Request};
 use envlock::model::solution::Answer;
 use envlock::registry::Registry;
-use envlock::solver::{Catalogue, Depth, Inputs, Memory, Universe, solve};
+use envlock::solver::{self, Budget, Catalogue, Depth, Inputs, Memory, Universe, solve};
 
-use super::rules::Question;
+use super::rules::BruteForce;
 use super::stack::differs;
 use super::worlds::{driver, requirement};
 
@@ -64,15 +64,15 @@ fn compare(step: usize, offset: usize) -> (usize, usize, usize) {
         }
         asked += 1;
         let request = &requests[index];
+        let nothing_kept = Preferences::default();
         let inputs = Inputs {
             catalogue: &catalogue,
             universe: &Universe::default(),
             memory: &Memory::default(),
-            host: &host,
-            request,
-            preferences: &Preferences::default(),
+            budget: &Budget::default(),
+            question: &solver::Question::new(&host, request, &nothing_kept),
         };
-        let best = Question { registry: &registry, host: &host, request }.best();
+        let best = BruteForce { registry: &registry, host: &host, request }.best();
         let place =
             || format!("{} ({}), driver {}, indexes {index}", gpu.name, gpu.capability, driver.version);
         match (solve(&inputs, Depth::Stack), best) {

@@ -8,7 +8,7 @@ use envlock::model::solution::{Answer, Solution};
 use envlock::registry::Registry;
 use envlock::solver::solve_stack;
 
-use super::rules::{Choice, Question};
+use super::rules::{BruteForce, Choice};
 use super::worlds::{DRIVERS, Random, common_files, driver, host, registry, request, shuffled};
 
 /// Questions asked of each registry.
@@ -63,7 +63,7 @@ fn the_solver_says_what_brute_force_says() {
             if check_host(&registry, &host).is_err() {
                 continue;
             }
-            let best = Question { registry: &registry, host: &host, request: &request }.best();
+            let best = BruteForce { registry: &registry, host: &host, request: &request }.best();
             let place = || format!("world {seed}, question {n}:\n{}", told(&registry, &host, &request));
             match (ask(&registry, &host, &request), best) {
                 (Ok(solution), Some(best)) => {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{Explainer, virtual_package};
-use crate::conda::solve::{CondaError, Question, Solved};
+use crate::conda::solve::{CondaError, CondaQuestion, Solved};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
 use crate::model::source::CondaPackage;
@@ -155,7 +155,7 @@ impl Explainer<'_> {
             .filter(|(_, need)| !name_of_spec(need).starts_with("__") && name_of_spec(need) != package.name)
             .collect();
         let specs = of_others.iter().map(|(_, need)| (*need).clone()).collect();
-        let question = Question { specs, ..self.question.clone() };
+        let question = CondaQuestion { specs, ..self.question.clone() };
         let own = Explainer { question: &question, depth: self.depth + 1, ..*self };
         let all: Vec<usize> = (0..question.specs.len()).collect();
         if own.solve(own.specs(&all), &question.machine)?.is_some() {
@@ -299,7 +299,7 @@ impl Explainer<'_> {
     fn cannot_without(&self, part: &Part, files: &BTreeSet<String>) -> Result<bool, CondaError> {
         let mut excluded = self.question.excluded.clone();
         excluded.extend(files.iter().map(|file| (file.clone(), String::new())));
-        let question = Question { specs: part.specs.clone(), excluded, ..self.question.clone() };
+        let question = CondaQuestion { specs: part.specs.clone(), excluded, ..self.question.clone() };
         Ok(self.answer(&question)? == Solved::Impossible)
     }
 

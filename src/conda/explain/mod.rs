@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::solve::{CondaError, Question, Records, Solved};
+use super::solve::{CondaError, CondaQuestion, Records, Solved};
 use super::spec::{channel_of_spec, parse};
 use super::virtual_packages::{VirtualPackage, opened};
 use crate::model::conda::{machine_spec, name_of_spec};
@@ -68,7 +68,11 @@ pub struct Asked<'a> {
 ///
 /// # Errors
 /// Those of a solve, when the explanation takes too many of them, and when the question has an answer.
-pub fn explain(records: &Records, question: &Question, asked: &Asked<'_>) -> Result<Explained, CondaError> {
+pub fn explain(
+    records: &Records,
+    question: &CondaQuestion,
+    asked: &Asked<'_>,
+) -> Result<Explained, CondaError> {
     let (tried, left) = (RefCell::default(), Cell::new(MAX_SOLVES));
     let explainer = Explainer { records, question, asked, depth: 0, tried: &tried, left: &left };
     if explainer.solve(question.specs.clone(), &question.machine)?.is_some() {
@@ -125,7 +129,7 @@ struct Shadowed {
 #[derive(Clone, Copy)]
 struct Explainer<'e> {
     records: &'e Records,
-    question: &'e Question,
+    question: &'e CondaQuestion,
     asked: &'e Asked<'e>,
     /// How many packages lead to the question: none to that of the request.
     depth: usize,
@@ -142,8 +146,12 @@ impl Explainer<'_> {
         specs: Vec<String>,
         machine: &[VirtualPackage],
     ) -> Result<Option<Vec<CondaPackage>>, CondaError> {
-        let question =
-            Question { specs, machine: machine.to_vec(), kept: BTreeSet::new(), ..self.question.clone() };
+        let question = CondaQuestion {
+            specs,
+            machine: machine.to_vec(),
+            kept: BTreeSet::new(),
+            ..self.question.clone()
+        };
         Ok(match self.answer(&question)? {
             Solved::Packages(packages) => Some(packages),
             Solved::Impossible => None,
@@ -151,7 +159,7 @@ impl Explainer<'_> {
     }
 
     /// One solve of those that are left.
-    fn answer(&self, question: &Question) -> Result<Solved, CondaError> {
+    fn answer(&self, question: &CondaQuestion) -> Result<Solved, CondaError> {
         let left = self.left.get().checked_sub(1).ok_or(CondaError::TooLong)?;
         self.left.set(left);
         self.records.solve(question, (self.asked.limit)())
@@ -379,7 +387,8 @@ impl Explainer<'_> {
 
     /// A file that the question excludes and that every answer with the others has.
     fn excluded(&self, core: &[usize]) -> Result<Option<Reason>, CondaError> {
-        let open = Question { excluded: BTreeMap::new(), specs: self.specs(core), ..self.question.clone() };
+        let open =
+            CondaQuestion { excluded: BTreeMap::new(), specs: self.specs(core), ..self.question.clone() };
         let Solved::Packages(answer) = self.answer(&open)? else { return Ok(None) };
         let mut found = None;
         for package in &answer {
@@ -389,7 +398,8 @@ impl Explainer<'_> {
                 self.records.of(&package.name).into_iter().map(|record| record.file).collect();
             let mut fewer = self.question.excluded.clone();
             fewer.retain(|file, _| !of_name.contains(file));
-            let question = Question { excluded: fewer, specs: self.specs(core), ..self.question.clone() };
+            let question =
+                CondaQuestion { excluded: fewer, specs: self.specs(core), ..self.question.clone() };
             let is_alone = matches!(self.answer(&question)?, Solved::Packages(_));
             if is_alone {
                 found = Some((package, why));
@@ -408,7 +418,8 @@ impl Explainer<'_> {
     /// A package that a bound of the question leaves out altogether, and what needs it.
     fn left_out(&self, core: &[usize]) -> Result<Option<Reason>, CondaError> {
         let machine = opened(&self.question.machine, "__cuda");
-        let open = Question { bounds: Vec::new(), specs: self.specs(core), machine, ..self.question.clone() };
+        let open =
+            CondaQuestion { bounds: Vec::new(), specs: self.specs(core), machine, ..self.question.clone() };
         let Solved::Packages(answer) = self.answer(&open)? else { return Ok(None) };
         let is_there = |name: &str| answer.iter().any(|package| package.name == name);
         let Some(bound) = self.question.bounds.iter().find(|bound| is_there(name_of_spec(&bound.spec)))

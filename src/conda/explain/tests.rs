@@ -28,8 +28,10 @@ fn written(spec: &str) -> Written {
 
 /// The texts of the facts about specs that a person asked for.
 fn told(records: &Records, specs: &[&str]) -> Vec<String> {
-    let question =
-        Question { specs: specs.iter().map(|spec| (*spec).to_owned()).collect(), ..Question::default() };
+    let question = CondaQuestion {
+        specs: specs.iter().map(|spec| (*spec).to_owned()).collect(),
+        ..CondaQuestion::default()
+    };
     let asked = Asked {
         without_gpu: "the machine has no NVIDIA GPU",
         written: &specs.iter().map(|spec| Some(written(spec))).collect::<Vec<_>>(),
@@ -222,7 +224,7 @@ fn a_hard_search_ends_in_time() {
         })
         .collect();
     let records = channel(&rows);
-    let question = Question { specs: names.clone(), ..Question::default() };
+    let question = CondaQuestion { specs: names.clone(), ..CondaQuestion::default() };
     let start = Instant::now();
     assert_eq!(records.solve(&question, Duration::from_secs(1)).err(), Some(CondaError::TooLong));
     let asked = Asked {

@@ -7,6 +7,7 @@ mod halves;
 mod silent;
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,11 +22,11 @@ use super::failure::Failure;
 use super::metadata_overrides::MetadataOverrides;
 use super::settings::{self, Project};
 use crate::index::{Fetched, Guess, IndexClient, IndexConfig, IndexError};
-use crate::model::host::Host;
 use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
+use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, ReleaseFile};
-use crate::model::request::{Preferences, Request, StatedMetadata};
+use crate::model::request::{Request, StatedMetadata};
 use crate::model::solution::{Answer, Need, Solution};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
@@ -33,7 +34,9 @@ use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::session::options::Global;
 use crate::session::variables;
-use crate::solver::{AtHand, Catalogue, Depth, Inputs, Memory, Universe, allowed_pythons, solve};
+use crate::solver::{
+    AtHand, Budget, Catalogue, Depth, Inputs, Memory, Question, Universe, allowed_pythons, solve,
+};
 
 /// Limit of rounds, above what any real request needs.
 const MAX_ROUNDS: usize = 400;
@@ -95,6 +98,10 @@ pub(crate) struct Session<'s> {
     interface: &'s dyn Interface,
     overrides: MetadataOverrides<'s>,
     universe: Universe<'s>,
+    /// What the searches of the command may take.
+    budget: &'s Budget,
+    /// The candidates of the registry for each platform, and what was found with them.
+    platforms: Vec<(Platform, Rc<Catalogue<'s>>, Rc<Memory>)>,
     /// What was read of conda channels.
     #[cfg(feature = "conda")]
     records: Vec<(halves::Reach, std::rc::Rc<crate::conda::Records>)>,
@@ -129,14 +136,6 @@ impl AtHand for Cached<'_> {
     }
 }
 
-/// One machine's question.
-#[derive(Clone, Copy)]
-struct Asked<'q> {
-    host: &'q Host,
-    request: &'q Request,
-    preferences: &'q Preferences,
-}
-
 impl<'s> Session<'s> {
     /// A session whose requests all state the same metadata by hand.
     pub fn new(
@@ -144,6 +143,7 @@ impl<'s> Session<'s> {
         registry: &'s Registry,
         interface: &'s dyn Interface,
         stated: &'s [StatedMetadata],
+        budget: &'s Budget,
     ) -> Session<'s> {
         let overrides = MetadataOverrides { stated, registry };
         Session {
@@ -152,6 +152,8 @@ impl<'s> Session<'s> {
             interface,
             overrides,
             universe: Universe::beside(Cached { client, overrides }),
+            budget,
+            platforms: Vec::new(),
             #[cfg(feature = "conda")]
             records: Vec::new(),
             #[cfg(feature = "conda")]
@@ -170,7 +172,8 @@ impl<'s> Session<'s> {
     where
         's: 'r,
     {
-        Session { registry, overrides: MetadataOverrides { registry, ..self.overrides }, ..self }
+        let overrides = MetadataOverrides { registry, ..self.overrides };
+        Session { registry, overrides, platforms: Vec::new(), ..self }
     }
 
     /// [`Session::solve`], and again with what `learned` adds to the registry about the packages of that answer, if it adds
@@ -180,23 +183,20 @@ impl<'s> Session<'s> {
     /// Those of [`Session::solve`].
     pub fn solve_as_learned(
         &mut self,
-        host: &Host,
-        request: &Request,
-        preferences: &Preferences,
+        question: &Question<'_>,
         learned: &dyn Fn(&Solution) -> Option<Registry>,
     ) -> Result<Answer, Failure> {
-        let answer = self.solve(host, request, preferences)?;
+        let answer = self.solve(question)?;
         let more = match &answer {
             Answer::Solution(solution) => learned(solution),
             _ => None,
         };
         match more {
             None => Ok(answer),
-            Some(more) => Session::new(self.client, &more, self.interface, self.overrides.stated).solve(
-                host,
-                request,
-                preferences,
-            ),
+            Some(more) => {
+                let stated = self.overrides.stated;
+                Session::new(self.client, &more, self.interface, stated, self.budget).solve(question)
+            }
         }
     }
 
@@ -204,41 +204,47 @@ impl<'s> Session<'s> {
     ///
     /// # Errors
     /// If an index does not answer, unless the conflict can be told without it.
-    pub fn solve(
-        &mut self,
-        host: &Host,
-        request: &Request,
-        preferences: &Preferences,
-    ) -> Result<Answer, Failure> {
+    pub fn solve(&mut self, question: &Question<'_>) -> Result<Answer, Failure> {
         #[cfg(feature = "conda")]
-        if !request.conda.is_empty() {
-            return self.solve_both(&Asked { host, request, preferences });
+        if !question.request.conda.is_empty() {
+            return self.solve_both(question);
         }
         let bar = self.interface.progress("reading the index");
-        let answer = self.rounds(&Asked { host, request, preferences }, &bar);
+        let answer = self.rounds(question, &bar);
         bar.finish_and_clear();
         answer
     }
 
+    /// The candidates for a platform, and what earlier questions found with them.
+    fn for_platform(&mut self, platform: Platform) -> (Rc<Catalogue<'s>>, Rc<Memory>) {
+        if let Some((_, catalogue, memory)) = self.platforms.iter().find(|(own, ..)| *own == platform) {
+            return (catalogue.clone(), memory.clone());
+        }
+        let catalogue = Rc::new(Catalogue::new(self.registry, platform));
+        let memory = Rc::new(Memory::default());
+        self.platforms.push((platform, catalogue.clone(), memory.clone()));
+        (catalogue, memory)
+    }
+
     /// Solve, fetch what is missing, solve again.
-    fn rounds(&mut self, asked: &Asked<'_>, bar: &ProgressBar) -> Result<Answer, Failure> {
-        let &Asked { host, request, preferences } = asked;
-        let platform = host.system.platform;
-        let catalogue = Catalogue::new(self.registry, platform);
+    fn rounds(&mut self, asked: &Question<'_>, bar: &ProgressBar) -> Result<Answer, Failure> {
+        let request = &*asked.request;
+        let platform = asked.host.system.platform;
+        let (catalogue, memory) = self.for_platform(platform);
+        memory.forget_prereleases();
         let pythons = allowed_pythons(self.registry, request);
         let environments: Vec<_> = pythons.into_iter().map(|p| marker_environment(p, platform)).collect();
         direct::add(
             self.client,
             &mut self.universe,
             &self.overrides,
-            asked.request,
-            preferences,
+            request,
+            &asked.preferences,
             &environments,
         )?;
         let mut guess = guess(&catalogue, self.registry, asked);
         // Indexes that did not answer during the search for ways out of a conflict.
         let mut silent: BTreeSet<String> = BTreeSet::new();
-        let memory = Memory::default();
         let start = Instant::now();
         let mut until: Option<Instant> = None;
         for _ in 0..MAX_ROUNDS {
@@ -246,9 +252,8 @@ impl<'s> Session<'s> {
                 catalogue: &catalogue,
                 universe: &self.universe,
                 memory: &memory,
-                host,
-                request,
-                preferences,
+                budget: self.budget,
+                question: asked,
             };
             let (needs, so_far) = match solve(&inputs, Depth::Full) {
                 Answer::NeedMetadata(needs) => (needs, None),
@@ -388,15 +393,14 @@ fn onward(bar: &ProgressBar) -> impl FnMut(usize, usize) {
 }
 
 /// What the solver will probably need, for the Python that a stack-only solve chooses.
-fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Asked<'_>) -> Guess {
-    let &Asked { host, request, preferences } = asked;
+fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Question<'_>) -> Guess {
+    let (host, request) = (&*&asked.host, &*&asked.request);
     let inputs = Inputs {
         catalogue,
         universe: &Universe::default(),
         memory: &Memory::default(),
-        host,
-        request,
-        preferences,
+        budget: &Budget::default(),
+        question: asked,
     };
     let python = match solve(&inputs, Depth::Stack) {
         Answer::Solution(solution) => solution.python,

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use super::{Asked, Session};
+use super::Session;
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::level::Level;
 use crate::model::only::Only;
-use crate::model::request::{Limit, Origin, Request, STACK_PACKAGES};
+use crate::model::request::STACK_PACKAGES;
 use crate::model::solution::Answer;
 use crate::session::failure::Failure;
+use crate::solver::{Edit, Question};
 
 impl Session<'_> {
     /// The conflict that PyPI alone shows, where it has nothing to do with builds of another index: a package that
     /// exists only as source is a conflict whether or not the pytorch index answers.
     pub(super) fn conflict_on_pypi_alone(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
     ) -> Result<Option<Box<Conflict>>, Failure> {
         let Some(conflict) = self.on_pypi(asked) else { return Ok(None) };
         let is_of_index = |party: &Party| match party {
@@ -29,14 +30,12 @@ impl Session<'_> {
     }
 
     /// The conflict of the request with PyPI alone, where that is a part of what the request allows.
-    fn on_pypi(&mut self, asked: &Asked<'_>) -> Option<Box<Conflict>> {
-        let request = asked.request;
+    fn on_pypi(&mut self, asked: &Question<'_>) -> Option<Box<Conflict>> {
+        let request = &asked.request;
         if request.only_index.is_some() || !request.owners.is_empty() {
             return None;
         }
-        let pypi = Limit { value: Only::pypi(), origin: Origin::Question };
-        let alone = Request { only_index: Some(pypi), ..request.clone() };
-        match self.solve(asked.host, &alone, asked.preferences) {
+        match self.solve(&asked.with(&Edit::OnlyIndex(Only::pypi()))) {
             Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Some(conflict),
             _ => None,
         }
@@ -48,7 +47,7 @@ impl Session<'_> {
         &mut self,
         silent: BTreeSet<String>,
         mut conflict: Box<Conflict>,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
     ) -> Box<Conflict> {
         if silent.is_empty() {
             return conflict;

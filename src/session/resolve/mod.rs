@@ -34,7 +34,7 @@ use crate::model::solution::{Series, Solution};
 use crate::model::wheel::Python;
 use crate::probe::{pythons, system};
 use crate::registry::Registry;
-use crate::solver::JointAnswer;
+use crate::solver::{Budget, JointAnswer};
 use locked::Comparison;
 use machines::Machine;
 use stack_only::Beside;
@@ -364,6 +364,7 @@ impl<'p> Prepared<'p> {
             machines: &self.machines,
             preferences: &preferences,
             client,
+            budget: &Budget::default(),
             interface,
         };
         let (answer, registry) = task.solve_buildable(self.asked.registry)?;

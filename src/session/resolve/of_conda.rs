@@ -110,12 +110,12 @@ fn solve(
         conda.channels.push(CONDA_FORGE.to_owned());
     }
     let client = fetch::client_for(task.global, project, task.args.index_url.as_deref(), PATIENCE);
-    let mut session = Session::new(&client, registry, task.interface, &request.metadata);
+    let mut session = Session::new(&client, registry, task.interface, &request.metadata, task.budget);
     #[cfg(feature = "conda")]
     session.is_for_a_way_out();
     let members = [task.machines[machine].member(&task.preferences[machine])];
     let joint = Joint { members: &members, request: &request, registry };
-    match joint.solve(&mut |host, request, held| session.solve(host, request, held))? {
+    match joint.solve(&mut |question| session.solve(question))? {
         JointAnswer::Solved(solutions) => Ok(solutions.into_iter().next()),
         JointAnswer::Conflict(_) | JointAnswer::TooLong => Ok(None),
     }

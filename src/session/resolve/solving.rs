@@ -10,7 +10,7 @@ use crate::session::builds;
 use crate::session::failure::Failure;
 use crate::session::fetch::Session;
 use crate::session::prebuilt;
-use crate::solver::{Joint, JointAnswer, Member, SolveOne, solve_stack};
+use crate::solver::{Joint, JointAnswer, Member, Question, SolveOne, solve_stack};
 
 /// How often sources that cannot be built are left out and the rest is solved again.
 const MAX_ROUNDS: usize = 3;
@@ -19,8 +19,8 @@ impl Task<'_> {
     /// The answer, and the registry with what was learned from wheels.
     pub fn solve(&self, registry: Registry) -> Result<(JointAnswer, Registry), Failure> {
         let Some(client) = self.client else {
-            let answer = self.joint(&registry, &mut |host, request, held| {
-                Ok(solve_stack(&registry, host, request, held))
+            let answer = self.joint(&registry, &mut |question| {
+                Ok(solve_stack(&registry, &question.host, &question.request, &question.preferences))
             })?;
             return Ok((answer, registry));
         };
@@ -49,8 +49,8 @@ impl Task<'_> {
         client: &IndexClient,
         registry: &Registry,
     ) -> Result<(JointAnswer, Option<Registry>), Failure> {
-        let mut session = Session::new(client, registry, self.interface, &self.request.metadata);
-        let answer = self.joint(registry, &mut |host, request, held| session.solve(host, request, held))?;
+        let mut session = Session::new(client, registry, self.interface, &self.request.metadata, self.budget);
+        let answer = self.joint(registry, &mut |question| session.solve(question))?;
         let JointAnswer::Solved(solutions) = &answer else { return Ok((answer, None)) };
         let more = match self.args.no_learn {
             true => None,
@@ -58,7 +58,7 @@ impl Task<'_> {
         };
         let Some(more) = more else { return Ok((answer, None)) };
         let mut session = session.with_registry(&more);
-        let answer = self.joint(&more, &mut |host, request, held| session.solve(host, request, held))?;
+        let answer = self.joint(&more, &mut |question| session.solve(question))?;
         drop(session);
         Ok((answer, Some(more)))
     }
@@ -105,12 +105,12 @@ impl Task<'_> {
         let Some(client) = self.client else { return Ok(Vec::new()) };
         let mut without = Vec::new();
         // What the user states of a package does not change its builds.
-        let mut session = Session::new(client, registry, self.interface, &[]);
+        let mut session = Session::new(client, registry, self.interface, &[], self.budget);
         for ((solution, machine), preferences) in
             solutions.iter_mut().zip(self.machines).zip(self.preferences)
         {
             let held = preferences.for_builds();
-            let mut solve = |asked: &Request| session.solve(&machine.host, asked, &held);
+            let mut solve = |asked: &Request| session.solve(&Question::new(&machine.host, asked, &held));
             without.extend(builds::lock(solution, self.request, &mut solve)?);
             let platform = machine.host.system.platform;
             // They are built against PyPI's torch.

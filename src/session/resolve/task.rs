@@ -5,6 +5,7 @@ use crate::index::IndexClient;
 use crate::model::request::{Preferences, Request};
 use crate::session::Interface;
 use crate::session::options::{Global, SolveOptions};
+use crate::solver::Budget;
 
 /// A request and the machines to lock it for.
 pub(super) struct Task<'t> {
@@ -16,5 +17,7 @@ pub(super) struct Task<'t> {
     pub preferences: &'t [Preferences],
     /// The indexes; `None` to solve the stack from the registry alone.
     pub client: Option<&'t IndexClient>,
+    /// What the searches of the command may take.
+    pub budget: &'t Budget,
     pub interface: &'t dyn Interface,
 }

@@ -3,18 +3,18 @@
 use super::{Relaxer, Ways};
 use crate::compatibility::{DriverSpan, Policy, check_host, required_driver};
 use crate::model::conflict::{Change, Party, WayOut};
-use crate::model::host::{Gpu, Host};
+use crate::model::host::Gpu;
 use crate::model::level::Level;
 use crate::model::platform::Os;
 use crate::model::version::DottedVersion;
-use crate::solver::inputs::{Depth, Inputs};
+use crate::solver::edit::Edit;
+use crate::solver::inputs::Depth;
 
 impl Relaxer<'_, '_> {
     /// Offers the lowest newer driver that helps and still supports the host's GPUs.
     pub(super) fn driver(&mut self) {
-        for (floor, host) in self.newer_drivers() {
-            if let Some(solution) = self.solve(&host, self.inputs.request) {
-                self.offer(Change::Driver(floor), Party::Driver, &solution);
+        for driver in self.newer_drivers() {
+            if self.offer_if_solved(&driver) {
                 return;
             }
         }
@@ -23,11 +23,11 @@ impl Relaxer<'_, '_> {
     /// Offers the lowest newer driver with which a change of the request helps, together with that: a GPU that is newer than
     /// both needs both.
     pub(super) fn driver_and_request(&mut self) {
-        for (floor, host) in self.newer_drivers() {
-            let inputs = Inputs { host: &host, ..*self.inputs };
+        for driver in self.newer_drivers() {
+            let question = self.inputs.question.with(&driver);
+            let inputs = self.inputs.about(&question);
             let level = if self.depth == Depth::Stack { Level::Stack } else { Level::Full };
-            let mut beside =
-                Relaxer::new(&inputs, self.tables, level, self.asked, self.core.clone(), self.limit);
+            let mut beside = Relaxer::new(&inputs, self.tables, level, self.asked, self.core.clone());
             beside.requirements();
             beside.constraints();
             beside.limits();
@@ -37,6 +37,7 @@ impl Relaxer<'_, '_> {
             let Ways { found, needs, cut } = beside.ways;
             self.ways.needs.extend(needs);
             self.ways.cut |= cut;
+            let Edit::Driver(floor) = driver else { continue };
             let ways = found.into_iter().map(|way| {
                 let mut changes = vec![Change::Driver(floor.clone())];
                 match way.change {
@@ -53,14 +54,15 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    /// The machine with each driver that is newer than its own and supports its GPUs, the oldest first.
-    pub(super) fn newer_drivers(&self) -> Vec<(DottedVersion, Host)> {
-        let Some(driver) = &self.inputs.host.driver else {
+    /// Each driver that is newer than the machine's and supports its GPUs, the oldest first.
+    pub(super) fn newer_drivers(&self) -> Vec<Edit> {
+        let question = self.inputs.question;
+        let Some(driver) = &question.host.driver else {
             return Vec::new();
         };
         let registry = self.inputs.catalogue.registry;
-        let os = self.inputs.host.system.platform.os;
-        let policy = Policy::of(self.inputs.request);
+        let os = question.host.system.platform.os;
+        let policy = Policy::of(&question.request);
         let mut floors: Vec<DottedVersion> = registry
             .toolkits()
             .iter()
@@ -71,24 +73,15 @@ impl Relaxer<'_, '_> {
             .collect();
         floors.sort();
         floors.dedup();
-        let with_driver = |floor: DottedVersion| {
-            let mut host = self.inputs.host.clone();
-            if let Some(driver) = &mut host.driver {
-                // A branch alone is open to each of its releases, and the offer is for the first one.
-                let first = format!("{floor}.0").parse().ok().filter(|_| !floor.as_str().contains('.'));
-                driver.version = first.unwrap_or_else(|| floor.clone());
-                driver.cuda = None;
-            }
-            check_host(registry, &host).is_ok().then_some((floor, host))
-        };
-        floors.into_iter().map_while(with_driver).collect()
+        let is_possible = |edit: &Edit| check_host(registry, &question.with(edit).host).is_ok();
+        floors.into_iter().map(Edit::Driver).take_while(is_possible).collect()
     }
 
     /// Offers the oldest cuda-compat package that helps, if it supports the kernel driver's branch and every GPU is
     /// known to be a data-centre GPU (forward compatibility is limited to these).
     pub(super) fn forward_compatibility(&mut self) {
         let registry = self.inputs.catalogue.registry;
-        let host = self.inputs.host;
+        let host = &self.inputs.question.host;
         let (Some(driver), Os::Linux) = (&host.driver, host.system.platform.os) else { return };
         let data_centre = |gpu: &Gpu| gpu.name.as_ref().is_some_and(|name| registry.is_data_centre(name));
         let gpus = host.gpus.as_deref().unwrap_or_default();
@@ -100,14 +93,8 @@ impl Relaxer<'_, '_> {
             let Some(user_mode) = required_driver(registry, &row.cuda, Os::Linux, Policy::Native) else {
                 continue;
             };
-            let mut newer = host.clone();
-            if let Some(driver) = &mut newer.driver {
-                driver.compat = Some(user_mode.value);
-                driver.cuda = None;
-            }
-            if let Some(solution) = self.solve(&newer, self.inputs.request) {
-                let change = Change::CudaCompat { package: row.package.clone(), branch };
-                self.offer(change, Party::Driver, &solution);
+            let package = row.package.clone();
+            if self.offer_if_solved(&Edit::CudaCompat { package, branch, user_mode: user_mode.value }) {
                 return;
             }
         }
@@ -116,7 +103,7 @@ impl Relaxer<'_, '_> {
     /// The first driver branches that support the host's GPUs.
     fn first_branches(&self) -> Vec<DottedVersion> {
         let registry = self.inputs.catalogue.registry;
-        let gpus = self.inputs.host.gpus.iter().flatten();
+        let gpus = self.inputs.question.host.gpus.iter().flatten();
         gpus.filter_map(|gpu| DriverSpan::of(registry, gpu.capability?).from).collect()
     }
 }

@@ -2,7 +2,6 @@
 //! Only changes that were solved are offered.
 
 mod driver;
-mod edits;
 mod machine;
 mod sets;
 
@@ -11,6 +10,7 @@ use std::rc::Rc;
 
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
 
+use super::edit::{self, Edit, Part};
 use super::inputs::{Depth, Inputs};
 use super::pythons::{Outcome, attempt};
 use super::tables::Tables;
@@ -19,14 +19,13 @@ use crate::model::capability::ComputeCapability;
 use crate::model::conflict::{Change, Party, WayOut};
 use crate::model::count::Count;
 use crate::model::evidence::Evidence;
-use crate::model::host::{Gpu, Host};
+use crate::model::host::Gpu;
 use crate::model::level::Level;
-use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
+use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Need, Solution};
 use crate::model::version::cuda_short;
-use edits::{Edit, constraint_edits, limit_edits, other_version};
-pub(super) use machine::{REPLACEABLE, let_go};
+pub(super) use machine::REPLACEABLE;
 
 /// What the search for changes came to.
 #[derive(Default)]
@@ -39,7 +38,7 @@ pub(super) struct Ways {
     pub cut: bool,
 }
 
-/// Solves each relaxation, as long as the searches of the memory have not taken `limit` steps.
+/// Solves each relaxation, as long as the budget for explanations lasts.
 ///
 /// `level`: that of the proof. A change that removes a proof about the stack alone is solved to the depth `asked`; where that needs metadata that cannot be had, it is offered as one for the stack.
 ///
@@ -51,9 +50,8 @@ pub(super) fn ways_out<'a>(
     level: Level,
     asked: Depth,
     core: Option<BTreeSet<String>>,
-    limit: u64,
 ) -> Ways {
-    let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
+    let mut relaxer = Relaxer::new(inputs, tables, level, asked, core);
     relaxer.single();
     // Another GPU is seldom what can be changed.
     if relaxer.has_only_gpus() {
@@ -72,10 +70,9 @@ pub(super) fn ways_out_of_all<'a>(
     tables: &Rc<Tables<'a>>,
     asked: Depth,
     (core, facts): (Option<BTreeSet<String>>, &BTreeSet<Party>),
-    limit: u64,
 ) -> Ways {
     let level = if asked == Depth::Stack { Level::Stack } else { Level::Full };
-    let mut relaxer = Relaxer::new(inputs, tables, level, asked, core, limit);
+    let mut relaxer = Relaxer::new(inputs, tables, level, asked, core);
     relaxer.single();
     relaxer.sets();
     if relaxer.has_only_gpus() {
@@ -97,8 +94,6 @@ struct Relaxer<'i, 'a> {
     asked: Depth,
     /// How much of the graph the last change was solved for.
     level: Level,
-    /// The steps after which nothing more is tried.
-    limit: u64,
     /// Whether the last change is neither known to work nor known not to.
     is_open: bool,
     ways: Ways,
@@ -111,7 +106,6 @@ impl<'i, 'a> Relaxer<'i, 'a> {
         level: Level,
         asked: Depth,
         core: Option<BTreeSet<String>>,
-        limit: u64,
     ) -> Relaxer<'i, 'a> {
         Relaxer {
             inputs,
@@ -120,7 +114,6 @@ impl<'i, 'a> Relaxer<'i, 'a> {
             depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
             asked,
             level,
-            limit,
             is_open: false,
             ways: Ways::default(),
         }
@@ -154,20 +147,15 @@ impl Relaxer<'_, '_> {
         ways
     }
 
-    fn solve(&mut self, host: &Host, request: &Request) -> Option<Box<Solution>> {
+    /// The solution after an edit, if there is one.
+    fn solve(&mut self, edit: &Edit) -> Option<Box<Solution>> {
         self.is_open = true;
-        if self.inputs.memory.steps() >= self.limit {
+        if self.inputs.budget.is_explained() {
             self.ways.cut = true;
             return None;
         }
-        let inputs = Inputs {
-            catalogue: self.inputs.catalogue,
-            universe: self.inputs.universe,
-            memory: self.inputs.memory,
-            host,
-            request,
-            preferences: self.inputs.preferences,
-        };
+        let question = self.inputs.question.with(edit);
+        let inputs = self.inputs.about(&question);
         let level = |depth| if depth == Depth::Stack { Level::Stack } else { Level::Full };
         self.level = level(self.depth);
         let solution = match attempt(&inputs, self.tables, self.depth) {
@@ -207,7 +195,7 @@ impl Relaxer<'_, '_> {
 
     /// Notes what must be fetched, from indexes that may be asked: `only-index` opens no other, not even for a way out.
     fn need(&mut self, needs: Vec<Need>) {
-        let only = self.inputs.request.only_index.as_ref();
+        let only = self.inputs.question.request.only_index.as_ref();
         let admitted = |need: &Need| only.is_none_or(|only| only.value.admits(need.index()));
         self.ways.needs.extend(needs.into_iter().filter(admitted));
     }
@@ -249,7 +237,7 @@ impl Relaxer<'_, '_> {
             }
         }
         // With a GPU or a driver, a framework without CUDA is less than what was requested.
-        let wants_gpu = self.inputs.host.driver.is_some() && !self.inputs.host.has_no_gpu();
+        let wants_gpu = self.inputs.question.host.driver.is_some() && !self.inputs.question.host.has_no_gpu();
         let has_framework = solution.stack.is_some() || !solution.frameworks.is_empty();
         if wants_gpu && !has_framework && solution.envelope.driver.is_none() {
             gives.push_str(", without CUDA");
@@ -272,59 +260,58 @@ impl Relaxer<'_, '_> {
         });
     }
 
+    /// Solves after an edit, and offers it if there is a solution. Returns whether there is one.
+    fn offer_if_solved(&mut self, edit: &Edit) -> bool {
+        let Some(solution) = self.solve(edit) else { return false };
+        if let Some(change) = edit.change(self.inputs.question, &solution) {
+            self.offer(change, edit.party(), &solution);
+        }
+        true
+    }
+
+    /// Changes of the required packages that the proof rests on: another version; where none helps, other extras, one extra
+    /// less, or without the package.
     fn requirements(&mut self) {
-        for (i, user) in self.inputs.request.requirements.iter().enumerate() {
-            // What is asked about is not let go of.
-            if !self.may_help(user) || user.origin == Origin::Question {
-                continue;
-            }
-            let mut request = self.inputs.request.clone();
-            let name = user.name().to_owned();
+        let question = self.inputs.question;
+        // What is asked about is not let go of.
+        let is_open = |user: &&UserRequirement| user.origin != Origin::Question && self.may_help(user);
+        let requirements: Vec<&UserRequirement> =
+            question.request.requirements.iter().filter(is_open).collect();
+        for user in requirements {
             let first = self.ways.found.len();
-            let mut is_open = false;
+            let mut is_provisional = false;
             if user.requirement.version_or_url.is_some() {
-                request.requirements[i].requirement.version_or_url = None;
-                if let Some(solution) = self.solve(self.inputs.host, &request) {
-                    let change = other_version(&name, user.requirement.version_or_url.as_ref(), &solution);
-                    self.offer(change, Party::package(&name), &solution);
+                if self.offer_if_solved(&Edit::AnyVersion(user.clone())) {
                     continue;
                 }
-                is_open = self.is_open;
+                is_provisional = self.is_open;
             }
             for other in self.other_extras(&user.requirement) {
-                let mut request = self.inputs.request.clone();
-                request.requirements[i].requirement.extras.clone_from(&other);
-                if let Some(solution) = self.solve(self.inputs.host, &request) {
-                    let extras = other.iter().map(ToString::to_string).collect();
-                    let change = Change::Extras { package: name.clone(), extras };
-                    self.offer(change, Party::package(&name), &solution);
-                }
+                self.offer_if_solved(&Edit::Extras(user.clone(), other));
             }
-            for extra in user.requirement.extras.clone() {
-                let mut request = self.inputs.request.clone();
-                request.requirements[i].requirement.extras.retain(|e| *e != extra);
-                if let Some(solution) = self.solve(self.inputs.host, &request) {
-                    let change = Change::WithoutExtra { package: name.clone(), extra: extra.to_string() };
-                    self.offer(change, Party::package(&name), &solution);
-                }
+            for extra in &user.requirement.extras {
+                self.offer_if_solved(&Edit::WithoutExtra(user.clone(), extra.clone()));
             }
-            if self.inputs.request.requirements.len() > 1 {
-                let mut request = self.inputs.request.clone();
-                request.requirements.remove(i);
-                // At stack depth, a solution without a stack is not useful; nor is one without the only framework.
-                if let Some(solution) = self.solve(self.inputs.host, &request)
-                    && (self.depth == Depth::Full || solution.stack.is_some())
-                    && !(self.is_framework(&name)
-                        && solution.stack.is_none()
-                        && solution.frameworks.is_empty())
-                {
-                    self.offer(Change::WithoutRequest(name.clone()), Party::package(&name), &solution);
-                }
+            if question.request.requirements.len() > 1 {
+                self.without(user);
             }
             for way in &mut self.ways.found[first..] {
-                way.is_provisional = is_open;
+                way.is_provisional = is_provisional;
             }
         }
+    }
+
+    /// Offers the request without a package, if what is left is worth something: at stack depth a stack, and a framework where
+    /// the package is one.
+    fn without(&mut self, user: &UserRequirement) {
+        let edit = Edit::Without(user.clone());
+        let Some(solution) = self.solve(&edit) else { return };
+        let has_framework = solution.stack.is_some() || !solution.frameworks.is_empty();
+        let is_stack_alone = self.depth == Depth::Stack && solution.stack.is_none();
+        if is_stack_alone || (self.is_framework(user.name()) && !has_framework) {
+            return;
+        }
+        self.offer(Change::WithoutRequest(user.name().to_owned()), edit.party(), &solution);
     }
 
     /// Whether a package is a framework, or a part of one.
@@ -354,34 +341,23 @@ impl Relaxer<'_, '_> {
     }
 
     fn constraints(&mut self) {
-        for (bound, edit) in self.inputs.request.constraints.iter().zip(constraint_edits(self.inputs.request))
-        {
+        for bound in self.inputs.question.request.constraints.iter() {
             if self.may_help(bound) {
-                self.try_edit(edit);
+                self.offer_if_solved(&Edit::WithoutConstraint(bound.clone()));
             }
         }
     }
 
     fn limits(&mut self) {
-        for edit in limit_edits(self.inputs.request) {
-            self.try_edit(edit);
-        }
-    }
-
-    fn try_edit(&mut self, edit: Edit) {
-        let mut request = self.inputs.request.clone();
-        (edit.apply)(&mut request);
-        if let Some(solution) = self.solve(self.inputs.host, &request)
-            && let Some(change) = edit.change(&solution)
-        {
-            self.offer(change, edit.party, &solution);
+        for edit in edit::limits(&self.inputs.question.request) {
+            self.offer_if_solved(&edit);
         }
     }
 
     /// With several compute capabilities, offers the largest subsets of GPUs that work together. With one, offers the
     /// capabilities that would work.
     fn gpus(&mut self) {
-        let Some(gpus) = &self.inputs.host.gpus else {
+        let Some(gpus) = &self.inputs.question.host.gpus else {
             return;
         };
         // GPUs of the same capability have the same support.
@@ -390,7 +366,9 @@ impl Relaxer<'_, '_> {
         kinds.dedup();
         match kinds.len() {
             0 => {}
-            1 => self.another_gpu(),
+            1 => {
+                self.offer_if_solved(&Edit::Unknown(Part::Gpus));
+            }
             n => {
                 let mut found: Vec<u32> = Vec::new();
                 for set in subsets(n.min(MAX_GPU_KINDS)) {
@@ -409,56 +387,20 @@ impl Relaxer<'_, '_> {
 
     /// Solves with a subset of the GPUs only. Returns whether that works, and offers it if so.
     fn only_gpus(&mut self, keep: impl Fn(&Gpu) -> bool) -> bool {
-        let mut host = self.inputs.host.clone();
-        let kept: Vec<Gpu> = host.gpus.iter().flatten().filter(|g| keep(g)).cloned().collect();
-        host.gpus = Some(kept.clone());
-        let Some(solution) = self.solve(&host, self.inputs.request) else {
-            return false;
-        };
-        let mut labels: Vec<String> = kept.iter().map(Gpu::label).collect();
-        labels.dedup();
-        let indexes = kept.iter().map(|g| g.index).collect();
-        self.offer(Change::OnlyGpus { indexes, labels }, Party::Gpu, &solution);
+        let gpus = self.inputs.question.host.gpus.iter().flatten();
+        let kept: Vec<Gpu> = gpus.filter(|gpu| keep(gpu)).cloned().collect();
         // By UUID: CUDA and NVML can number GPUs differently.
-        let uuids: Option<Vec<&str>> = kept.iter().map(|g| g.uuid.as_deref()).collect();
-        if let (Some(uuids), Some(way)) = (uuids, self.ways.found.last_mut()) {
+        let uuids: Option<Vec<String>> = kept.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let works = self.offer_if_solved(&Edit::OnlyGpus(kept));
+        if let (true, Some(uuids), Some(way)) = (works, uuids, self.ways.found.last_mut()) {
             way.set = Some(format!("CUDA_VISIBLE_DEVICES={}", uuids.join(",")));
         }
-        true
-    }
-
-    fn another_gpu(&mut self) {
-        let mut host = self.inputs.host.clone();
-        host.gpus = None;
-        if let Some(solution) = self.solve(&host, self.inputs.request) {
-            // Only capabilities that this driver runs: PTX may need a newer driver.
-            let driver = self.inputs.host.driver.as_ref().map(crate::model::host::Driver::user_mode);
-            let runs = |c: &&crate::model::solution::Coverage| match (driver, &c.driver_min, &c.driver_below)
-            {
-                (Some(have), min, below) => {
-                    min.as_ref().is_none_or(|min| have >= min)
-                        && below.as_ref().is_none_or(|below| have < below)
-                }
-                (None, ..) => true,
-            };
-            let covered = solution.envelope.coverage.iter().filter(runs).map(|c| c.compute_capability);
-            let covered: Vec<_> = covered.collect();
-            if !covered.is_empty() {
-                self.offer(Change::OtherGpu(covered), Party::Gpu, &solution);
-            }
-        }
+        works
     }
 
     fn libc(&mut self) {
-        if self.inputs.host.system.libc.is_none() {
-            return;
-        }
-        let mut host = self.inputs.host.clone();
-        host.system.libc = None;
-        if let Some(solution) = self.solve(&host, self.inputs.request)
-            && let Some(need) = &solution.envelope.glibc
-        {
-            self.offer(Change::Glibc(need.clone()), Party::Glibc, &solution);
+        if self.inputs.question.host.system.libc.is_some() {
+            self.offer_if_solved(&Edit::Unknown(Part::Glibc));
         }
     }
 }

@@ -1,9 +1,7 @@
 //! Changes that work together, where no single one does.
 
 use super::Relaxer;
-use super::edits::{Edit, constraint_edits, limit_edits, version_edits};
-use crate::model::conflict::Change;
-use crate::model::request::Request;
+use crate::solver::edit::{self, Edit};
 
 /// At most this many changes are one way out: a longer list is another project.
 const MAX_CHANGES: usize = 6;
@@ -16,14 +14,14 @@ impl Relaxer<'_, '_> {
         if self.ways.cut {
             return;
         }
-        let request = self.inputs.request;
-        let (of_proof, others): (Vec<Edit>, Vec<Edit>) = version_edits(request)
+        let request = &self.inputs.question.request;
+        let (of_proof, others): (Vec<Edit>, Vec<Edit>) = edit::versions(request)
             .into_iter()
-            .chain(constraint_edits(request))
-            .partition(|edit| self.core.as_ref().is_none_or(|core| core.contains(edit.party.as_str())));
+            .chain(edit::constraints(request))
+            .partition(|edit| self.core.as_ref().is_none_or(|core| core.contains(edit.party().as_str())));
         let mut edits = of_proof;
         // What an index has that may not be asked is not known.
-        edits.extend(limit_edits(request).into_iter().filter(|edit| !edit.opens_indexes()));
+        edits.extend(edit::limits(request).into_iter().filter(|edit| !edit.opens_indexes()));
         // What the proof rests on may not be enough: there may be other proofs.
         let narrow = edits.len();
         edits.extend(others);
@@ -43,12 +41,12 @@ impl Relaxer<'_, '_> {
             if set.len() < 2 || set.len() > MAX_CHANGES || seen.contains(&set) {
                 continue;
             }
-            let Some(solution) = self.solve(self.inputs.host, &changed(request, &edits, &set)) else {
+            let edit = together(&edits, &set);
+            let Some(solution) = self.solve(&edit) else {
                 return;
             };
-            let changes: Vec<Change> = set.iter().filter_map(|i| edits[*i].change(&solution)).collect();
-            if let (true, Some(first)) = (changes.len() == set.len(), set.first()) {
-                self.offer(Change::Together(changes), edits[*first].party.clone(), &solution);
+            if let Some(change) = edit.change(self.inputs.question, &solution) {
+                self.offer(change, edit.party(), &solution);
                 if let Some(way) = self.ways.found.last_mut() {
                     // That of one of the packages is not that of the set.
                     way.release = None;
@@ -60,8 +58,7 @@ impl Relaxer<'_, '_> {
 
     /// Whether a set of edits helps; `None` if that is not known yet.
     fn solves(&mut self, edits: &[Edit], which: &[usize]) -> Option<bool> {
-        let request = changed(self.inputs.request, edits, which);
-        match self.solve(self.inputs.host, &request) {
+        match self.solve(&together(edits, which)) {
             Some(_) => Some(true),
             None => (!self.is_open).then_some(false),
         }
@@ -81,11 +78,7 @@ impl Relaxer<'_, '_> {
     }
 }
 
-/// A request after some edits.
-fn changed(request: &Request, edits: &[Edit], which: &[usize]) -> Request {
-    let mut out = request.clone();
-    for i in which {
-        (edits[*i].apply)(&mut out);
-    }
-    out
+/// Some of the edits as one.
+fn together(edits: &[Edit], which: &[usize]) -> Edit {
+    Edit::Together(which.iter().map(|i| edits[*i].clone()).collect())
 }

@@ -30,7 +30,7 @@ use crate::session::fetch::Session;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
 use crate::session::{chosen_host, fetch, learned_rows, lock, owner};
-use crate::solver::solve_stack;
+use crate::solver::{Budget, Question, solve_stack};
 
 /// What a question is about: a target of the lock, its machine and its request.
 struct Subject<'a> {
@@ -44,6 +44,7 @@ struct Subject<'a> {
     alone: bool,
     index_url: Option<&'a str>,
     printer: &'a Printer,
+    budget: Budget,
 }
 
 /// The answer for one target.
@@ -107,6 +108,7 @@ pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<
             alone: lock.targets.len() > 1,
             index_url: args.index_url.as_deref(),
             printer,
+            budget: Budget::default(),
         };
         report::heading(printer, target, several, i);
         let why = match (&package, &args.not) {
@@ -196,10 +198,10 @@ impl Subject<'_> {
 
     fn solve_with_indexes(&self, request: &Request, preferences: &Preferences) -> Result<Answer, Failure> {
         let client = fetch::client(self.global, self.project, self.index_url)?;
-        let mut session = Session::new(client, self.registry, self.printer, &request.metadata);
+        let mut session = Session::new(client, self.registry, self.printer, &request.metadata, &self.budget);
         let learned =
             |solution: &Solution| learned_rows::with_rows_of_answer(self.global, self.registry, solution);
-        session.solve_as_learned(&self.host, request, preferences, &learned)
+        session.solve_as_learned(&Question::new(&self.host, request, preferences), &learned)
     }
 }
 

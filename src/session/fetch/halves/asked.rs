@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pep440_rs::Version;
 
-use super::{Asked, Half, Session};
+use super::{Half, Session};
 use crate::compatibility::with_machine_specs;
-use crate::conda::{Bound, CondaError, Question, virtual_packages};
+use crate::conda::{Bound, CondaError, CondaQuestion, virtual_packages};
 use crate::model::conda::{CondaSpec, is_python_package, specs_of};
 use crate::model::limit::Limit;
 use crate::model::marker::marker_environment;
@@ -20,6 +20,7 @@ use crate::model::wheel::Python;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::conda_names::{OfFramework, framework_packages, pypi_name};
 use crate::session::failure::Failure;
+use crate::solver::Question;
 
 /// What conda installs of PyPI's packages: by name on PyPI, the version and the package.
 pub(super) type Provided<'p> = BTreeMap<String, (Version, &'p CondaPackage)>;
@@ -92,15 +93,15 @@ pub(super) fn applicable<'r>(
 
 /// The question of conda's half.
 pub(super) fn question(
-    asked: &Asked<'_>,
+    asked: &Question<'_>,
     python: Option<Python>,
     excluded: &BTreeMap<String, String>,
     (session, has_pip): (&Session<'_>, bool),
     half: Option<&Half>,
-) -> Question {
+) -> CondaQuestion {
     let mut specs: Vec<String> = asked.request.conda.specs.iter().map(|spec| spec.text.clone()).collect();
     specs.extend(half.iter().flat_map(|half| half.specs.clone()));
-    let machine = virtual_packages(asked.host, session.registry);
+    let machine = virtual_packages(&asked.host, session.registry);
     specs.extend(python.map(|python| format!("python 3.{}.*", python.minor)));
     specs.extend(has_pip.then(|| "pip".to_owned()));
     // The stack comes from PyPI and the pytorch index, and two of them would be installed.
@@ -112,7 +113,7 @@ pub(super) fn question(
         why: format!("conda's {} is not installed beside the stack of PyPI", one.name),
     });
     let bounds = not_beside_pypi.chain(half.and_then(|half| half.stack.cuda_bound())).collect();
-    Question {
+    CondaQuestion {
         specs,
         bounds,
         machine: half.map_or(machine.clone(), |half| half.stack.machine(machine)),

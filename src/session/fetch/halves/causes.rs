@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Asked, Session};
+use super::Session;
 use crate::model::conda::{CondaSpec, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::request::{Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::Answer;
 use crate::registry::conda_names::framework_of;
+use crate::solver::Question;
 
 /// At most this many causes are looked for: each costs a solve of both halves.
 const MAX: usize = 12;
@@ -18,7 +19,7 @@ const MAX_SETS: usize = 6;
 impl Session<'_> {
     /// A conflict of both halves with every cause, the changes that remove each, and those that remove all of them. What cannot
     /// be solved on the way is not told.
-    pub(super) fn every_cause(&mut self, mut first: Box<Conflict>, asked: &Asked<'_>) -> Box<Conflict> {
+    pub(super) fn every_cause(&mut self, mut first: Box<Conflict>, asked: &Question<'_>) -> Box<Conflict> {
         let (causes, is_cut) = self.names_of_causes(&first, asked);
         let mut found: Vec<Conflict> = Vec::new();
         for (i, own) in causes.iter().enumerate().filter(|_| causes.len() > 1) {
@@ -26,10 +27,10 @@ impl Session<'_> {
             let others = others.filter(|name| !own.contains(*name)).cloned().collect();
             // What was not looked at may have causes of its own.
             let request = match is_cut {
-                true => only(asked.request, own),
-                false => without(asked.request, &others),
+                true => only(&asked.request, own),
+                false => without(&asked.request, &others),
             };
-            let alone = Asked { request: &request, ..*asked };
+            let alone = asked.with_request(&request);
             let Ok(Answer::Conflict(mut conflict)) = self.both(&alone) else { continue };
             conflict.also.clear();
             conflict.resolves_all.clear();
@@ -53,11 +54,11 @@ impl Session<'_> {
     }
 
     /// What each cause rests on, by the names in the request, and whether there may be more.
-    fn names_of_causes(&mut self, first: &Conflict, asked: &Asked<'_>) -> (Vec<BTreeSet<String>>, bool) {
+    fn names_of_causes(&mut self, first: &Conflict, asked: &Question<'_>) -> (Vec<BTreeSet<String>>, bool) {
         let mut causes: Vec<BTreeSet<String>> = Vec::new();
         let mut all: BTreeSet<String> = BTreeSet::new();
         let mut add = |conflict: &Conflict| {
-            let names = rests_on(conflict, asked.request);
+            let names = rests_on(conflict, &asked.request);
             let is_new = names.iter().any(|name| !all.contains(name));
             if is_new {
                 all.extend(names.clone());
@@ -71,11 +72,11 @@ impl Session<'_> {
         }
         for _ in 1..MAX {
             let (true, named) = &last else { return (causes, false) };
-            let rest = without(asked.request, named);
+            let rest = without(&asked.request, named);
             if rest.requirements.is_empty() && rest.conda.specs.is_empty() {
                 return (causes, false);
             }
-            match self.both(&Asked { request: &rest, ..*asked }) {
+            match self.both(&asked.with_request(&rest)) {
                 Ok(Answer::Conflict(next)) => last = add(&next),
                 Ok(Answer::Solution(_)) => return (causes, false),
                 _ => return (causes, true),
@@ -85,7 +86,7 @@ impl Session<'_> {
     }
 
     /// Sets of changes, one for each cause, that both halves have an answer with.
-    fn ways_of_all(&mut self, first: &Conflict, asked: &Asked<'_>) -> Vec<WayOut> {
+    fn ways_of_all(&mut self, first: &Conflict, asked: &Question<'_>) -> Vec<WayOut> {
         let causes = || std::iter::once(first).chain(&first.also);
         let most = causes().map(|cause| cause.would_work_if.len()).max().unwrap_or_default();
         let mut found: Vec<WayOut> = Vec::new();

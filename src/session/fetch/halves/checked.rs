@@ -3,7 +3,7 @@
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
 
-use super::{Asked, Purpose, Session};
+use super::{Purpose, Session};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::host::{Driver, FoundBy, Host};
 use crate::model::level::Level;
@@ -11,11 +11,12 @@ use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
 use crate::registry::conda_names::pypi_name;
+use crate::solver::Question;
 
 impl Session<'_> {
     /// Keeps the ways out that both halves have an answer for, with the releases of that answer. One that cannot be tried is
     /// a way out for the stack alone.
-    pub(super) fn check_over_both(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) {
+    pub(super) fn check_over_both(&mut self, conflict: &mut Conflict, asked: &Question<'_>) {
         // Of several causes, the changes for one leave the others.
         let ways = match conflict.also.is_empty() {
             true => &mut conflict.would_work_if,
@@ -31,7 +32,7 @@ impl Session<'_> {
     }
 
     /// Several changes together, if both halves have an answer with them.
-    pub(super) fn all_over_both(&mut self, ways: &[WayOut], asked: &Asked<'_>) -> Option<WayOut> {
+    pub(super) fn all_over_both(&mut self, ways: &[WayOut], asked: &Question<'_>) -> Option<WayOut> {
         let solution = self.with_changes(ways, asked)??;
         let mut changes: Vec<Change> = Vec::new();
         for way in ways {
@@ -44,7 +45,7 @@ impl Session<'_> {
         Some(solution.reached_by(change, ways.first()?.party.clone(), Level::Full))
     }
 
-    fn over_both(&mut self, way: WayOut, asked: &Asked<'_>) -> Option<WayOut> {
+    fn over_both(&mut self, way: WayOut, asked: &Question<'_>) -> Option<WayOut> {
         let Some(solution) = self.with_changes(std::slice::from_ref(&way), asked) else {
             return Some(WayOut { level: Level::Stack, ..way });
         };
@@ -55,14 +56,13 @@ impl Session<'_> {
 
     /// The solution over both halves with some changes, if there is one; the outer value is `None` where one cannot be made
     /// here.
-    fn with_changes(&mut self, ways: &[WayOut], asked: &Asked<'_>) -> Option<Option<Box<Solution>>> {
-        let mut changed = (asked.host.clone(), asked.request.clone());
+    fn with_changes(&mut self, ways: &[WayOut], asked: &Question<'_>) -> Option<Option<Box<Solution>>> {
+        let mut changed = (asked.host.clone().into_owned(), asked.request.clone().into_owned());
         if !ways.iter().all(|way| apply(&way.change, &way.party, &mut changed)) {
             return None;
         }
         let (host, request) = changed;
-        let preferences = asked.preferences;
-        let changed = Asked { host: &host, request: &request, preferences };
+        let changed = Question::new(&host, &request, &asked.preferences);
         match self.for_purpose(Purpose::Way, |session| session.both(&changed)) {
             Ok(Answer::Solution(solution)) => Some(Some(solution)),
             _ => Some(None),

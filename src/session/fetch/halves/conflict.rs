@@ -8,8 +8,8 @@ use pep440_rs::Version;
 use super::asked::{Provided, applicable, excluding, question, unsolved};
 use super::purpose::explained_until;
 use super::ways::requested_for;
-use super::{Asked, Half, Session};
-use crate::conda::{self, CondaError, Explained, Question, Records, Written};
+use super::{Half, Session};
+use crate::conda::{self, CondaError, CondaQuestion, Explained, Records, Written};
 use crate::model::conda::CondaSpec;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
 use crate::model::request::{Origin, UserRequirement};
@@ -18,6 +18,7 @@ use crate::model::text::clean;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 use crate::session::failure::Failure;
+use crate::solver::Question;
 use crate::solver::allowed_pythons;
 
 impl Session<'_> {
@@ -25,7 +26,7 @@ impl Session<'_> {
     pub(super) fn conflict_of_conda(
         &self,
         records: &Records,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         unfit: BTreeMap<String, String>,
         (half, others): (Option<&Half>, &BTreeMap<String, String>),
     ) -> Result<Conflict, Failure> {
@@ -34,7 +35,7 @@ impl Session<'_> {
         let mut question = question(asked, None, &others, (self, !records.of("pip").is_empty()), half);
         let until = self.explains_until.unwrap_or_else(explained_until);
         // The Pythons that are allowed, as one bound.
-        let pythons = allowed_pythons(self.registry, asked.request);
+        let pythons = allowed_pythons(self.registry, &asked.request);
         let constraints = applicable(&asked.request.constraints, &pythons, asked.host.system.platform);
         let any: Vec<String> = pythons.iter().map(|python| format!("3.{}.*", python.minor)).collect();
         question.specs.push(format!("python {}", any.join("|")));
@@ -110,7 +111,7 @@ fn constraints_of(
     conflict: &Conflict,
     constraints: &[&UserRequirement],
     records: &Records,
-    question: &Question,
+    question: &CondaQuestion,
 ) -> Vec<Reason> {
     let parties: Vec<&Party> = conflict.reasons.iter().flat_map(|reason| &reason.parties).collect();
     let left_out = parties.into_iter().flat_map(|party| records.of(party.as_str()));
@@ -191,7 +192,7 @@ pub(super) fn tell_of_conda(
     mut conflict: Box<Conflict>,
     named: &[(&String, &(Version, &CondaPackage))],
     provided: &Provided<'_>,
-    (asked, packages): (&Asked<'_>, &[CondaPackage]),
+    (asked, packages): (&Question<'_>, &[CondaPackage]),
 ) -> Box<Conflict> {
     let specs = || asked.request.conda.specs.iter().map(|spec| spec.name());
     let of = |package: &CondaPackage| requested_for(&package.name, specs(), packages);

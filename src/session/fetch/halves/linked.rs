@@ -5,10 +5,10 @@ use std::path::Path;
 
 use pep440_rs::{Operator, Version, VersionSpecifier};
 
+use super::Session;
 use super::code::{MAX_TRIED_WHEEL, WheelCode};
 use super::conflict::cut_off;
 use super::told::{not_built_for, of_unstated_torch, unread, without_cuda};
-use super::{Asked, Session};
 use crate::compatibility::{LinkTarget, Misfit, MisfitKind, misfit};
 use crate::model::built_for::BuiltFor;
 use crate::model::conda::{CONDA_FORGE, CUDNN};
@@ -20,6 +20,7 @@ use crate::model::variant::cuda_of_variant;
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::PYTORCH;
 use crate::session::failure::Failure;
+use crate::solver::Question;
 
 /// How many sets of releases are left out because of their wheels, one after the other.
 const MAX_SETS: usize = 24;
@@ -75,7 +76,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// Those of [`Session::solve_both`].
-    pub(super) fn solve_with_stack(&mut self, asked: &Asked<'_>) -> Result<Answer, Failure> {
+    pub(super) fn solve_with_stack(&mut self, asked: &Question<'_>) -> Result<Answer, Failure> {
         let mut open: VecDeque<Vec<LeftOut>> = VecDeque::from([Vec::new()]);
         // Of a conflict, the wheel without which there is no answer at all says more than one that has another release.
         let mut last: Option<Box<Conflict>> = None;
@@ -123,19 +124,19 @@ impl Session<'_> {
     }
 
     /// Solves both halves without some releases: with the best build of torch, then with those for another CUDA.
-    fn without_releases(&mut self, asked: &Asked<'_>, left_out: &[LeftOut]) -> Result<Tried, Failure> {
-        let mut request = asked.request.clone();
+    fn without_releases(&mut self, asked: &Question<'_>, left_out: &[LeftOut]) -> Result<Tried, Failure> {
+        let mut request = asked.request.clone().into_owned();
         request.constraints.extend(left_out.iter().filter_map(LeftOut::requirement));
         let mut excluded: BTreeMap<u64, String> = BTreeMap::new();
         let mut unfit: Vec<Unfit> = Vec::new();
         loop {
             let majors = excluded.keys().copied().collect();
-            let mut solution = match self.with_build(&Asked { request: &request, ..*asked }, &majors)? {
+            let mut solution = match self.with_build(&asked.with_request(&request), &majors)? {
                 Answer::Solution(solution) => solution,
                 answer if unfit.is_empty() => return Ok(Tried::Answer(answer)),
                 answer => return Ok(Tried::Unfit { unfit, is_cut: is_cut_short(&answer) }),
             };
-            let one = match self.fit_of_wheels(&mut solution, asked.request) {
+            let one = match self.fit_of_wheels(&mut solution, &asked.request) {
                 Fit::Fits(notes) => {
                     solution.notes.extend(of_other_cuda(&solution, &excluded));
                     solution.notes.extend(notes);

@@ -9,8 +9,9 @@ use pep440_rs::Version;
 use super::asked::of_pypi;
 use super::channels::other_interpreters;
 use super::conflict::{cut_off, tell_tried};
+use super::on_python::Tally;
 use super::told::{newer_unknown, twice, with_unknown, without_gpu};
-use super::{Asked, Half, MAX_ROUNDS, OfPython, Purpose, Session};
+use super::{Half, OfPython, Purpose, Session};
 use crate::compatibility::{both, cudnn_drops, envelope_of};
 use crate::conda::{Bound, Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
 use crate::model::conda::{CUDNN, NCCL};
@@ -28,6 +29,7 @@ use crate::registry::conda_builds::{CondaBuildOf, OF_CHANNEL, PYTORCH};
 use crate::registry::conda_names::pypi_name;
 use crate::registry::{Build, COMPANIONS, Registry};
 use crate::session::failure::Failure;
+use crate::solver::Question;
 
 /// conda's package of torch's libraries.
 const LIBTORCH: &str = "libtorch";
@@ -80,16 +82,16 @@ impl Session<'_> {
     /// Those of [`Session::solve_both`].
     pub(super) fn with_build(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         excluded_cuda_majors: &BTreeSet<u64>,
     ) -> Result<Answer, Failure> {
         let platform = asked.host.system.platform;
-        let records = self.records(asked.request, platform)?;
+        let records = self.records(&asked.request, platform)?;
         let specs: Vec<&str> = asked.request.conda.specs.iter().map(|spec| spec.text.as_str()).collect();
         let mut left_out: BTreeSet<StackChoice> = BTreeSet::new();
         let mut first: Option<Box<Conflict>> = None;
-        let (mut rounds, mut unfit, mut is_cut) = (0, BTreeMap::new(), false);
-        while rounds < MAX_ROUNDS {
+        let (mut tally, mut is_cut) = (Tally::default(), false);
+        while !tally.is_over() {
             let mut stack = self.stack_of(&records, asked, &left_out, &specs);
             if !excluded_cuda_majors.is_empty() {
                 let is_left = |cuda: &semver::Version| !excluded_cuda_majors.contains(&cuda.major);
@@ -125,19 +127,12 @@ impl Session<'_> {
                 }
             });
             let excluded = self.excluded_by_stack(&records, asked, half.as_ref());
-            let answer = self.on_python(
-                &records,
-                asked,
-                python,
-                (&mut rounds, &mut unfit),
-                (half.as_ref(), &excluded),
-            )?;
-            match answer {
+            match self.on_python(&records, asked, python, &mut tally, (half.as_ref(), &excluded))? {
                 OfPython::Solved(mut solution) => {
                     solution.notes.extend(twice(&solution, self.registry));
                     if let Some(half) = &half {
                         self.complete(&mut solution, &asked.request.conda.channels);
-                        solution.notes.extend(newer_unknown(&unknown, &half.stack.choice, asked.request));
+                        solution.notes.extend(newer_unknown(&unknown, &half.stack.choice, &asked.request));
                     }
                     return Ok(Answer::Solution(solution));
                 }
@@ -149,17 +144,22 @@ impl Session<'_> {
                 OfPython::NoConda { is_cut: is_cut_here } if first.is_none() => {
                     is_cut |= is_cut_here;
                     let told = (half.as_ref(), &excluded);
-                    first = Some(Box::new(self.conflict_of_conda(&records, asked, unfit.clone(), told)?));
+                    first = Some(Box::new(self.conflict_of_conda(
+                        &records,
+                        asked,
+                        tally.left_out.clone(),
+                        told,
+                    )?));
                 }
                 OfPython::NoConda { is_cut: is_cut_here } => is_cut |= is_cut_here,
             }
-            rounds += 1;
+            tally.rounds += 1;
             left_out.extend(half.map(|half| half.stack.choice));
         }
         let Some(mut conflict) = first else {
             return Err(Failure::internal("no answer of the channels and no conflict"));
         };
-        if is_cut || rounds >= MAX_ROUNDS {
+        if is_cut || tally.is_over() {
             return Ok(Answer::Conflict(Box::new(cut_off(*conflict))));
         }
         self.without_limits(&mut conflict, asked)?;
@@ -167,13 +167,13 @@ impl Session<'_> {
     }
 
     /// Adds the limits on cuDNN and NCCL without which there is an answer, as reasons and as ways out.
-    fn without_limits(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) -> Result<(), Failure> {
+    fn without_limits(&mut self, conflict: &mut Conflict, asked: &Question<'_>) -> Result<(), Failure> {
         // A way out needs none of its own.
         if self.purpose == Purpose::Way {
             return Ok(());
         }
         type Lift = fn(&mut Request);
-        let own = asked.request;
+        let own = &*asked.request;
         let limits: [((&'static str, &str), Party, _, Lift); 2] = [
             (("cudnn", "cuDNN"), Party::Cudnn, own.cudnn.as_ref(), |request| request.cudnn = None),
             (("nccl", "NCCL"), Party::Nccl, own.nccl.as_ref(), |request| request.nccl = None),
@@ -182,7 +182,7 @@ impl Session<'_> {
             let Some(limit) = limit else { continue };
             let mut request = own.clone();
             lift(&mut request);
-            let lifted = Asked { request: &request, ..*asked };
+            let lifted = asked.with_request(&request);
             let answer = self.for_purpose(Purpose::Way, |session| session.solve_with_stack(&lifted))?;
             let Answer::Solution(solution) = answer else { continue };
             if solution.stack.is_none() {
@@ -207,7 +207,7 @@ impl Session<'_> {
     fn stack_of(
         &self,
         records: &Records,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         left_out: &BTreeSet<StackChoice>,
         specs: &[&str],
     ) -> Stack {
@@ -220,7 +220,7 @@ impl Session<'_> {
     }
 
     /// Both halves of a request that nothing requires torch for. If a conda package does, torch is asked for.
-    fn without_torch(&mut self, asked: &Asked<'_>) -> Result<Answer, Failure> {
+    fn without_torch(&mut self, asked: &Question<'_>) -> Result<Answer, Failure> {
         let answer = self.solve_beside_stack(asked)?;
         let needs_torch = match &answer {
             Answer::Solution(solution) => solution.conda.iter().any(|package| package.name == PYTORCH),
@@ -229,10 +229,10 @@ impl Session<'_> {
         if !needs_torch {
             return Ok(answer);
         }
-        let mut request = asked.request.clone();
+        let mut request = asked.request.clone().into_owned();
         let torch = UserRequirement::parse("torch", Origin::Question);
         request.requirements.extend(torch.map_err(|error| Failure::internal(error.to_string())));
-        self.solve_with_stack(&Asked { request: &request, ..*asked })
+        self.solve_with_stack(&asked.with_request(&request))
     }
 
     /// Adds the match specs that bound the stack to a conflict about it, and as ways out those without which there is an
@@ -241,7 +241,7 @@ impl Session<'_> {
         &mut self,
         conflict: &mut Conflict,
         records: &Records,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         specs: &[&str],
     ) -> Result<(), Failure> {
         let is_of_stack = |name: &str| name == PYTORCH || COMPANIONS.contains(&name);
@@ -257,7 +257,7 @@ impl Session<'_> {
             });
             let others: Vec<&str> = specs.iter().copied().filter(|text| *text != spec.text).collect();
             let stack = self.stack_of(records, asked, &BTreeSet::new(), &others);
-            if let Answer::Solution(solution) = self.stack_alone(asked, asked.request, &stack)?
+            if let Answer::Solution(solution) = self.stack_alone(asked, &asked.request, &stack)?
                 && solution.stack.is_some()
             {
                 let change = Change::WithoutRequest(spec.text.clone());
@@ -272,15 +272,15 @@ impl Session<'_> {
     /// channels meets: conda's half may bring the release that PyPI lacks, and is solved with them.
     fn stack_with_requirements(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         stack: &Stack,
         records: &Records,
     ) -> Result<Answer, Failure> {
-        let answer = self.stack_alone(asked, asked.request, stack)?;
+        let answer = self.stack_alone(asked, &asked.request, stack)?;
         if !matches!(answer, Answer::Conflict(_) | Answer::ConflictSoFar(..)) {
             return Ok(answer);
         }
-        let mut request = asked.request.clone();
+        let mut request = asked.request.clone().into_owned();
         let channels = &asked.request.conda.channels;
         request.requirements.retain(|user| !is_met_by(user, records, channels));
         if request.requirements.len() == asked.request.requirements.len() {
@@ -295,15 +295,16 @@ impl Session<'_> {
     /// PyPI's half with the stack of the channels, without conda's packages.
     fn stack_alone(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         request: &Request,
         stack: &Stack,
     ) -> Result<Answer, Failure> {
         let registry = self.registry.with_stack(stack.builds.clone(), stack.companions.clone());
         let request = of_pypi(request);
-        let mut session = Session::new(self.client, &registry, self.interface, self.overrides.stated);
+        let mut session =
+            Session::new(self.client, &registry, self.interface, self.overrides.stated, self.budget);
         session.add_stack(stack)?;
-        session.solve(asked.host, &request, asked.preferences)
+        session.solve(&asked.with_request(&request))
     }
 
     /// Adds the pages of the stack, as if PyPI had them. conda's packages require nothing of PyPI.
@@ -337,7 +338,7 @@ impl Session<'_> {
     fn excluded_by_stack(
         &self,
         records: &Records,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         half: Option<&Half>,
     ) -> BTreeMap<String, String> {
         let mut out = other_interpreters(records);

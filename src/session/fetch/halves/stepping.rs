@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pep440_rs::Version;
 
 use super::asked::{Provided, excluding};
-use super::{Asked, Half, Session};
+use super::{Half, Session};
 use crate::conda::Records;
 use crate::model::conda::is_python_package;
 use crate::model::conflict::{Conflict, Party};
@@ -19,6 +19,7 @@ use crate::model::wheel::Python;
 use crate::registry::conda_builds::python_of;
 use crate::registry::conda_names::pypi_name;
 use crate::session::failure::Failure;
+use crate::solver::Question;
 
 /// The releases of conda's packages that PyPI's half admits, of those that a conflict named: a few at first, more where conda's
 /// half has no answer with them.
@@ -94,7 +95,8 @@ impl Session<'_> {
         any: &BTreeMap<String, Vec<CondaPackage>>,
     ) -> Result<Session<'h>, Failure> {
         let registry = half.map_or(self.registry, |half| &half.stack.registry);
-        let mut session = Session::new(self.client, registry, self.interface, self.overrides.stated);
+        let mut session =
+            Session::new(self.client, registry, self.interface, self.overrides.stated, self.budget);
         if let Some(half) = half {
             session.add_stack(&half.stack.stack)?;
         }
@@ -133,7 +135,7 @@ impl Session<'_> {
     /// one of them was not, and a conflict of one that has no such release.
     pub(super) fn admit(
         &self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         at: AtHand<'_>,
         names: &[&String],
         admitted: &mut Admitted,
@@ -154,7 +156,7 @@ impl Session<'_> {
     /// Looks for more releases of each package. `false`: there are no more.
     pub(super) fn admit_others(
         &self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         at: AtHand<'_>,
         admitted: &mut Admitted,
     ) -> Result<bool, Failure> {
@@ -178,7 +180,7 @@ impl Session<'_> {
     /// Looks for one more release of a package, whatever releases conda's half installs of the others. The conflict if there is none.
     fn admit_more(
         &self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         at: AtHand<'_>,
         name: &str,
         admitted: &mut Admitted,
@@ -211,7 +213,7 @@ impl Session<'_> {
                 .map(|(own, (version, package))| (own.clone(), (version.clone(), *package)))
                 .collect();
             let mut session = self.beside(at.half, &present, &any)?;
-            let conflict = match session.solve(asked.host, asked.request, asked.preferences)? {
+            let conflict = match session.solve(asked)? {
                 Answer::Solution(solution) => {
                     let own = solution.packages.iter().find(|package| package.name == name);
                     found = Ok(own.map(|own| own.version.clone()));

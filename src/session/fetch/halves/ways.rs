@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use super::{Asked, Purpose, Session};
+use super::{Purpose, Session};
 use crate::conda::Records;
 use crate::model::conda::{CondaSpec, is_python_package, name_of_spec};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
@@ -13,6 +13,7 @@ use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::registry::conda_names::{framework_of, pypi_name};
+use crate::solver::Question;
 
 /// The package that is asked of conda and needs another one: itself, or the first that leads to it.
 pub(super) fn requested_for<'p>(
@@ -42,9 +43,9 @@ pub(super) fn requested_for<'p>(
 
 impl Session<'_> {
     /// Adds the changes between the halves that have a solution.
-    pub(super) fn add_ways_between(&mut self, conflict: &mut Conflict, asked: &Asked<'_>) {
+    pub(super) fn add_ways_between(&mut self, conflict: &mut Conflict, asked: &Question<'_>) {
         let mut found = Vec::new();
-        let records = self.records(asked.request, asked.host.system.platform).ok();
+        let records = self.records(&asked.request, asked.host.system.platform).ok();
         for spec in &asked.request.conda.specs {
             let name = spec.name().to_lowercase();
             let is_party = conflict
@@ -61,7 +62,7 @@ impl Session<'_> {
             let (true, true, None, Some(package)) = (is_party, is_plain, framework_of(&name), of_pypi) else {
                 continue;
             };
-            let mut request = asked.request.clone();
+            let mut request = asked.request.clone().into_owned();
             request.conda.specs.retain(|own| own.text != spec.text);
             let requirement = UserRequirement::parse(&package, Origin::Question);
             request.requirements.extend(requirement.ok());
@@ -76,7 +77,7 @@ impl Session<'_> {
         self.add_ways_of_conda(conflict, asked, &mut found);
         let names_stack = asked.request.conda.specs.iter().any(|spec| framework_of(spec.name()).is_some());
         if asked.request.conda.stack.is_some() && !names_stack {
-            let mut request = asked.request.clone();
+            let mut request = asked.request.clone().into_owned();
             request.conda.stack = None;
             request.conda.stack_of_targets = BTreeMap::new();
             found.extend(self.way_between(
@@ -94,7 +95,7 @@ impl Session<'_> {
 
     /// Adds another release of what is asked of conda, the request without it, and without a constraint, where they are
     /// parties of a conflict and nothing else about them is a way out.
-    fn add_ways_of_conda(&mut self, conflict: &Conflict, asked: &Asked<'_>, found: &mut Vec<WayOut>) {
+    fn add_ways_of_conda(&mut self, conflict: &Conflict, asked: &Question<'_>, found: &mut Vec<WayOut>) {
         let is_party = |name: &str| {
             let mut parties = conflict.reasons.iter().flat_map(|reason| &reason.parties);
             parties.any(|party| party.as_str() == name)
@@ -107,7 +108,7 @@ impl Session<'_> {
             if framework_of(name).is_some() || name.starts_with("__") {
                 continue;
             }
-            let mut without = asked.request.clone();
+            let mut without = asked.request.clone().into_owned();
             without.conda.specs.retain(|spec| spec.name().to_lowercase() != *name);
             let mut any = without.clone();
             any.conda.specs.extend(
@@ -136,7 +137,7 @@ impl Session<'_> {
             if !is_party(name) || ways.into_iter().any(|way| way.change == change) {
                 continue;
             }
-            let mut request = asked.request.clone();
+            let mut request = asked.request.clone().into_owned();
             request.constraints.retain(|own| own.requirement != bound.requirement);
             found.extend(self.way_between(asked, &request, change, Party::package(name)));
         }
@@ -145,7 +146,7 @@ impl Session<'_> {
     /// A change of the request as a way out, if the changed request has a solution.
     fn way_between(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &Question<'_>,
         request: &Request,
         change: Change,
         party: Party,
@@ -155,10 +156,10 @@ impl Session<'_> {
     }
 
     /// The solution of a changed request, over both halves where it asks for conda packages.
-    fn solved_between(&mut self, asked: &Asked<'_>, request: &Request) -> Option<Box<Solution>> {
-        let changed = Asked { request, ..*asked };
+    fn solved_between(&mut self, asked: &Question<'_>, request: &Request) -> Option<Box<Solution>> {
+        let changed = asked.with_request(request);
         let answer = match request.conda.is_empty() {
-            true => self.solve(asked.host, request, asked.preferences),
+            true => self.solve(&asked.with_request(request)),
             false => self.for_purpose(Purpose::Way, |session| session.both(&changed)),
         };
         let Ok(Answer::Solution(solution)) = answer else { return None };

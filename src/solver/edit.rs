@@ -1,0 +1,430 @@
+//! One change of a question. A way out of a conflict is an edit with which the question was solved.
+
+use std::collections::BTreeSet;
+
+use pep440_rs::{Operator, Version};
+use pep508_rs::{ExtraName, VersionOrUrl};
+
+use super::question::Question;
+use crate::model::conflict::{Change, Party};
+use crate::model::host::Gpu;
+use crate::model::limit::{Limit, Origin};
+use crate::model::only::Only;
+use crate::model::request::{Preferences, PythonRequest, Request, STACK_PACKAGES, UserRequirement};
+use crate::model::solution::Solution;
+use crate::model::text::clean;
+use crate::model::version::DottedVersion;
+
+/// One change of a question. A requirement or constraint is named by its value: two equal ones are one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Edit {
+    /// A required package in any version.
+    AnyVersion(UserRequirement),
+    /// A required package with other extras.
+    Extras(UserRequirement, Vec<ExtraName>),
+    /// A required package without one of its extras.
+    WithoutExtra(UserRequirement, ExtraName),
+    /// The request without a requirement.
+    Without(UserRequirement),
+    /// The request without a constraint.
+    WithoutConstraint(UserRequirement),
+    /// Nothing is asked about these packages.
+    WithoutPackages(BTreeSet<String>),
+    /// These packages are required in any version, without extras.
+    AnyVersionOf(BTreeSet<String>),
+    /// One more requirement.
+    Require(UserRequirement),
+    /// One more constraint.
+    Constrain(UserRequirement),
+    /// No limit on a part of the stack, the Python, the indexes or the time of upload.
+    Unlimited(Limited),
+    /// The releases of the stack without the builds that their versions name: `==1.13.1` of `==1.13.1+cu116`.
+    AnyBuild,
+    /// Another Python.
+    Python(PythonRequest),
+    /// Packages of these indexes alone.
+    OnlyIndex(Only),
+    /// A driver.
+    Driver(DottedVersion),
+    /// A cuda-compat package with this user-mode driver, on a kernel driver of a branch.
+    CudaCompat {
+        /// `cuda-compat-12-4`.
+        package: String,
+        /// The kernel driver's branch.
+        branch: u32,
+        /// The user-mode driver that it brings.
+        user_mode: DottedVersion,
+    },
+    /// Some of the machine's GPUs.
+    OnlyGpus(Vec<Gpu>),
+    /// Nothing is known of a part of the machine, so that it limits nothing.
+    Unknown(Part),
+    /// Nothing is preferred.
+    NothingKept,
+    /// All of them.
+    Together(Vec<Edit>),
+}
+
+/// What a request can limit beside the versions of packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited {
+    /// CUDA.
+    Cuda,
+    /// cuDNN.
+    Cudnn,
+    /// NCCL.
+    Nccl,
+    /// The CUDA variant.
+    Variant,
+    /// The driver policy: compatibility mode is allowed.
+    DriverPolicy,
+    /// The Python.
+    Python,
+    /// The indexes.
+    Index,
+    /// Until when files were uploaded.
+    Time,
+}
+
+/// A part of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The driver.
+    Driver,
+    /// The GPUs.
+    Gpus,
+    /// The C library.
+    Glibc,
+}
+
+impl Edit {
+    /// A bound on a package that only the search has: no reason quotes it. `None` if the version cannot be one of a bound.
+    pub fn bound(name: &str, operator: &str, version: &Version) -> Option<Edit> {
+        let requirement = format!("{name}{operator}{version}").parse().ok()?;
+        Some(Edit::Constrain(UserRequirement::new(requirement, Origin::Question)))
+    }
+
+    /// Lets go of what a conflict rests on; nothing of what cannot be let go of: platforms and packages.
+    pub fn without_parties<'p>(parties: impl IntoIterator<Item = &'p Party>) -> Edit {
+        let of_party = |party: &Party| {
+            Some(match party {
+                Party::Driver => Edit::Unknown(Part::Driver),
+                Party::Gpu => Edit::Unknown(Part::Gpus),
+                Party::Glibc => Edit::Unknown(Part::Glibc),
+                Party::Python => Edit::Unlimited(Limited::Python),
+                Party::Cuda => Edit::Unlimited(Limited::Cuda),
+                Party::Cudnn => Edit::Unlimited(Limited::Cudnn),
+                Party::Nccl => Edit::Unlimited(Limited::Nccl),
+                Party::Variant => Edit::Unlimited(Limited::Variant),
+                Party::Index => Edit::Unlimited(Limited::Index),
+                Party::Platform | Party::Package(_) => return None,
+            })
+        };
+        Edit::Together(parties.into_iter().filter_map(of_party).collect())
+    }
+
+    /// Makes the change.
+    pub fn apply(&self, question: &mut Question<'_>) {
+        match self {
+            Edit::Driver(version) => {
+                if let Some(driver) = &mut question.host.to_mut().driver {
+                    // A branch alone is open to each of its releases, and the change is to the first one.
+                    let first =
+                        format!("{version}.0").parse().ok().filter(|_| !version.as_str().contains('.'));
+                    driver.version = first.unwrap_or_else(|| version.clone());
+                    driver.cuda = None;
+                }
+            }
+            Edit::CudaCompat { user_mode, .. } => {
+                if let Some(driver) = &mut question.host.to_mut().driver {
+                    driver.compat = Some(user_mode.clone());
+                    driver.cuda = None;
+                }
+            }
+            Edit::OnlyGpus(gpus) => question.host.to_mut().gpus = Some(gpus.clone()),
+            Edit::Unknown(Part::Driver) => question.host.to_mut().driver = None,
+            Edit::Unknown(Part::Gpus) => question.host.to_mut().gpus = None,
+            Edit::Unknown(Part::Glibc) => question.host.to_mut().system.libc = None,
+            Edit::NothingKept => *question.preferences.to_mut() = Preferences::default(),
+            Edit::Together(edits) => edits.iter().for_each(|edit| edit.apply(question)),
+            of_request => of_request.change_request(question.request.to_mut()),
+        }
+    }
+
+    fn change_request(&self, request: &mut Request) {
+        let own = |request: &mut Request, meant: &UserRequirement, change: &dyn Fn(&mut UserRequirement)| {
+            request.requirements.iter_mut().filter(|user| *user == meant).for_each(change);
+        };
+        match self {
+            Edit::AnyVersion(meant) => own(request, meant, &|user| user.requirement.version_or_url = None),
+            Edit::Extras(meant, extras) => {
+                own(request, meant, &|user| user.requirement.extras.clone_from(extras));
+            }
+            Edit::WithoutExtra(meant, extra) => {
+                own(request, meant, &|user| user.requirement.extras.retain(|own| own != extra));
+            }
+            Edit::Without(meant) => request.requirements.retain(|user| user != meant),
+            Edit::WithoutConstraint(meant) => request.constraints.retain(|bound| bound != meant),
+            Edit::WithoutPackages(names) => {
+                request.requirements.retain(|user| !names.contains(user.name()));
+                request.constraints.retain(|bound| !names.contains(bound.name()));
+            }
+            Edit::AnyVersionOf(names) => {
+                request.constraints.retain(|bound| !names.contains(bound.name()));
+                for user in request.requirements.iter_mut().filter(|user| names.contains(user.name())) {
+                    user.requirement.version_or_url = None;
+                    user.requirement.extras.clear();
+                }
+            }
+            Edit::Require(more) => request.requirements.push(more.clone()),
+            Edit::Constrain(more) => request.constraints.push(more.clone()),
+            Edit::Unlimited(limited) => limited.lift(request),
+            Edit::AnyBuild => any_build(request),
+            Edit::Python(python) => request.python = Some(python.clone()),
+            Edit::OnlyIndex(only) => {
+                request.only_index = Some(Limit { value: only.clone(), origin: Origin::Question });
+            }
+            Edit::Driver(_)
+            | Edit::CudaCompat { .. }
+            | Edit::OnlyGpus(_)
+            | Edit::Unknown(_)
+            | Edit::NothingKept
+            | Edit::Together(_) => {}
+        }
+    }
+
+    /// The party that has to change.
+    pub fn party(&self) -> Party {
+        match self {
+            Edit::AnyVersion(user)
+            | Edit::Extras(user, _)
+            | Edit::WithoutExtra(user, _)
+            | Edit::Without(user)
+            | Edit::WithoutConstraint(user)
+            | Edit::Require(user)
+            | Edit::Constrain(user) => Party::package(user.name()),
+            Edit::WithoutPackages(names) | Edit::AnyVersionOf(names) => {
+                Party::package(names.first().cloned().unwrap_or_default())
+            }
+            Edit::Unlimited(limited) => limited.party(),
+            Edit::AnyBuild => Party::Variant,
+            Edit::Python(_) => Party::Python,
+            Edit::OnlyIndex(_) => Party::Index,
+            Edit::Driver(_) | Edit::CudaCompat { .. } | Edit::Unknown(Part::Driver) => Party::Driver,
+            Edit::OnlyGpus(_) | Edit::Unknown(Part::Gpus) => Party::Gpu,
+            Edit::Unknown(Part::Glibc) => Party::Glibc,
+            Edit::NothingKept => Party::Platform,
+            Edit::Together(edits) => edits.first().map_or(Party::Platform, Edit::party),
+        }
+    }
+
+    /// Whether it lets other indexes in: what they have may not be known.
+    pub fn opens_indexes(&self) -> bool {
+        *self == Edit::Unlimited(Limited::Index)
+    }
+
+    /// The changes that a solution after the edit shows: several of one that is several.
+    pub fn changes(&self, question: &Question<'_>, solution: &Solution) -> Vec<Change> {
+        match self {
+            Edit::Together(edits) => edits.iter().flat_map(|edit| edit.changes(question, solution)).collect(),
+            one => one.change(question, solution).into_iter().collect(),
+        }
+    }
+
+    /// The change of a question's request or machine that a solution after the edit shows; `None` if the solution does not
+    /// need it, or it is none that a person makes.
+    pub fn change(&self, question: &Question<'_>, solution: &Solution) -> Option<Change> {
+        let request = &question.request;
+        Some(match self {
+            Edit::AnyVersion(user) => other_version(user, solution),
+            Edit::Extras(user, extras) => Change::Extras {
+                package: user.name().to_owned(),
+                extras: extras.iter().map(ToString::to_string).collect(),
+            },
+            Edit::WithoutExtra(user, extra) => {
+                Change::WithoutExtra { package: user.name().to_owned(), extra: extra.to_string() }
+            }
+            Edit::Without(user) => Change::WithoutRequest(user.name().to_owned()),
+            Edit::WithoutConstraint(user) => {
+                Change::WithoutConstraint(clean(&user.requirement.to_string(), 60))
+            }
+            Edit::Unlimited(limited) => limited.change(request, solution)?,
+            Edit::AnyBuild => {
+                Change::WithoutLimit { what: "the build in the versions", value: named_build(request)? }
+            }
+            Edit::Python(_) => Change::Python(solution.python),
+            Edit::Driver(version) => Change::Driver(version.clone()),
+            Edit::CudaCompat { package, branch, .. } => {
+                Change::CudaCompat { package: package.clone(), branch: *branch }
+            }
+            Edit::OnlyGpus(gpus) => {
+                let mut labels: Vec<String> = gpus.iter().map(Gpu::label).collect();
+                labels.dedup();
+                Change::OnlyGpus { indexes: gpus.iter().map(|gpu| gpu.index).collect(), labels }
+            }
+            Edit::Unknown(Part::Gpus) => Change::OtherGpu(capabilities_with_code(question, solution)?),
+            Edit::Unknown(Part::Glibc) => Change::Glibc(solution.envelope.glibc.clone()?),
+            Edit::Together(edits) => {
+                let changes = edits.iter().map(|edit| edit.change(question, solution));
+                Change::Together(changes.collect::<Option<_>>()?)
+            }
+            Edit::WithoutPackages(_)
+            | Edit::AnyVersionOf(_)
+            | Edit::Require(_)
+            | Edit::Constrain(_)
+            | Edit::OnlyIndex(_)
+            | Edit::Unknown(Part::Driver)
+            | Edit::NothingKept => return None,
+        })
+    }
+}
+
+impl Limited {
+    fn lift(self, request: &mut Request) {
+        match self {
+            Limited::Cuda => request.cuda = None,
+            Limited::Cudnn => request.cudnn = None,
+            Limited::Nccl => request.nccl = None,
+            Limited::Variant => request.variant = None,
+            Limited::DriverPolicy => request.native_driver_only = None,
+            Limited::Python => request.python = None,
+            Limited::Index => request.only_index = None,
+            Limited::Time => request.exclude_newer.general = None,
+        }
+    }
+
+    fn party(self) -> Party {
+        match self {
+            Limited::Cuda => Party::Cuda,
+            Limited::Cudnn => Party::Cudnn,
+            Limited::Nccl => Party::Nccl,
+            Limited::Variant => Party::Variant,
+            Limited::DriverPolicy => Party::Driver,
+            Limited::Python => Party::Python,
+            Limited::Index | Limited::Time => Party::Index,
+        }
+    }
+
+    /// The change by which a request that limits this allows a solution.
+    fn change(self, request: &Request, solution: &Solution) -> Option<Change> {
+        let without = |what: &'static str, value: String| Change::WithoutLimit { what, value };
+        Some(match self {
+            Limited::Cuda => without("cuda", request.cuda.as_ref()?.value.to_string()),
+            Limited::Cudnn => without("cudnn", request.cudnn.as_ref()?.value.to_string()),
+            Limited::Nccl => without("nccl", request.nccl.as_ref()?.value.to_string()),
+            Limited::Variant => match &solution.stack {
+                Some(stack) => Change::Variant(stack.variant.clone()),
+                None => Change::OtherVariant(request.variant.as_ref()?.value.clone()),
+            },
+            Limited::DriverPolicy => Change::AllowCompatibilityMode,
+            Limited::Python => Change::Python(solution.python),
+            Limited::Index => {
+                // The solution says which indexes it takes packages from.
+                let names = indexes_beside(&request.only_index.as_ref()?.value, solution);
+                Change::AllowIndex(Some(names).filter(|names| !names.is_empty())?)
+            }
+            Limited::Time => {
+                without("exclude-newer", request.exclude_newer.general.as_ref()?.value.text.clone())
+            }
+        })
+    }
+}
+
+/// The limits of a request that can be lifted. What is asked about is not let go of.
+pub(super) fn limits(request: &Request) -> Vec<Edit> {
+    fn is_own<T>(limit: Option<&Limit<T>>) -> bool {
+        limit.is_some_and(|limit| limit.origin != Origin::Question)
+    }
+    let parts = [
+        (is_own(request.cuda.as_ref()), Edit::Unlimited(Limited::Cuda)),
+        (is_own(request.cudnn.as_ref()), Edit::Unlimited(Limited::Cudnn)),
+        (is_own(request.nccl.as_ref()), Edit::Unlimited(Limited::Nccl)),
+        (request.variant.is_some(), Edit::Unlimited(Limited::Variant)),
+        (named_build(request).is_some(), Edit::AnyBuild),
+        (request.native_driver_only.is_some(), Edit::Unlimited(Limited::DriverPolicy)),
+        (request.python.is_some(), Edit::Unlimited(Limited::Python)),
+        (request.only_index.is_some(), Edit::Unlimited(Limited::Index)),
+        (request.exclude_newer.general.is_some(), Edit::Unlimited(Limited::Time)),
+    ];
+    parts.into_iter().filter_map(|(is_limited, edit)| is_limited.then_some(edit)).collect()
+}
+
+/// The constraints of a request.
+pub(super) fn constraints(request: &Request) -> Vec<Edit> {
+    request.constraints.iter().cloned().map(Edit::WithoutConstraint).collect()
+}
+
+/// The versions of a request's packages.
+pub(super) fn versions(request: &Request) -> Vec<Edit> {
+    let with_version = request
+        .requirements
+        .iter()
+        .filter(|user| user.requirement.version_or_url.is_some() && user.origin != Origin::Question);
+    with_version.cloned().map(Edit::AnyVersion).collect()
+}
+
+/// `torch <2.6` if the requirement was `>=2.6`, otherwise the release that works. If the solution does not contain the
+/// package, the request without it.
+fn other_version(user: &UserRequirement, solution: &Solution) -> Change {
+    let package = user.name().to_owned();
+    if let Some(specifiers) = user.specifiers()
+        && let [one] = &**specifiers
+        && *one.operator() == Operator::GreaterThanEqual
+    {
+        return Change::Below { package, version: one.version().clone() };
+    }
+    match solution.packages.iter().find(|chosen| chosen.name == package) {
+        Some(found) => Change::Release { package, version: found.version.clone() },
+        None => Change::WithoutRequest(package),
+    }
+}
+
+/// The compute capabilities whose code a solution has, as far as the machine's driver runs them: PTX may need a newer one.
+/// `None` if there are none.
+fn capabilities_with_code(
+    question: &Question<'_>,
+    solution: &Solution,
+) -> Option<Vec<crate::model::capability::ComputeCapability>> {
+    let driver = question.host.driver.as_ref().map(crate::model::host::Driver::user_mode);
+    let runs = |code: &&crate::model::solution::Coverage| {
+        driver.is_none_or(|have| {
+            code.driver_min.as_ref().is_none_or(|min| have >= min)
+                && code.driver_below.as_ref().is_none_or(|below| have < below)
+        })
+    };
+    let covered = solution.envelope.coverage.iter().filter(runs).map(|code| code.compute_capability);
+    Some(covered.collect::<Vec<_>>()).filter(|covered| !covered.is_empty())
+}
+
+/// The build that a version of the stack in a request names: `+cu116`.
+fn named_build(request: &Request) -> Option<String> {
+    let mut of_stack = request.requirements.iter().filter(|user| STACK_PACKAGES.contains(&user.name()));
+    of_stack.find_map(|user| {
+        let mut versions = user.specifiers()?.iter().map(|bound| bound.version());
+        let version = versions.find(|version| version.is_local())?;
+        version.to_string().split_once('+').map(|(_, local)| format!("+{local}"))
+    })
+}
+
+fn any_build(request: &mut Request) {
+    let of_stack = |user: &&mut UserRequirement| STACK_PACKAGES.contains(&user.name());
+    for user in request.requirements.iter_mut().filter(of_stack) {
+        let Some(specifiers) = user.specifiers() else { continue };
+        let plain: Vec<String> = specifiers
+            .iter()
+            .map(|bound| bound.to_string().split('+').next().unwrap_or_default().to_owned())
+            .collect();
+        if let Ok(plain) = plain.join(",").parse() {
+            user.requirement.version_or_url = Some(VersionOrUrl::VersionSpecifier(plain));
+        }
+    }
+}
+
+/// The names of the indexes that a solution uses, apart from allowed ones.
+fn indexes_beside(allowed: &Only, solution: &Solution) -> String {
+    let family = |index: &str| index.split('/').next().unwrap_or(index).to_owned();
+    let of_packages = solution.packages.iter().filter_map(|p| p.source.index()).map(family);
+    let of_stack = solution.stack.iter().map(|stack| family(&stack.index));
+    let names: BTreeSet<String> = of_packages.chain(of_stack).filter(|name| !allowed.admits(name)).collect();
+    names.into_iter().collect::<Vec<_>>().join(" and ")
+}

@@ -58,8 +58,9 @@ impl Asked<'_> {
                 newer.filter(is_usable).copied().collect()
             }
         };
-        let set = numbers.iter().fold(Set::empty(), |set, i| set.union(&Set::singleton(*i)));
-        (!numbers.is_empty()).then_some(set)
+        // They are in order, the newest first.
+        let set: Set = numbers.into_iter().rev().collect();
+        (!set.is_empty()).then_some(set)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pep440_rs::{Version, VersionSpecifiers};
+use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::closure::{Missing, Unusable, plain_specifiers_contain};
@@ -12,11 +12,72 @@ use super::tables::{Set, TRITON_PACKAGE, ordinals};
 use super::universe::DIRECT;
 use crate::model::cutoff::Cutoff;
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{Cut, ProjectPage, ReleaseFile};
+use crate::model::project::{Cut, ProjectPage, Release, ReleaseFile};
 use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::version::public;
 use crate::model::wheel::Python;
+
+/// Candidates of a package by kind.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    with_files: Set,
+    yanked: Set,
+    finals: Set,
+}
+
+/// The candidates that specifiers contain.
+fn contained(candidates: &[Candidate<'_>], specifiers: &VersionSpecifiers) -> Set {
+    let version = |i: usize| &candidates[i].release.version;
+    specifiers.iter().fold(Set::full(), |set, specifier| {
+        set.intersection(&contained_by(candidates.len(), version, specifier))
+    })
+}
+
+/// The ordinals of versions, in ascending order, that a specifier contains. Those of one operator are neighbours, so they are
+/// found by halving: it may be asked for thousands of requirements on a package with thousands of releases.
+fn contained_by<'v>(
+    count: usize,
+    version: impl Fn(usize) -> &'v Version,
+    specifier: &VersionSpecifier,
+) -> Set {
+    let own = specifier.version();
+    let contains = |i: usize| specifier.contains(version(i));
+    // Some neighbours of pre-releases, post-releases and local versions are excluded.
+    let is_other_epoch = own.epoch() != 0 && *specifier.operator() == Operator::LessThan;
+    if own.any_prerelease() || own.is_post() || own.is_local() || is_other_epoch {
+        return (0..count).filter(|i| contains(*i)).map(|i| i as u32).collect();
+    }
+    let first = |from: usize, is_behind: &dyn Fn(usize) -> bool| {
+        let (mut low, mut high) = (from, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_behind(middle) { high = middle } else { low = middle + 1 }
+        }
+        low as u32
+    };
+    let span = |start: u32| Set::between(start, first(start as usize, &|i| !contains(i)));
+    match specifier.operator() {
+        Operator::LessThan | Operator::LessThanEqual => span(0),
+        Operator::GreaterThan | Operator::GreaterThanEqual => Set::higher_than(first(0, &contains)),
+        Operator::Equal | Operator::TildeEqual => span(first(0, &|i| version(i) >= own)),
+        Operator::EqualStar => {
+            let least = own.clone().with_dev(Some(0));
+            span(first(0, &|i| *version(i) >= least))
+        }
+        // What is excluded is one span, too.
+        Operator::NotEqual => {
+            let start = first(0, &|i| version(i) >= own);
+            Set::between(start, first(start as usize, &contains)).complement()
+        }
+        Operator::NotEqualStar => {
+            let least = own.clone().with_dev(Some(0));
+            let start = first(0, &|i| *version(i) >= least);
+            Set::between(start, first(start as usize, &contains)).complement()
+        }
+        Operator::ExactEqual => (0..count).filter(|i| contains(*i)).map(|i| i as u32).collect(),
+    }
+}
 
 impl<'a> Problem<'a> {
     /// Whether `--only-index` allows an index.
@@ -122,36 +183,57 @@ impl<'a> Problem<'a> {
         if let Some(set) = self.memo.sets.borrow().of_specifiers.get(&key) {
             return Ok(set.clone());
         }
-        let set = {
-            let candidates = self.candidates(name)?;
-            // A yanked release or pre-release that the user names is also admitted for other requirements.
-            let users: Vec<&VersionSpecifiers> = self.users_specifiers(name).collect();
-            let accepts = |c: &Candidate<'_>| {
-                let version = &c.release.version;
-                (c.release.has_wheel || c.release.has_source)
-                    && specifiers.is_none_or(|s| s.contains(version))
-                    && (!c.release.yanked
-                        || specifiers.is_some_and(pins)
-                        || users.iter().any(|s| pins(s) && s.contains(version)))
-            };
-            let asks_for_prereleases =
-                specifiers.into_iter().chain(users.iter().copied()).any(names_prerelease);
-            let finals = |c: &Candidate<'_>| accepts(c) && !c.release.version.any_prerelease();
-            let has_finals = candidates.iter().any(finals);
-            if !has_finals && specifiers.is_some_and(names_prerelease) && candidates.iter().any(accepts) {
-                self.memory.add_prereleases(name);
-            }
-            if asks_for_prereleases || !has_finals || self.memory.has_prereleases(name) {
-                ordinals(candidates.len(), |i| accepts(&candidates[i]))
-            } else {
-                ordinals(candidates.len(), |i| finals(&candidates[i]))
-            }
+        let candidates = self.candidates(name)?;
+        let kinds = self.kinds(name, &candidates);
+        // A yanked release or pre-release that the user names is also admitted for other requirements.
+        let users: Vec<&VersionSpecifiers> = self.users_specifiers(name).collect();
+        let own = specifiers.map_or_else(Set::full, |specifiers| contained(&candidates, specifiers));
+        let named = match specifiers.is_some_and(pins) {
+            true => Set::full(),
+            false => users
+                .iter()
+                .filter(|specifiers| pins(specifiers))
+                .fold(Set::empty(), |set, specifiers| set.union(&contained(&candidates, specifiers))),
         };
+        let accepted =
+            own.intersection(&kinds.with_files).intersection(&kinds.yanked.complement().union(&named));
+        let finals = accepted.intersection(&kinds.finals);
+        let asks_for_prereleases = specifiers.into_iter().chain(users).any(names_prerelease);
+        let is_final = !finals.is_empty();
+        if !is_final && specifiers.is_some_and(names_prerelease) && !accepted.is_empty() {
+            self.memory.add_prereleases(name);
+        }
+        let set = match asks_for_prereleases || !is_final || self.memory.has_prereleases(name) {
+            true => accepted,
+            false => finals,
+        };
+        let all = Set::between(0, candidates.len() as u32);
+        let set = if set == all && !all.is_empty() { Set::full() } else { set };
         // The candidates of triton grow with every index whose page is fetched.
         if name != TRITON_PACKAGE {
             self.memo.sets.borrow_mut().of_specifiers.insert(key, set.clone());
         }
         Ok(set)
+    }
+
+    /// The candidates of an ordinary package by what decides whether they are admitted.
+    fn kinds(&self, name: &str, candidates: &[Candidate<'_>]) -> Rc<Kinds> {
+        if let Some((_, known)) =
+            self.memo.kinds.borrow().get(name).filter(|(count, _)| *count == candidates.len())
+        {
+            return known.clone();
+        }
+        let of = |is_one: &dyn Fn(&Release) -> bool| {
+            let all = candidates.iter().enumerate().filter(|(_, candidate)| is_one(candidate.release));
+            all.map(|(i, _)| i as u32).collect::<Set>()
+        };
+        let kinds = Rc::new(Kinds {
+            with_files: of(&|release| release.has_wheel || release.has_source),
+            yanked: of(&|release| release.yanked),
+            finals: of(&|release| !release.version.any_prerelease()),
+        });
+        self.memo.kinds.borrow_mut().insert(name.to_owned(), (candidates.len(), kinds.clone()));
+        kinds
     }
 
     /// [`Problem::matching`] of a requirement in METADATA.
@@ -259,5 +341,71 @@ impl<'a> Problem<'a> {
         let find = |wanted: &Version| page.releases().iter().find(|r| &r.version == wanted);
         let release = local.as_ref().and_then(find).or_else(|| find(&row.version));
         Ok(release.map(|release| (page, release)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Versions of one project, few enough that specifiers meet their borders.
+    fn any_version() -> impl Strategy<Value = String> {
+        let release = prop::collection::vec(0u8..3, 1..4);
+        let suffix = prop::sample::select(vec![
+            "",
+            "",
+            "",
+            ".dev0",
+            ".dev1",
+            "a0",
+            "rc1",
+            ".post0",
+            ".post1",
+            "rc1.post1",
+            "rc1.dev1",
+            "+cu1",
+            ".post1+cu1",
+        ]);
+        let epoch = prop::sample::select(vec!["", "", "", "1!"]);
+        (epoch, release, suffix).prop_map(|(epoch, release, suffix)| {
+            let release: Vec<String> = release.iter().map(ToString::to_string).collect();
+            format!("{epoch}{}{suffix}", release.join("."))
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn halving_finds_what_contains_says(
+            versions in prop::collection::btree_set(any_version(), 0..30),
+            bound in any_version(),
+            operator in prop::sample::select(vec!["==", "!=", "<", "<=", ">", ">=", "~=", "===", "==*", "!=*"]),
+        ) {
+            let text = match operator.strip_suffix('*') {
+                Some(operator) => format!("{operator}{bound}.*"),
+                None => format!("{operator}{bound}"),
+            };
+            let Ok(specifier) = text.parse::<VersionSpecifier>() else { return Ok(()) };
+            let mut versions: Vec<Version> = versions.iter().map(|text| text.parse().unwrap()).collect();
+            versions.sort();
+            // `==1.1.*` does not admit 1, which is 1.0: `contains` compares only the numbers that both have.
+            let is_shorter = |version: &Version| version.release().len() < specifier.version().release().len();
+            let is_padded = |version: &Version| {
+                let padded = version.release().iter().copied().chain(std::iter::repeat(0));
+                specifier.version().release().iter().zip(padded).all(|(own, other)| *own == other)
+            };
+            let admits = |version: &Version| match specifier.operator() {
+                Operator::EqualStar if is_shorter(version) => specifier.contains(version) && is_padded(version),
+                Operator::NotEqualStar if is_shorter(version) => specifier.contains(version) || !is_padded(version),
+                _ => specifier.contains(version),
+            };
+            let expected: Vec<u32> =
+                (0..versions.len()).filter(|i| admits(&versions[*i])).map(|i| i as u32).collect();
+            let found = contained_by(versions.len(), |i| &versions[i], &specifier);
+            let found: Vec<u32> = found.below(versions.len() as u32).collect();
+            prop_assert_eq!(found, expected, "{} of {:?}", specifier, versions);
+        }
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn explain<'a>(
     depth: Depth,
 ) -> Result<(Conflict, Vec<Need>), Answer> {
     // The lock only sets preferences; it must not affect which changes are offered.
-    let question = inputs.question.with(&Edit::NothingKept);
+    let question = inputs.question.with(&Edit::Keep(Box::default()));
     let inputs = &inputs.about(&question);
     let mut causes = vec![cause(inputs, tables, depth)?];
     // A request for the stack alone is refused without asking an index; its changes are solved for the stack.

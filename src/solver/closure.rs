@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
-use version_ranges::Ranges;
 
 use super::inputs::Depth;
 use super::memory::Applied;
@@ -249,7 +248,7 @@ impl<'a> Problem<'a> {
             out.extend(self.pythons_of_backport(name).map(|pythons| (Node::Python, pythons)));
             out.extend(self.pythons_of_limit(name, version).map(|pythons| (Node::Python, pythons)));
         } else {
-            out.push((Node::package(name), Ranges::singleton(ordinal)));
+            out.push((Node::package(name), Set::singleton(ordinal)));
         }
         Ok(self.required_by(&candidate, name, extra)?.map(|more| {
             out.extend(more);
@@ -400,14 +399,14 @@ impl<'a> Problem<'a> {
                     // Decided with the metadata of the release: see `Problem::avoided`.
                     continue;
                 }
-                out.push((Node::Advisory(i), Ranges::singleton(1u32)));
+                out.push((Node::Advisory(i), Set::singleton(1)));
             }
             if let Some(requirement) = advisory.effect.requirement()
                 && (requirement.name.as_ref() as &str) == name
                 && let Some(VersionOrUrl::VersionSpecifier(s)) = &requirement.version_or_url
                 && !s.contains(version)
             {
-                out.push((Node::Advisory(i), Ranges::singleton(0u32)));
+                out.push((Node::Advisory(i), Set::singleton(0)));
             }
         }
     }

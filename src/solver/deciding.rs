@@ -1,6 +1,6 @@
 //! The search for an answer that sacrifices no requested package, group by group.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use pep440_rs::Version;
@@ -111,11 +111,14 @@ impl<'i, 'a> Deciding<'i, 'a> {
             return Ok(None);
         }
         let inputs = self.inputs.about(&self.question);
+        let near: BTreeMap<String, Version> =
+            self.best.packages.iter().map(|own| (own.name.clone(), own.version.clone())).collect();
         let mut pythons = allowed_pythons(inputs.catalogue.registry, &self.question.request);
         pythons.retain(|python| !hopeless.contains(python));
         let mut hopeless = hopeless.to_vec();
         let search = |pythons: &[Python], wish: &Wish| {
             let mut problem = Problem::new(&inputs, self.tables, Depth::Full, pythons.to_vec());
+            problem.asked.near = Some(&near);
             problem.asked.admits = Doubtful::default();
             problem.asked.wish = wish.clone();
             search::ranked(&problem)

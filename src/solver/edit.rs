@@ -59,8 +59,8 @@ pub enum Edit {
     OnlyGpus(Vec<Gpu>),
     /// Nothing is known of a part of the machine, so that it limits nothing.
     Unknown(Part),
-    /// Nothing is preferred.
-    NothingKept,
+    /// Other versions are preferred.
+    Keep(Box<Preferences>),
     /// All of them.
     Together(Vec<Edit>),
 }
@@ -145,7 +145,7 @@ impl Edit {
             Edit::Unknown(Part::Driver) => question.host.to_mut().driver = None,
             Edit::Unknown(Part::Gpus) => question.host.to_mut().gpus = None,
             Edit::Unknown(Part::Glibc) => question.host.to_mut().system.libc = None,
-            Edit::NothingKept => *question.preferences.to_mut() = Preferences::default(),
+            Edit::Keep(preferences) => question.preferences.to_mut().clone_from(preferences),
             Edit::Together(edits) => edits.iter().for_each(|edit| edit.apply(question)),
             of_request => of_request.change_request(question.request.to_mut()),
         }
@@ -188,7 +188,7 @@ impl Edit {
             | Edit::CudaCompat { .. }
             | Edit::OnlyGpus(_)
             | Edit::Unknown(_)
-            | Edit::NothingKept
+            | Edit::Keep(_)
             | Edit::Together(_) => {}
         }
     }
@@ -213,7 +213,7 @@ impl Edit {
             Edit::Driver(_) | Edit::CudaCompat { .. } | Edit::Unknown(Part::Driver) => Party::Driver,
             Edit::OnlyGpus(_) | Edit::Unknown(Part::Gpus) => Party::Gpu,
             Edit::Unknown(Part::Glibc) => Party::Glibc,
-            Edit::NothingKept => Party::Platform,
+            Edit::Keep(_) => Party::Platform,
             Edit::Together(edits) => edits.first().map_or(Party::Platform, Edit::party),
         }
     }
@@ -274,7 +274,7 @@ impl Edit {
             | Edit::Constrain(_)
             | Edit::OnlyIndex(_)
             | Edit::Unknown(Part::Driver)
-            | Edit::NothingKept => return None,
+            | Edit::Keep(_) => return None,
         })
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
-use version_ranges::Ranges;
 
 use super::closure::{Dependencies, Missing};
 use super::node::Node;
 use super::problem::{Candidate, Problem};
+use super::tables::Set;
 use crate::model::count::Count;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::FileName;
@@ -55,7 +55,7 @@ impl Problem<'_> {
                 Some(VersionOrUrl::VersionSpecifier(allowed)) if is_there => {
                     (Node::package(other), self.matching(other, Some(allowed))?)
                 }
-                _ => (Node::Advisory(i), Ranges::singleton(1u32)),
+                _ => (Node::Advisory(i), Set::singleton(1)),
             });
         }
         Ok(out)

@@ -52,6 +52,7 @@ mod requested;
 mod runtime;
 mod search;
 mod series;
+mod set;
 mod sources;
 mod tables;
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pep508_rs::VersionOrUrl;
-use version_ranges::Ranges;
 
 use super::closure::Missing;
 use super::memory::Admitted;
@@ -34,7 +33,7 @@ pub(super) fn only_newest(
     let candidates = problem.candidates(name).ok()?;
     let set = problem.matching(name, specifiers).ok()?;
     let best = best_on_any(problem, name, &candidates, &set, pythons).ok()??;
-    Some((Node::package(name), Ranges::singleton(best)))
+    Some((Node::package(name), Set::singleton(best)))
 }
 
 /// The best candidate of a set that any of the Python series could have.

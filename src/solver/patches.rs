@@ -2,7 +2,6 @@
 
 use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
-use version_ranges::Ranges;
 
 use super::node::Selected;
 use super::problem::{Candidate, Problem};
@@ -22,7 +21,7 @@ impl Problem<'_> {
     /// The patch releases of a Python series, by its number; `None` if only one is asked for.
     pub fn patches_of_series(&self, series: u32) -> Option<Set> {
         self.pythons.series.get(series as usize).filter(|python| python.patch.is_none())?;
-        Some(Ranges::between(series * COUNT, (series + 1) * COUNT))
+        Some(Set::between(series * COUNT, (series + 1) * COUNT))
     }
 
     /// The patch releases that specifiers allow, given for each series by its number; `None` if those are all.

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use pep440_rs::Version;
 use pep508_rs::MarkerEnvironment;
 
 use super::budget::Budget;
+use super::candidates::Kinds;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::machine::Machine;
 use super::memory::{Applying, Doubtful, Memory, Search, Sets, Wish};
@@ -85,6 +87,9 @@ pub(super) struct Asked<'a> {
     pub wish: Wish,
     /// What the search admits.
     pub admits: Doubtful,
+    /// Versions of packages that go together: a search that starts from them seldom has to step back. They decide how fast
+    /// it ends, not whether there is an answer.
+    pub near: Option<&'a BTreeMap<String, Version>>,
 }
 
 /// The Python series that are candidates, each with its marker environment.
@@ -110,6 +115,8 @@ pub(super) struct Memo<'a> {
     pub of_builds: RefCell<HashMap<String, HashMap<usize, OfBuild<'a>>>>,
     /// Which candidates can be used, by package.
     pub usable: RefCell<HashMap<String, Rc<KnownUsable>>>,
+    /// Candidates by kind, by package, with their number.
+    pub kinds: RefCell<HashMap<String, (usize, Rc<Kinds>)>>,
     /// Releases whose METADATA was read, by their addresses in their pages.
     pub read: RefCell<HashSet<*const Release>>,
     /// For which Pythons a release has wheels, by its address in its page.
@@ -184,6 +191,7 @@ impl<'a> Problem<'a> {
                 depth,
                 wish: Wish::Nothing,
                 admits: Doubtful::ALL,
+                near: None,
             },
             alike: None,
             runtimes: runtime_rows(registry, &inputs.question.host, &inputs.question.request, &capabilities),

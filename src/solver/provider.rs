@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use pubgrub::{Dependencies, DependencyProvider, PackageResolutionStatistics};
-use version_ranges::Ranges;
 
 use super::budget::Share;
 use super::closure::{Missing, Unusable};
@@ -57,11 +56,13 @@ impl std::fmt::Display for Why {
 
 impl<'p, 'a> Provider<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
+        // One over several series can only spare those over each: see `Choosing::none_is_newest` and `is_impossible`.
+        let spares = ranked && problem.pythons.series.len() > 1 && problem.asked.depth == Depth::Full;
         let share = match problem.asked.wish {
             Wish::Better { .. } => Share::Sparing,
-            // Of several series: see `pythons::none_is_newest`.
-            Wish::Newest(_) if problem.pythons.series.len() > 1 => Share::Sparing,
+            Wish::Newest(_) if spares => Share::Sparing,
             Wish::OneOf(_) => Share::Another,
+            Wish::Nothing if spares => Share::Another,
             Wish::Nothing | Wish::Newest(_) => Share::Answer,
         };
         Provider { problem, ranked, steps: Cell::new(0), limit: share.steps(), tried: RefCell::default() }
@@ -153,10 +154,10 @@ impl<'p, 'a> Provider<'p, 'a> {
             out.extend(p.patches_allowed(|_| Some(range)).map(|set| (Node::Patch, set)));
         }
         if let Some(alternatives) = p.asked.wish.alternatives() {
-            out.push((Node::Better, Ranges::strictly_lower_than(alternatives.len() as u32)));
+            out.push((Node::Better, Set::strictly_lower_than(alternatives.len() as u32)));
         }
         if let Wish::Better { not_older, .. } = &p.asked.wish {
-            out.extend(not_older.iter().map(|(node, oldest)| (node.clone(), Ranges::higher_than(*oldest))));
+            out.extend(not_older.iter().map(|(node, oldest)| (node.clone(), Set::higher_than(*oldest))));
         }
         let stack = out.iter().any(|(n, _)| matches!(n, Node::Package(name) if is_stack_package(name)));
         if stack && self.ranked {
@@ -214,14 +215,14 @@ impl<'p, 'a> Provider<'p, 'a> {
                 out.push((Node::Python, pythons));
             }
         }
-        out.push((Node::Variant, union(&mut own().map(|b| Ranges::singleton(b.variant)))));
+        out.push((Node::Variant, union(&mut own().map(|b| Set::singleton(b.variant)))));
         let span = &table.spans[version as usize];
         let builds = if self.ranked && name == "torch" {
             span.clone()
                 .filter(|i| p.machine_allows(&table.builds[*i as usize]))
-                .fold(Set::empty(), |set, i| set.union(&Ranges::singleton(i)))
+                .fold(Set::empty(), |set, i| set.union(&Set::singleton(i)))
         } else {
-            Ranges::between(span.start, span.end)
+            Set::between(span.start, span.end)
         };
         out.push((Node::build(name), builds));
         p.advisory_dependencies(name, &table.versions[version as usize], &mut out);
@@ -235,9 +236,9 @@ impl<'p, 'a> Provider<'p, 'a> {
         let p = self.problem;
         let build = &p.stack[name].builds[ordinal as usize];
         let mut out = vec![
-            (Node::package(name), Ranges::singleton(build.version_ordinal)),
-            (Node::Variant, Ranges::singleton(build.variant)),
-            (Node::StackIndex, Ranges::singleton(build.index)),
+            (Node::package(name), Set::singleton(build.version_ordinal)),
+            (Node::Variant, Set::singleton(build.variant)),
+            (Node::StackIndex, Set::singleton(build.index)),
         ];
         if let Some(set) = p.bound_of_build(name, build) {
             out.push((Node::Bound(name.into()), set));
@@ -263,7 +264,7 @@ impl<'p, 'a> Provider<'p, 'a> {
                 // another package.
                 out.push((Node::Variant, Set::empty()));
             }
-            out.push((Node::Cudnn, Ranges::singleton(build.cudnn)));
+            out.push((Node::Cudnn, Set::singleton(build.cudnn)));
             if let Some(need) = &torch.glibc
                 && !p.machine.glibc_suffices(need)
             {
@@ -313,7 +314,7 @@ impl<'p, 'a> Provider<'p, 'a> {
         ordinal: u32,
     ) -> Result<Result<Vec<(Node, Set)>, Unusable>, Stop> {
         let p = self.problem;
-        let mut out = vec![(Node::build(name), Ranges::singleton(ordinal))];
+        let mut out = vec![(Node::build(name), Set::singleton(ordinal))];
         let index = &p.indexes[p.stack[name].builds[ordinal as usize].index as usize];
         if !p.index_allowed(index) {
             // The build conflicts for the same reason; do not fetch its page.
@@ -392,7 +393,7 @@ impl DependencyProvider for Provider<'_, '_> {
             self.look_ahead(package, range, stats.conflict_count());
         }
         let conflicts = stats.conflict_count();
-        let left = range.iter().count();
+        let left = range.spans();
         if !self.ranked {
             // Decide a requirement without candidates first: it ends the search at once.
             let dead = matches!(self.problem.choose(package, range, false), Ok(None));

@@ -3,8 +3,6 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
-use version_ranges::Ranges;
-
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::memory::{Doubtful, Ended, Wish};
 use super::newest::Releases;
@@ -214,6 +212,12 @@ impl<'i, 'a> Choosing<'i, 'a> {
         Ok(matches!(search::ranked(&problem)?, Ended::Impossible))
     }
 
+    /// Whether no series has an answer, as far as all of them together show it in a short search.
+    fn is_impossible(&self) -> Result<bool, Vec<Need>> {
+        let problem = self.problem(self.depth, self.pythons.clone());
+        Ok(matches!(search::ranked(&problem)?, Ended::Impossible))
+    }
+
     /// The answer with every requested package at its newest release and the best possible build, if a series has it. One
     /// that does not is skipped without searching through years of old releases.
     fn with_all_newest(&self, ceiling: Option<&StackQuality>) -> Result<Option<Box<Solution>>, Open> {
@@ -246,7 +250,10 @@ impl<'i, 'a> Choosing<'i, 'a> {
     fn best(&self, ceiling: Option<&StackQuality>) -> Result<Option<Box<Solution>>, Open> {
         let mut best: Option<Best> = None;
         let mut solved: Vec<Quality> = Vec::new();
-        for (bound, python) in self.by_promise(ceiling) {
+        for (i, (bound, python)) in self.by_promise(ceiling).enumerate() {
+            if i == 1 && solved.is_empty() && self.is_impossible()? {
+                break;
+            }
             if best.as_ref().is_some_and(|best| best.quality.0 > bound) {
                 // Neither this series nor a later one can have the build that was found.
                 break;
@@ -346,7 +353,7 @@ impl Best<'_> {
     fn better(&self, other: &Problem<'_>, bound: Option<&StackQuality>) -> Option<Wish> {
         let (stack, _, _, Reverse(steps), _) = &self.quality;
         let chosen = |name: &str| Some((Node::package(name), *self.selected.get(&Node::package(name))?));
-        let newer = |(node, ordinal)| (node, Ranges::strictly_higher_than(ordinal));
+        let newer = |(node, ordinal)| (node, Set::strictly_higher_than(ordinal));
         let mut alternatives: Vec<(Node, Set)> =
             self.releases.names().filter_map(chosen).map(newer).collect();
         let mut not_older = Vec::new();
@@ -358,7 +365,7 @@ impl Best<'_> {
             let table = &self.problem.stack["torch"];
             let others = table.spans[stack.version as usize].clone();
             let better = others.filter(|build| self.problem.build_rank("torch", *build) > stack.build);
-            let better = better.fold(Set::empty(), |set, build| set.union(&Ranges::singleton(build)));
+            let better = better.fold(Set::empty(), |set, build| set.union(&Set::singleton(build)));
             alternatives.push(newer(torch.clone()));
             alternatives.push((Node::build("torch"), better));
             not_older.push(torch);

@@ -2,8 +2,9 @@
 //! decided in `model/wheel.rs`.
 
 use std::cell::Cell;
-use std::ops::Bound;
 use std::rc::Rc;
+
+use pep440_rs::Version;
 
 use super::closure::Missing;
 use super::inputs::Depth;
@@ -130,12 +131,14 @@ impl Problem<'_> {
                                 self.machine_allows_runtime(name, version, None)
                             }))
                 };
-                if let Some(locked) = self.asked.preferences.versions.get(name.as_ref())
-                    && let Some(i) = candidates.iter().rposition(|c| c.release.version == *locked)
-                    && set.contains(&(i as u32))
-                    && usable(&(i as u32))
-                {
-                    return Ok(Some(i as u32));
+                let near = self.asked.near.and_then(|near| near.get(name.as_ref()));
+                for wished in self.asked.preferences.versions.get(name.as_ref()).into_iter().chain(near) {
+                    if let Some(i) = ordinal_of(&candidates, wished)
+                        && set.contains(&i)
+                        && usable(&i)
+                    {
+                        return Ok(Some(i));
+                    }
                 }
                 let usable = || contained(candidates.len()).filter(usable);
                 self.wheel_before_source(name, &candidates, || finals_first(&candidates, usable))?
@@ -205,23 +208,16 @@ pub(super) fn finals_first<'c, I: Iterator<Item = u32> + 'c>(
     newest_first().filter(is_final).chain(newest_first().filter(move |i| !is_final(i)))
 }
 
+/// The last candidate of a version.
+fn ordinal_of(candidates: &[Candidate<'_>], version: &Version) -> Option<u32> {
+    let is_it = |i: &usize| candidates.get(*i).is_some_and(|candidate| candidate.release.version == *version);
+    let end = candidates.partition_point(|candidate| candidate.release.version <= *version);
+    // Those of triton are not quite in order.
+    let found = end.checked_sub(1).filter(is_it).or_else(|| (0..candidates.len()).rev().find(is_it));
+    found.map(|i| i as u32)
+}
+
 /// The ordinals below `count` that are in a set, greatest first.
 fn within(set: &Set, count: usize) -> impl DoubleEndedIterator<Item = u32> {
-    let (start, end) = match set.bounding_range() {
-        None => (0, 0),
-        Some((low, high)) => {
-            let start = match low {
-                Bound::Included(n) => *n,
-                Bound::Excluded(n) => n.saturating_add(1),
-                Bound::Unbounded => 0,
-            };
-            let end = match high {
-                Bound::Included(n) => n.saturating_add(1),
-                Bound::Excluded(n) => *n,
-                Bound::Unbounded => u32::MAX,
-            };
-            (start, end.min(count as u32))
-        }
-    };
-    (start..end.max(start)).rev().filter(|i| set.contains(i))
+    set.below(u32::try_from(count).unwrap_or(u32::MAX)).rev()
 }

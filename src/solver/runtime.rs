@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 use pep508_rs::VersionOrUrl;
-use version_ranges::Ranges;
 
 use super::node::Node;
 use super::problem::Problem;
@@ -46,7 +45,7 @@ impl<'a> Problem<'a> {
     ) -> Vec<(Node, Set)> {
         let mut out = Vec::new();
         if let Some(row) = self.runtime_row(package, version, extra) {
-            out.push((Node::Runtime(Arc::from(package)), Ranges::singleton(row)));
+            out.push((Node::Runtime(Arc::from(package)), Set::singleton(row)));
         }
         if extra.is_some() {
             return out;
@@ -69,7 +68,7 @@ impl<'a> Problem<'a> {
         }
         for (i, row) in self.registry.same_files().iter().enumerate().filter(|(_, row)| !row.is_tolerated) {
             if let Some(place) = place_in(row, package, version) {
-                out.push((Node::SameFile(i), Ranges::singleton(place as u32)));
+                out.push((Node::SameFile(i), Set::singleton(place as u32)));
             }
         }
         out

@@ -5,12 +5,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use version_ranges::Ranges;
 
 use crate::compatibility::{DriverFit, Needs, Policy};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
@@ -21,8 +19,7 @@ use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 use crate::registry::{Build, COMPANIONS, Cited, FrameworkBuild, Registry, STACK_PACKAGES};
 
-/// A set of candidate ordinals.
-pub(super) type Set = Ranges<u32>;
+pub(super) use super::set::Set;
 
 /// The package that is taken from the same pytorch sub-index as the torch build.
 pub(super) const TRITON_PACKAGE: &str = "triton";
@@ -277,20 +274,8 @@ fn bits(holds: impl Fn(u32) -> bool) -> u64 {
 
 /// The ordinals below `count` for which `keep` holds, as intervals; the full set if it holds for all.
 pub(super) fn ordinals(count: usize, mut keep: impl FnMut(usize) -> bool) -> Set {
-    let mut intervals: Vec<(Bound<u32>, Bound<u32>)> = Vec::new();
-    let mut start = None;
-    for i in 0..=count {
-        match (i < count && keep(i), start) {
-            (true, None) => start = Some(i as u32),
-            (false, Some(from)) => {
-                intervals.push((Bound::Included(from), Bound::Excluded(i as u32)));
-                start = None;
-            }
-            _ => {}
-        }
-    }
-    let all = (Bound::Included(0), Bound::Excluded(count as u32));
-    if count > 0 && intervals == [all] { Set::full() } else { intervals.into_iter().collect() }
+    let kept: Set = (0..count).filter(|i| keep(*i)).map(|i| i as u32).collect();
+    if count > 0 && kept == Set::between(0, count as u32) { Set::full() } else { kept }
 }
 
 /// The full set if `holds`, otherwise the empty set: a dependency on a fact, which has one candidate.

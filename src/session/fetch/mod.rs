@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use pep440_rs::Version;
 
 use completing::{fill_hashes, fill_sizes, missing_builds};
 pub(crate) use failure::index_error;
@@ -26,8 +27,9 @@ use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, ReleaseFile};
-use crate::model::request::{Request, StatedMetadata};
+use crate::model::request::{Preferences, Request, StatedMetadata};
 use crate::model::solution::{Answer, Need, Solution};
+use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
@@ -35,7 +37,7 @@ use crate::registry::STACK_PACKAGES;
 use crate::session::options::Global;
 use crate::session::variables;
 use crate::solver::{
-    AtHand, Budget, Catalogue, Depth, Inputs, Memory, Question, Universe, allowed_pythons, solve,
+    AtHand, Budget, Catalogue, Depth, Edit, Inputs, Memory, Question, Universe, allowed_pythons, solve,
 };
 
 /// Limit of rounds, above what any real request needs.
@@ -102,6 +104,9 @@ pub(crate) struct Session<'s> {
     budget: &'s Budget,
     /// The candidates of the registry for each platform, and what was found with them.
     platforms: Vec<(Platform, Rc<Catalogue<'s>>, Rc<Memory>)>,
+    /// What was answered, with this registry and with one that knows less.
+    answered: Vec<(Question<'static>, Box<Solution>)>,
+    answered_before: Vec<(Question<'static>, Box<Solution>)>,
     /// What was read of conda channels.
     #[cfg(feature = "conda")]
     records: Vec<(halves::Reach, std::rc::Rc<crate::conda::Records>)>,
@@ -154,6 +159,8 @@ impl<'s> Session<'s> {
             universe: Universe::beside(Cached { client, overrides }),
             budget,
             platforms: Vec::new(),
+            answered: Vec::new(),
+            answered_before: Vec::new(),
             #[cfg(feature = "conda")]
             records: Vec::new(),
             #[cfg(feature = "conda")]
@@ -167,13 +174,15 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// The same data for another registry.
+    /// The same data for a registry that knows more of packages: what it excludes besides. An answer that it does not exclude
+    /// stays the best one.
     pub fn with_registry<'r>(self, registry: &'r Registry) -> Session<'r>
     where
         's: 'r,
     {
         let overrides = MetadataOverrides { registry, ..self.overrides };
-        Session { registry, overrides, platforms: Vec::new(), ..self }
+        let (answered_before, answered) = (self.answered, Vec::new());
+        Session { registry, overrides, platforms: Vec::new(), answered, answered_before, ..self }
     }
 
     /// [`Session::solve`], and again with what `learned` adds to the registry about the packages of that answer, if it adds
@@ -210,9 +219,43 @@ impl<'s> Session<'s> {
             return self.solve_both(question);
         }
         let bar = self.interface.progress("reading the index");
-        let answer = self.rounds(question, &bar);
+        let answer = match self.confirmed(question, &bar) {
+            Ok(Some(solution)) => Ok(Answer::Solution(solution)),
+            Ok(None) => self.rounds(question, &bar),
+            Err(error) => Err(error),
+        };
         bar.finish_and_clear();
+        if let Ok(Answer::Solution(solution)) = &answer {
+            self.answered.push((question.by_ref().into_owned(), solution.clone()));
+        }
         answer
+    }
+
+    /// The answer that the question had before, if this registry does not exclude it.
+    fn confirmed(
+        &mut self,
+        question: &Question<'_>,
+        bar: &ProgressBar,
+    ) -> Result<Option<Box<Solution>>, Failure> {
+        let before = self.answered_before.iter().find(|(own, _)| own == question);
+        let Some((_, before)) = before.cloned() else { return Ok(None) };
+        let kept = Preferences {
+            versions: before.packages.iter().map(|own| (own.name.clone(), own.version.clone())).collect(),
+            python: Some(before.python),
+            variant: before.stack.as_ref().map(|stack| stack.variant.clone()),
+            ..question.preferences.clone().into_owned()
+        };
+        let Answer::Solution(now) = self.rounds(&question.with(&Edit::Keep(Box::new(kept))), bar)? else {
+            return Ok(None);
+        };
+        let chosen = |solution: &Solution| -> Vec<(String, Version, Source)> {
+            let packages = solution.packages.iter();
+            packages.map(|own| (own.name.clone(), own.version.clone(), own.source.clone())).collect()
+        };
+        let is_same = now.python == before.python && chosen(&now) == chosen(&before);
+        // What is kept is compared with nothing newer.
+        let Solution { behind, newer_python, .. } = *before;
+        Ok(is_same.then(|| Box::new(Solution { behind, newer_python, ..*now })))
     }
 
     /// The candidates for a platform, and what earlier questions found with them.

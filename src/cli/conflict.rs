@@ -8,7 +8,7 @@ use super::view::Resolution;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::host::Host;
 use crate::model::level::Level;
-use crate::model::request::{Request, STACK_PACKAGES};
+use crate::model::request::Request;
 use crate::model::text::clean;
 use crate::session::Interface as _;
 use crate::session::{chosen_host, exit};
@@ -44,7 +44,7 @@ pub(super) fn refuse<'m>(
     // The other targets may refuse it.
     let of_target = (machines.len() > 1).then_some(conflict.target.as_str());
     causes(conflict, request, (asked, of_target), printer);
-    let has_others = asked == Level::Full && has_others(request);
+    let has_others = asked == Level::Full && request.has_others();
     let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
     // Else the changes do not depend on what it did not say; where it is not allowed, allowing it may be one.
     let is_open = conflict.would_work_if.is_empty()
@@ -110,7 +110,7 @@ pub(super) fn causes(
         false => "none of the changes that were tried removes this cause alone",
     };
     // Where an index did not answer.
-    let has_others = asked == Level::Full && has_others(request);
+    let has_others = asked == Level::Full && request.has_others();
     let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
     let is_of_stack_alone = conflict.also.is_empty() && conflict.would_work_if.iter().all(is_of_stack);
     let heading = match conflict.also.is_empty() {
@@ -156,12 +156,6 @@ pub(super) fn causes(
             Words { heading: &format!("ways out of all of it, each of them solved{of_target}:"), ..words },
         );
     }
-}
-
-/// Whether packages outside the stack are requested.
-pub(super) fn has_others(request: &Request) -> bool {
-    let mut names = request.requirements.iter().map(|user| user.name());
-    names.any(|name: &str| !STACK_PACKAGES.contains(&name))
 }
 
 /// Prints the facts, each with its source.

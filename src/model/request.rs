@@ -322,6 +322,11 @@ impl PythonRequest {
 }
 
 impl Request {
+    /// Whether packages outside the stack are required.
+    pub fn has_others(&self) -> bool {
+        self.requirements.iter().any(|user| !STACK_PACKAGES.contains(&user.name()))
+    }
+
     /// The request as one of its targets sees it: where the stack comes from may be the target's own.
     pub fn of_target(&self, name: &str) -> Request {
         let mut out = self.clone();

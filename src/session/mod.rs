@@ -64,6 +64,7 @@ pub(crate) mod settings;
 pub mod sync;
 pub(crate) mod variables;
 pub mod verify;
+pub(crate) mod why;
 pub(crate) mod write;
 
 pub use interface::{Interface, Silent};

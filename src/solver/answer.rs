@@ -23,6 +23,7 @@ use crate::model::evidence::Evidence;
 use crate::model::nvidia::is_cuda_runtime;
 use crate::model::patches::Patches;
 use crate::model::request::PythonAllowed;
+use crate::model::requirement::pins;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
 use crate::model::source::{Source, SourceBuild};
 use crate::model::text::clean;
@@ -410,16 +411,22 @@ fn repaired_requirements(problem: &Problem<'_>, selected: &Selected) -> Vec<Note
     notes
 }
 
-/// Releases that their projects withdrew, and that are taken because a requirement names them.
+/// Releases that their projects withdrew, and that are taken because a requirement names them or the lock has them.
 fn yanked(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
     let of_package = |(node, ordinal): (&Node, &u32)| {
         let Node::Package(name) = node else { return None };
         let candidates = problem.candidates(name).ok()?;
         let release = candidates.get(*ordinal as usize)?.release;
-        let text = format!(
-            "{name} {} is yanked: its project withdrew it, and it is taken because a requirement names it",
-            release.version
-        );
+        let mut users = problem.user_requirements().filter(|user| user.name() == &**name);
+        let is_named = users.any(|user| user.specifiers().is_some_and(pins));
+        let is_kept = !is_named && problem.kept_though_yanked(name) == Ok(Some(*ordinal));
+        let why = match is_kept {
+            true => {
+                format!("it is kept from the lock; `envlock resolve --upgrade={name}` takes another release")
+            }
+            false => "it is taken because a requirement names it".to_owned(),
+        };
+        let text = format!("{name} {} is yanked: its project withdrew it, and {why}", release.version);
         release.yanked.then_some(Note { text, source: None })
     };
     let is_listed = |(node, _): &(&Node, &u32)| match node {

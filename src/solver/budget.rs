@@ -29,8 +29,10 @@ pub(super) enum Share {
     Answer,
     /// A search for another answer.
     Another,
-    /// A search that can only spare another one.
-    Sparing,
+    /// A search that can only spare another one, over so many requested packages.
+    Sparing(u32),
+    /// A search that is about as long as one that took so many steps.
+    Like(u32),
 }
 
 impl Share {
@@ -39,7 +41,9 @@ impl Share {
         match self {
             Share::Answer => ONE_SEARCH,
             Share::Another => ANOTHER,
-            Share::Sparing => SPARING,
+            // Each of them is decided at least once.
+            Share::Sparing(requested) => SPARING + 4 * requested,
+            Share::Like(steps) => SPARING + 2 * steps,
         }
     }
 }

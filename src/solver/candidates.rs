@@ -7,23 +7,25 @@ use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::closure::{Missing, Unusable, plain_specifiers_contain};
+use super::known_candidates::KnownCandidates;
 use super::problem::{Candidate, OfBuild, Problem};
 use super::tables::{Set, TRITON_PACKAGE, ordinals};
 use super::universe::DIRECT;
 use crate::model::cutoff::Cutoff;
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{Cut, ProjectPage, Release, ReleaseFile};
+use crate::model::project::{Cut, ProjectPage, ReleaseFile};
 use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::version::public;
 use crate::model::wheel::Python;
 
-/// Candidates of a package by kind.
-#[derive(Debug)]
-pub(super) struct Kinds {
-    with_files: Set,
-    yanked: Set,
-    finals: Set,
+/// The last candidate of a version.
+pub(super) fn ordinal_of(candidates: &[Candidate<'_>], version: &Version) -> Option<u32> {
+    let is_it = |i: &usize| candidates.get(*i).is_some_and(|candidate| candidate.release.version == *version);
+    let end = candidates.partition_point(|candidate| candidate.release.version <= *version);
+    // Those of triton are not quite in order.
+    let found = end.checked_sub(1).filter(is_it).or_else(|| (0..candidates.len()).rev().find(is_it));
+    found.map(|i| i as u32)
 }
 
 /// The candidates that specifiers contain.
@@ -180,11 +182,15 @@ impl<'a> Problem<'a> {
         if let Some(admitting) = self.memo.admitting.get(name) {
             key.1.push_str(admitting);
         }
+        let kept = self.kept_though_yanked(name)?;
+        if let Some(kept) = kept {
+            key.1.push_str(&format!(" kept {kept}"));
+        }
         if let Some(set) = self.memo.sets.borrow().of_specifiers.get(&key) {
             return Ok(set.clone());
         }
         let candidates = self.candidates(name)?;
-        let kinds = self.kinds(name, &candidates);
+        let kinds = self.known_candidates(name, &candidates);
         // A yanked release or pre-release that the user names is also admitted for other requirements.
         let users: Vec<&VersionSpecifiers> = self.users_specifiers(name).collect();
         let own = specifiers.map_or_else(Set::full, |specifiers| contained(&candidates, specifiers));
@@ -195,6 +201,7 @@ impl<'a> Problem<'a> {
                 .filter(|specifiers| pins(specifiers))
                 .fold(Set::empty(), |set, specifiers| set.union(&contained(&candidates, specifiers))),
         };
+        let named = kept.map_or(named.clone(), |kept| named.union(&Set::singleton(kept)));
         let accepted =
             own.intersection(&kinds.with_files).intersection(&kinds.yanked.complement().union(&named));
         let finals = accepted.intersection(&kinds.finals);
@@ -216,24 +223,26 @@ impl<'a> Problem<'a> {
         Ok(set)
     }
 
-    /// The candidates of an ordinary package by what decides whether they are admitted.
-    fn kinds(&self, name: &str, candidates: &[Candidate<'_>]) -> Rc<Kinds> {
-        if let Some((_, known)) =
-            self.memo.kinds.borrow().get(name).filter(|(count, _)| *count == candidates.len())
-        {
-            return known.clone();
+    /// The candidate that the lock holds, if its project yanked it since: it is kept.
+    pub fn kept_though_yanked(&self, name: &str) -> Result<Option<u32>, Missing> {
+        let Some(locked) = self.asked.preferences.versions.get(name) else { return Ok(None) };
+        if self.stack.contains_key(name) {
+            return Ok(None);
         }
-        let of = |is_one: &dyn Fn(&Release) -> bool| {
-            let all = candidates.iter().enumerate().filter(|(_, candidate)| is_one(candidate.release));
-            all.map(|(i, _)| i as u32).collect::<Set>()
-        };
-        let kinds = Rc::new(Kinds {
-            with_files: of(&|release| release.has_wheel || release.has_source),
-            yanked: of(&|release| release.yanked),
-            finals: of(&|release| !release.version.any_prerelease()),
-        });
-        self.memo.kinds.borrow_mut().insert(name.to_owned(), (candidates.len(), kinds.clone()));
-        kinds
+        let candidates = self.candidates(name)?;
+        let held = ordinal_of(&candidates, locked);
+        Ok(held.filter(|held| self.known_candidates(name, &candidates).yanked.contains(held)))
+    }
+
+    /// What is known of the candidates of an ordinary package.
+    pub fn known_candidates(&self, name: &str, candidates: &[Candidate<'_>]) -> Rc<KnownCandidates> {
+        // Those of triton grow with every index whose page is fetched.
+        let known = self.memo.known.borrow().get(name).filter(|own| own.count() == candidates.len()).cloned();
+        known.unwrap_or_else(|| {
+            let known = Rc::new(KnownCandidates::new(candidates.iter().map(|candidate| candidate.release)));
+            self.memo.known.borrow_mut().insert(name.to_owned(), known.clone());
+            known
+        })
     }
 
     /// [`Problem::matching`] of a requirement in METADATA.
@@ -248,7 +257,11 @@ impl<'a> Problem<'a> {
             _ => None,
         };
         // What the request admits besides is not the same in all problems.
-        if name == TRITON_PACKAGE || self.memo.admitting.contains_key(name) || self.stack.contains_key(name) {
+        if name == TRITON_PACKAGE
+            || self.memo.admitting.contains_key(name)
+            || self.stack.contains_key(name)
+            || self.kept_though_yanked(name)?.is_some()
+        {
             return self.matching(name, specifiers);
         }
         let key = std::ptr::from_ref(requirement) as usize;

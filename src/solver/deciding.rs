@@ -119,6 +119,7 @@ impl<'i, 'a> Deciding<'i, 'a> {
         let search = |pythons: &[Python], wish: &Wish| {
             let mut problem = Problem::new(&inputs, self.tables, Depth::Full, pythons.to_vec());
             problem.asked.near = Some(&near);
+            problem.asked.is_permissive = pythons.len() > 1;
             problem.asked.admits = Doubtful::default();
             problem.asked.wish = wish.clone();
             search::ranked(&problem)
@@ -127,20 +128,26 @@ impl<'i, 'a> Deciding<'i, 'a> {
         let alone = Wish::Better { alternatives: alternatives.clone(), not_older: Vec::new() };
         let whole = Wish::OneOf(alternatives);
         let find = |pythons: &[Python]| match search(pythons, &alone)? {
-            Ended::Impossible => Ok(Ended::Impossible),
+            ended @ Ended::Impossible(_) => Ok(ended),
             Ended::Selected(_) | Ended::TooLong => search(pythons, &whole),
         };
         // What all Pythons together exclude, each one does: only requirements of all of them count then.
-        if let Ended::Impossible = find(&pythons)? {
+        if let Ended::Impossible(_) = find(&pythons)? {
             return Ok(None);
         }
         let (own, others): (Vec<&[Python]>, Vec<&[Python]>) =
             pythons.chunks(1).rev().partition(|one| one[0].minor == self.best.python.minor);
-        for python in own.into_iter().chain(others) {
+        for (i, python) in own.into_iter().chain(others).enumerate() {
             match find(python)? {
                 Ended::Selected(_) => return Ok(Some(hopeless)),
-                Ended::TooLong => self.is_cut = true,
-                Ended::Impossible => hopeless.extend(python),
+                Ended::TooLong => {
+                    self.is_cut = true;
+                    // It would not end on the others either.
+                    if i == 0 {
+                        return Ok(None);
+                    }
+                }
+                Ended::Impossible(_) => hopeless.extend(python),
             }
         }
         Ok(None)

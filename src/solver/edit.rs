@@ -97,6 +97,15 @@ pub enum Part {
     Glibc,
 }
 
+impl Question<'_> {
+    /// The question after an edit.
+    pub fn with(&self, edit: &Edit) -> Question<'_> {
+        let mut edited = self.by_ref();
+        edit.apply(&mut edited);
+        edited
+    }
+}
+
 impl Edit {
     /// A bound on a package that only the search has: no reason quotes it. `None` if the version cannot be one of a bound.
     pub fn bound(name: &str, operator: &str, version: &Version) -> Option<Edit> {

@@ -6,8 +6,8 @@ use super::asked::Asked;
 use super::tables::is_stack_package;
 use crate::model::solution::{ChosenPackage, Solution};
 
-/// The requested packages in groups, those that depend on others before these. The packages of the stack are one unit:
-/// their releases belong together.
+/// The requested packages in groups, those that depend on others before these: first those that none of the others depends
+/// on. The packages of the stack are one unit: their releases belong together.
 pub(super) fn groups<'s, 'p>(asked: &'s [Asked<'p>], solution: &Solution) -> Vec<Vec<&'s Asked<'p>>> {
     let (stack, others): (Vec<_>, Vec<_>) = asked.iter().partition(|one| is_stack_package(&one.name));
     let mut units: Vec<Vec<&Asked<'p>>> = others.into_iter().map(|one| vec![one]).collect();
@@ -20,19 +20,19 @@ pub(super) fn groups<'s, 'p>(asked: &'s [Asked<'p>], solution: &Solution) -> Vec
     let is_above: Vec<Vec<bool>> = (0..units.len())
         .map(|a| (0..units.len()).map(|b| a != b && requires(a, b) && !requires(b, a)).collect())
         .collect();
-    let mut heights = vec![0usize; units.len()];
+    let mut depths = vec![0usize; units.len()];
     // The longest chain has fewer steps than there are units.
     for _ in 0..units.len() {
         for unit in 0..units.len() {
-            let below = (0..units.len()).filter(|other| is_above[unit][*other]);
-            heights[unit] = below.map(|other| heights[other] + 1).max().unwrap_or(0).min(units.len());
+            let above = (0..units.len()).filter(|other| is_above[*other][unit]);
+            depths[unit] = above.map(|other| depths[other] + 1).max().unwrap_or(0).min(units.len());
         }
     }
-    let of = |height: usize| -> Vec<&'s Asked<'p>> {
-        let is_of = |unit: &usize| heights[*unit] == height;
+    let of = |depth: usize| -> Vec<&'s Asked<'p>> {
+        let is_of = |unit: &usize| depths[*unit] == depth;
         (0..units.len()).filter(is_of).flat_map(|unit| units[unit].iter().copied()).collect()
     };
-    (0..=units.len()).rev().map(of).filter(|group| !group.is_empty()).collect()
+    (0..=units.len()).map(of).filter(|group| !group.is_empty()).collect()
 }
 
 /// What the packages of a unit require, through others too: in the solution, or in their newest releases.

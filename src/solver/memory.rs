@@ -114,7 +114,8 @@ impl Wish {
 #[derive(Debug, Clone)]
 pub(super) enum Ended {
     Selected(Rc<Selected>),
-    Impossible,
+    /// There is none; a proof was found in so many steps.
+    Impossible(u32),
     /// The step limit was reached.
     TooLong,
 }

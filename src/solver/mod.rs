@@ -33,6 +33,7 @@ mod failures;
 mod groups;
 mod inputs;
 mod joint;
+mod known_candidates;
 mod machine;
 mod memory;
 mod newer;

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use pep440_rs::Version;
 use pep508_rs::MarkerEnvironment;
 
-use super::budget::Budget;
-use super::candidates::Kinds;
+use super::budget::{Budget, Share};
 use super::inputs::{Depth, Inputs, allowed_pythons};
+use super::known_candidates::KnownCandidates;
 use super::machine::Machine;
 use super::memory::{Applying, Doubtful, Memory, Search, Sets, Wish};
 use super::node::Node;
 use super::question::Question;
-use super::rank::KnownUsable;
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
 use super::universe::Universe;
 use crate::compatibility::Policy;
@@ -87,6 +86,11 @@ pub(super) struct Asked<'a> {
     pub wish: Wish,
     /// What the search admits.
     pub admits: Doubtful,
+    /// Whether a release may be built wherever one of the series could build it. What all series together exclude, each one
+    /// excludes only then.
+    pub is_permissive: bool,
+    /// What the search may take, if it is not what its wish is worth.
+    pub share: Option<Share>,
     /// Versions of packages that go together: a search that starts from them seldom has to step back. They decide how fast
     /// it ends, not whether there is an answer.
     pub near: Option<&'a BTreeMap<String, Version>>,
@@ -113,10 +117,8 @@ pub(super) struct Memo<'a> {
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// The releases that stand for builds of a stack package, by number of the build.
     pub of_builds: RefCell<HashMap<String, HashMap<usize, OfBuild<'a>>>>,
-    /// Which candidates can be used, by package.
-    pub usable: RefCell<HashMap<String, Rc<KnownUsable>>>,
-    /// Candidates by kind, by package, with their number.
-    pub kinds: RefCell<HashMap<String, (usize, Rc<Kinds>)>>,
+    /// What is known of candidates, by package.
+    pub known: RefCell<HashMap<String, Rc<KnownCandidates>>>,
     /// Releases whose METADATA was read, by their addresses in their pages.
     pub read: RefCell<HashSet<*const Release>>,
     /// For which Pythons a release has wheels, by its address in its page.
@@ -191,6 +193,8 @@ impl<'a> Problem<'a> {
                 depth,
                 wish: Wish::Nothing,
                 admits: Doubtful::ALL,
+                is_permissive: false,
+                share: None,
                 near: None,
             },
             alike: None,

@@ -56,15 +56,15 @@ impl std::fmt::Display for Why {
 
 impl<'p, 'a> Provider<'p, 'a> {
     pub fn new(problem: &'p Problem<'a>, ranked: bool) -> Self {
-        // One over several series can only spare those over each: see `Choosing::none_is_newest` and `is_impossible`.
-        let spares = ranked && problem.pythons.series.len() > 1 && problem.asked.depth == Depth::Full;
-        let share = match problem.asked.wish {
-            Wish::Better { .. } => Share::Sparing,
-            Wish::Newest(_) if spares => Share::Sparing,
+        let requested = problem.asked.request.requirements.len() as u32;
+        let of_wish = match problem.asked.wish {
+            Wish::Better { .. } => Share::Sparing(requested),
+            // Of several series: see `Choosing::none_is_newest`.
+            Wish::Newest(_) if problem.pythons.series.len() > 1 => Share::Sparing(requested),
             Wish::OneOf(_) => Share::Another,
-            Wish::Nothing if spares => Share::Another,
             Wish::Nothing | Wish::Newest(_) => Share::Answer,
         };
+        let share = problem.asked.share.unwrap_or(of_wish);
         Provider { problem, ranked, steps: Cell::new(0), limit: share.steps(), tried: RefCell::default() }
     }
 

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
+use super::budget::Share;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::memory::{Doubtful, Ended, Wish};
 use super::newest::Releases;
@@ -151,6 +152,15 @@ struct Choosing<'i, 'a> {
     asks_for_stack: bool,
 }
 
+/// What the search on one series came to.
+enum OnSeries<'a> {
+    Found(Box<Best<'a>>),
+    /// There is no answer; the proof took so many steps.
+    Impossible(u32),
+    /// There is none that is better than the one of another series, or none was found.
+    NotBetter,
+}
+
 impl<'i, 'a> Choosing<'i, 'a> {
     fn new(
         inputs: &'i Inputs<'a>,
@@ -208,14 +218,17 @@ impl<'i, 'a> Choosing<'i, 'a> {
     /// together exclude, each one does.
     fn none_is_newest(&self) -> Result<bool, Vec<Need>> {
         let mut problem = self.problem(Depth::Full, self.pythons.clone());
+        problem.asked.is_permissive = true;
         problem.asked.wish = Wish::Newest(self.pythons.clone());
-        Ok(matches!(search::ranked(&problem)?, Ended::Impossible))
+        Ok(matches!(search::ranked(&problem)?, Ended::Impossible(_)))
     }
 
-    /// Whether no series has an answer, as far as all of them together show it in a short search.
-    fn is_impossible(&self) -> Result<bool, Vec<Need>> {
-        let problem = self.problem(self.depth, self.pythons.clone());
-        Ok(matches!(search::ranked(&problem)?, Ended::Impossible))
+    /// Whether no series has an answer: a proof over all of them is about as long as that for the first one.
+    fn is_impossible(&self, steps: u32) -> Result<bool, Vec<Need>> {
+        let mut problem = self.problem(self.depth, self.pythons.clone());
+        problem.asked.is_permissive = true;
+        problem.asked.share = Some(Share::Like(steps));
+        Ok(matches!(search::ranked(&problem)?, Ended::Impossible(_)))
     }
 
     /// The answer with every requested package at its newest release and the best possible build, if a series has it. One
@@ -240,7 +253,7 @@ impl<'i, 'a> Choosing<'i, 'a> {
                 {
                     return Ok(Some(Box::new(answer::solution(&problem, &selected))));
                 }
-                Ended::Selected(_) | Ended::Impossible => {}
+                Ended::Selected(_) | Ended::Impossible(_) => {}
             }
         }
         Ok(None)
@@ -251,14 +264,15 @@ impl<'i, 'a> Choosing<'i, 'a> {
         let mut best: Option<Best> = None;
         let mut solved: Vec<Quality> = Vec::new();
         for (i, (bound, python)) in self.by_promise(ceiling).enumerate() {
-            if i == 1 && solved.is_empty() && self.is_impossible()? {
-                break;
-            }
             if best.as_ref().is_some_and(|best| best.quality.0 > bound) {
                 // Neither this series nor a later one can have the build that was found.
                 break;
             }
-            let Some(found) = self.on_series(python, bound.as_ref(), best.as_ref())? else { continue };
+            let found = match self.on_series(python, bound.as_ref(), best.as_ref())? {
+                OnSeries::Found(found) => *found,
+                OnSeries::Impossible(steps) if i == 0 && self.is_impossible(steps)? => break,
+                OnSeries::Impossible(_) | OnSeries::NotBetter => continue,
+            };
             solved.push(found.quality.clone());
             let (stack, locked, Reverse(builds), Reverse(steps), _) = &found.quality;
             let is_final = ((*steps == 0 && *builds == 0) || *locked) && stack.as_ref() >= ceiling;
@@ -295,27 +309,28 @@ impl<'i, 'a> Choosing<'i, 'a> {
         best.into_iter().chain(later.into_iter().rev())
     }
 
-    /// The answer of one series; `None` if there is none, or none that is better than the `best` so far.
+    /// The answer of one series, where there may be one that is better than the `best` so far.
     fn on_series(
         &self,
         python: Python,
         bound: Option<&StackQuality>,
         best: Option<&Best<'_>>,
-    ) -> Result<Option<Best<'a>>, Open> {
+    ) -> Result<OnSeries<'a>, Open> {
         let mut problem = self.problem(self.depth, vec![python]);
         let (locked, age) = (self.is_locked(python), self.age(python));
         if let Some(best) = best.filter(|best| best.can_be_compared(&problem, locked, age)) {
-            let Some(better) = best.better(&problem, bound) else { return Ok(None) };
+            let Some(better) = best.better(&problem, bound) else { return Ok(OnSeries::NotBetter) };
             problem.asked.wish = better;
             match search::ranked(&problem)? {
-                Ended::Impossible => return Ok(None),
+                Ended::Impossible(_) => return Ok(OnSeries::NotBetter),
                 Ended::Selected(_) | Ended::TooLong => problem.asked.wish = Wish::Nothing,
             }
         }
         let selected = match search::ranked(&problem)? {
             Ended::Selected(selected) => selected,
             Ended::TooLong if best.is_none() => return Err(Open::TooLong),
-            Ended::TooLong | Ended::Impossible => return Ok(None),
+            Ended::Impossible(steps) => return Ok(OnSeries::Impossible(steps)),
+            Ended::TooLong => return Ok(OnSeries::NotBetter),
         };
         let releases = match self.depth {
             Depth::Full => Releases::of(&problem, &selected, &self.pythons)?,
@@ -325,7 +340,7 @@ impl<'i, 'a> Choosing<'i, 'a> {
         let builds = problem.needless_builds(&selected);
         let stack = if self.asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
         let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), age);
-        Ok(Some(Best { quality, problem, selected, releases }))
+        Ok(OnSeries::Found(Box::new(Best { quality, problem, selected, releases })))
     }
 }
 

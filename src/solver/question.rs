@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::edit::Edit;
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
 
 /// What is solved: a request, the machine that it is for, and the versions that are kept where they fit.
 ///
-/// "What if" is the same question after an [`Edit`]: nothing else changes a request to solve it again.
+/// "What if" is the same question after an [`Edit`](super::Edit): nothing else changes a request to solve it again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question<'q> {
     /// The machine.
@@ -37,13 +36,6 @@ impl<'q> Question<'q> {
     /// The same question about another request.
     pub fn with_request<'r>(&'r self, request: &'r Request) -> Question<'r> {
         Question::new(&self.host, request, &self.preferences)
-    }
-
-    /// The question after an edit.
-    pub fn with(&self, edit: &Edit) -> Question<'_> {
-        let mut edited = self.by_ref();
-        edit.apply(&mut edited);
-        edited
     }
 
     /// The same question, independent of the caller's values.

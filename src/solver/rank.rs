@@ -1,11 +1,7 @@
 //! The order of preference of candidates, and the order of decisions. Which file of a release is taken, by its tags, is
 //! decided in `model/wheel.rs`.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
-use pep440_rs::Version;
-
+use super::candidates::ordinal_of;
 use super::closure::Missing;
 use super::inputs::Depth;
 use super::node::Node;
@@ -38,30 +34,6 @@ pub(super) struct StackQuality {
     pub version: u32,
     /// The rank among the builds of the version.
     pub build: BuildRank,
-}
-
-/// Which candidates of a package can be used, as far as it was asked: a search asks again at each of its decisions.
-#[derive(Debug)]
-pub(super) struct KnownUsable(Vec<Cell<u8>>);
-
-impl KnownUsable {
-    fn is_usable(&self, candidate: u32, find: impl FnOnce() -> bool) -> bool {
-        self.bits(candidate, 0, find)
-    }
-
-    fn is_possible(&self, candidate: u32, find: impl FnOnce() -> bool) -> bool {
-        self.bits(candidate, 2, find)
-    }
-
-    /// Two bits: whether it is known, and the answer.
-    fn bits(&self, candidate: u32, shift: u8, find: impl FnOnce() -> bool) -> bool {
-        let cell = &self.0[candidate as usize];
-        if cell.get() >> shift & 1 == 0 {
-            let answer = u8::from(find());
-            cell.set(cell.get() | (1 | answer << 1) << shift);
-        }
-        cell.get() >> (shift + 1) & 1 == 1
-    }
 }
 
 impl Problem<'_> {
@@ -122,7 +94,7 @@ impl Problem<'_> {
             }
             Node::Package(name) | Node::Extra(name, _) => {
                 let candidates = self.candidates(name)?;
-                let known = self.known_usable(name, candidates.len());
+                let known = self.known_candidates(name, &candidates);
                 let usable = |i: &u32| {
                     known.is_usable(*i, || self.is_usable(&candidates[*i as usize]))
                         && (!possible
@@ -150,16 +122,6 @@ impl Problem<'_> {
     fn is_usable(&self, candidate: &Candidate<'_>) -> bool {
         (candidate.release.has_wheel || candidate.release.has_source)
             && self.pythons.series.iter().any(|python| self.has_usable(candidate, *python))
-    }
-
-    /// What is known of the candidates of an ordinary package.
-    fn known_usable(&self, name: &str, count: usize) -> Rc<KnownUsable> {
-        if let Some(known) = self.memo.usable.borrow().get(name).filter(|known| known.0.len() == count) {
-            return known.clone();
-        }
-        let known = Rc::new(KnownUsable(vec![Cell::new(0); count]));
-        self.memo.usable.borrow_mut().insert(name.to_owned(), known.clone());
-        known
     }
 
     /// The priority class of a node: greater is decided first.
@@ -206,15 +168,6 @@ pub(super) fn finals_first<'c, I: Iterator<Item = u32> + 'c>(
 ) -> impl Iterator<Item = u32> + 'c {
     let is_final = |i: &u32| !candidates[*i as usize].release.version.any_prerelease();
     newest_first().filter(is_final).chain(newest_first().filter(move |i| !is_final(i)))
-}
-
-/// The last candidate of a version.
-fn ordinal_of(candidates: &[Candidate<'_>], version: &Version) -> Option<u32> {
-    let is_it = |i: &usize| candidates.get(*i).is_some_and(|candidate| candidate.release.version == *version);
-    let end = candidates.partition_point(|candidate| candidate.release.version <= *version);
-    // Those of triton are not quite in order.
-    let found = end.checked_sub(1).filter(is_it).or_else(|| (0..candidates.len()).rev().find(is_it));
-    found.map(|i| i as u32)
 }
 
 /// The ordinals below `count` that are in a set, greatest first.

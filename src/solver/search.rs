@@ -31,9 +31,10 @@ pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
     if problem.budget.is_spent() {
         return Ok(Ended::TooLong);
     }
-    let ended = match run(problem, true) {
+    let (found, steps) = run(problem, true);
+    let ended = match found {
         Found::Selected(selected) => Ended::Selected(Rc::new(selected)),
-        Found::Impossible(_) => Ended::Impossible,
+        Found::Impossible(_) => Ended::Impossible(steps),
         Found::TooLong => Ended::TooLong,
         Found::Need(needs) => {
             problem.memory.needs_more(&problem.search());
@@ -46,10 +47,11 @@ pub(super) fn ranked(problem: &Problem<'_>) -> Result<Ended, Vec<Need>> {
 
 /// Searches for a short proof: the most constrained nodes first.
 pub(super) fn unranked(problem: &Problem<'_>) -> Found {
-    run(problem, false)
+    run(problem, false).0
 }
 
-fn run(problem: &Problem<'_>, ranked: bool) -> Found {
+/// The result, and the steps that it took.
+fn run(problem: &Problem<'_>, ranked: bool) -> (Found, u32) {
     let provider = Provider::new(problem, ranked);
     let found = match pubgrub::resolve(&provider, Node::Root, 0u32) {
         Ok(selected) => Found::Selected(selected.into_iter().collect()),
@@ -60,10 +62,10 @@ fn run(problem: &Problem<'_>, ranked: bool) -> Found {
             | PubGrubError::ErrorInShouldCancel(source),
         ) => match source {
             // Its steps count when it has what it needs, and comes to its end.
-            Stop::Missing => return Found::Need(problem.memo.needs.take().into_iter().collect()),
+            Stop::Missing => return (Found::Need(problem.memo.needs.take().into_iter().collect()), 0),
             Stop::TooLong => Found::TooLong,
         },
     };
     problem.budget.count(provider.steps());
-    found
+    (found, provider.steps())
 }

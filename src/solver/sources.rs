@@ -65,6 +65,11 @@ impl Problem<'_> {
         if !release.has_source || self.asked.request.no_sources.is_some() {
             return None;
         }
+        if self.asked.is_permissive {
+            let lacks_wheel = |python: &Python| !self.has_wheel(candidate, *python);
+            let is_for_one = self.pythons.series.iter().any(lacks_wheel);
+            return is_for_one.then(|| candidate.page.source(release)).flatten();
+        }
         if self.wheels_of(candidate).here {
             return None;
         }

@@ -319,6 +319,33 @@ fn a_yanked_release_can_be_pinned() {
     context.run(&resolve(&["idna==3.12", "requests"], &H200)).expect(0);
 }
 
+/// What a project yanks after it was locked stays locked until it is upgraded, whatever else is added.
+#[test]
+fn a_locked_release_that_is_yanked_is_kept() {
+    let before =
+        vec![("pypi", wheel("demo", "1.0")), ("pypi", wheel("demo", "1.1")), ("pypi", wheel("other", "1.0"))];
+    let before = IndexServer::start(before, Shape::default());
+    let after = vec![
+        ("pypi", wheel("demo", "1.0")),
+        ("pypi", wheel("demo", "1.1").yanked()),
+        ("pypi", wheel("other", "1.0").needs("demo>=1.0")),
+    ];
+    let after = IndexServer::start(after, Shape::default());
+    let mut context = TestContext::with_index(&before);
+    context.run(&resolve(&["demo"], &H200)).expect(0);
+    assert!(context.read("envlock.lock").contains("version = \"1.1\""));
+    context.set("ENVLOCK_INDEX_URL", &format!("{}/pypi", after.address));
+    for request in [&["demo"][..], &["demo", "other"]] {
+        let run = context.run(&resolve(request, &H200)).expect(0);
+        assert!(context.read("envlock.lock").contains("version = \"1.1\""), "{}", run.shown());
+        let told = "demo 1.1 is yanked: its project withdrew it, and it is kept from the lock; `envlock resolve \
+                    --upgrade=demo` takes another release";
+        assert!(run.flat().contains(told), "{}", run.shown());
+    }
+    context.run(&resolve(&["demo", "other"], &["--upgrade=demo"])).expect(0);
+    assert!(!context.read("envlock.lock").contains("version = \"1.1\""));
+}
+
 #[test]
 fn limits_hold_where_torch_comes_along() {
     let mut all = little_pypi();

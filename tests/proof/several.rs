@@ -186,10 +186,10 @@ impl World {
         self.edges[from].iter().any(|next| *next == to || self.reaches(*next, to))
     }
 
-    /// How long the longest chain of requested packages is that a requested package depends on.
-    fn height(&self, package: usize) -> usize {
-        let below = self.asked.iter().map(|(other, ..)| *other).filter(|other| self.reaches(package, *other));
-        below.map(|other| 1 + self.height(other)).max().unwrap_or(0)
+    /// How long the longest chain of requested packages is that depends on a requested package.
+    fn depth(&self, package: usize) -> usize {
+        let above = self.asked.iter().map(|(other, ..)| *other).filter(|other| self.reaches(*other, package));
+        above.map(|other| 1 + self.depth(other)).max().unwrap_or(0)
     }
 }
 
@@ -264,12 +264,11 @@ fn no_requested_package_is_sacrificed_for_another() {
             shown(&chosen),
             better.map(|b| shown(b))
         );
-        // Dependants first; among those of one height the smallest largest step.
+        // Dependants first; among those of one depth the smallest largest step.
         let mut candidates: Vec<&Vec<Option<usize>>> = all.iter().collect();
-        let heights: BTreeSet<usize> =
-            world.asked.iter().map(|(package, ..)| world.height(*package)).collect();
-        for height in heights.into_iter().rev() {
-            let group = || world.asked.iter().filter(|(package, ..)| world.height(*package) == height);
+        let depths: BTreeSet<usize> = world.asked.iter().map(|(package, ..)| world.depth(*package)).collect();
+        for depth in depths {
+            let group = || world.asked.iter().filter(|(package, ..)| world.depth(*package) == depth);
             let largest = |chosen: &[Option<usize>]| {
                 group().map(|one| world.step(one, chosen[one.0].unwrap())).max().unwrap_or(0)
             };
@@ -278,7 +277,7 @@ fn no_requested_package_is_sacrificed_for_another() {
             assert_eq!(
                 largest(&chosen),
                 least,
-                "world {seed}, height {height}: {:?} although {:?} fits\n{world:?}",
+                "world {seed}, depth {depth}: {:?} although {:?} fits\n{world:?}",
                 shown(&chosen),
                 shown(best)
             );

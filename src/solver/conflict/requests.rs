@@ -30,93 +30,16 @@ impl Telling<'_, '_> {
         asked.extend(self.limits_on_builds());
         for node in asked {
             match &node {
-                Node::Package(name) | Node::Build(name) | Node::Extra(name, _) => {
-                    // All lines about it: the proof has them as one.
-                    // A line for another Python has no part in it.
-                    let applies = |user: &&UserRequirement| {
-                        let marker = &user.requirement.marker;
-                        p.pythons.environments.iter().any(|environment| marker.evaluate(environment, &[]))
-                    };
-                    let of_name = |user: &&UserRequirement| user.name() == &**name && applies(user);
-                    let users: Vec<&UserRequirement> =
-                        p.asked.request.requirements.iter().filter(of_name).collect();
-                    let says_nothing =
-                        |user: &UserRequirement| user.specifiers().is_none_or(|s| s.is_empty());
-                    let is_plain = users.iter().all(|user| says_nothing(user));
-                    let shown = users.into_iter().enumerate().filter(|(place, user)| match is_plain {
-                        true => *place == 0,
-                        false => !says_nothing(user),
-                    });
-                    for (_, user) in shown {
-                        let text = crate::model::text::clean(&user.line().replace(" @ path:", " @ "), 100);
-                        let text = format!("you require {text}");
-                        let party = Party::package(&**name);
-                        self.asked(Order::Requests, text, party, &user.origin, user.bounds_above());
-                    }
-                    self.unsatisfiable_request(name);
-                    if matches!(node, Node::Build(_))
-                        && let Some(limit) = &p.asked.request.nccl
-                    {
-                        let text = format!("you require NCCL {}", limit.value);
-                        let party = Party::package(&**name);
-                        let above = limit.value.bounds_above();
-                        self.asked(Order::Requests, text, party, &limit.origin, above);
-                        self.none_within("NCCL", Party::Nccl, |build| build.nccl.clone(), &|v| {
-                            limit.value.contains(v)
-                        });
-                    }
+                Node::Package(name) | Node::Extra(name, _) => self.lines_about(name),
+                Node::Build(name) => {
+                    self.lines_about(name);
+                    self.limit_on_nccl(name);
                 }
                 Node::Variant => {
-                    if let Some(limit) = &p.asked.request.cuda {
-                        let text = format!("you require CUDA {}", limit.value);
-                        let above = limit.value.bounds_above();
-                        self.asked(Order::Requests, text, Party::Cuda, &limit.origin, above);
-                        let all: BTreeSet<_> = p.variants.iter().filter_map(|v| v.cuda.as_ref()).collect();
-                        if !all.iter().any(|cuda| limit.value.contains(cuda)) {
-                            let names: Vec<String> = all.iter().map(|cuda| cuda_short(cuda)).collect();
-                            let text = format!(
-                                "the builds of torch for {} are for CUDA {}",
-                                p.machine.platform,
-                                names.join(", ")
-                            );
-                            let parties = [Party::package("torch"), Party::Cuda];
-                            self.say(Order::Choices, text, &parties, p.registry.stack_label());
-                        }
-                    }
-                    if let Some(limit) = &p.asked.request.variant {
-                        let text = format!("you pin the variant {}", limit.value);
-                        self.asked(Order::Requests, text, Party::Variant, &limit.origin, true);
-                        if !p.variants.iter().any(|v| v.name == limit.value) {
-                            let names: Vec<_> = p.variants.iter().map(|v| v.name.clone()).collect();
-                            self.say(
-                                Order::Choices,
-                                match p.registry.has_stack_of_channels() {
-                                    true => format!(
-                                        "the builds of the channels for this machine are {}",
-                                        names.join(", ")
-                                    ),
-                                    false => format!(
-                                        "the variants for {} are {}",
-                                        p.machine.platform,
-                                        names.join(", ")
-                                    ),
-                                },
-                                &[Party::Variant],
-                                p.registry.stack_label(),
-                            );
-                        }
-                    }
+                    self.limit_on_cuda();
+                    self.limit_on_variant();
                 }
-                Node::Cudnn => {
-                    if let Some(limit) = &p.asked.request.cudnn {
-                        let text = format!("you require cuDNN {}", limit.value);
-                        let above = limit.value.bounds_above();
-                        self.asked(Order::Requests, text, Party::Cudnn, &limit.origin, above);
-                        self.none_within("cuDNN", Party::Cudnn, |build| build.cudnn.clone(), &|v| {
-                            limit.value.contains(v)
-                        });
-                    }
-                }
+                Node::Cudnn => self.limit_on_cudnn(),
                 Node::StackIndex => {
                     if let Some(limit) = &p.asked.request.only_index {
                         let text = format!("only {} may be used", limit.value.in_words());
@@ -125,6 +48,76 @@ impl Telling<'_, '_> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// All lines about a package: the proof has them as one.
+    fn lines_about(&mut self, name: &str) {
+        let p = self.problem;
+        // A line for another Python has no part in it.
+        let applies = |user: &&UserRequirement| {
+            let marker = &user.requirement.marker;
+            p.pythons.environments.iter().any(|environment| marker.evaluate(environment, &[]))
+        };
+        let of_name = |user: &&UserRequirement| user.name() == name && applies(user);
+        let users: Vec<&UserRequirement> = p.asked.request.requirements.iter().filter(of_name).collect();
+        let says_nothing = |user: &UserRequirement| user.specifiers().is_none_or(|s| s.is_empty());
+        let is_plain = users.iter().all(|user| says_nothing(user));
+        let shown = users.into_iter().enumerate().filter(|(place, user)| match is_plain {
+            true => *place == 0,
+            false => !says_nothing(user),
+        });
+        for (_, user) in shown {
+            let text = crate::model::text::clean(&user.line().replace(" @ path:", " @ "), 100);
+            let text = format!("you require {text}");
+            self.asked(Order::Requests, text, Party::package(name), &user.origin, user.bounds_above());
+        }
+        self.unsatisfiable_request(name);
+    }
+
+    fn limit_on_nccl(&mut self, name: &str) {
+        let Some(limit) = &self.problem.asked.request.nccl else { return };
+        let text = format!("you require NCCL {}", limit.value);
+        let above = limit.value.bounds_above();
+        self.asked(Order::Requests, text, Party::package(name), &limit.origin, above);
+        self.none_within("NCCL", Party::Nccl, |build| build.nccl.clone(), &|v| limit.value.contains(v));
+    }
+
+    fn limit_on_cudnn(&mut self) {
+        let Some(limit) = &self.problem.asked.request.cudnn else { return };
+        let text = format!("you require cuDNN {}", limit.value);
+        self.asked(Order::Requests, text, Party::Cudnn, &limit.origin, limit.value.bounds_above());
+        self.none_within("cuDNN", Party::Cudnn, |build| build.cudnn.clone(), &|v| limit.value.contains(v));
+    }
+
+    fn limit_on_cuda(&mut self) {
+        let p = self.problem;
+        let Some(limit) = &p.asked.request.cuda else { return };
+        let text = format!("you require CUDA {}", limit.value);
+        self.asked(Order::Requests, text, Party::Cuda, &limit.origin, limit.value.bounds_above());
+        let all: BTreeSet<_> = p.variants.iter().filter_map(|v| v.cuda.as_ref()).collect();
+        if !all.iter().any(|cuda| limit.value.contains(cuda)) {
+            let names: Vec<String> = all.iter().map(|cuda| cuda_short(cuda)).collect();
+            let text =
+                format!("the builds of torch for {} are for CUDA {}", p.machine.platform, names.join(", "));
+            let parties = [Party::package("torch"), Party::Cuda];
+            self.say(Order::Choices, text, &parties, p.registry.stack_label());
+        }
+    }
+
+    fn limit_on_variant(&mut self) {
+        let p = self.problem;
+        let Some(limit) = &p.asked.request.variant else { return };
+        let text = format!("you pin the variant {}", limit.value);
+        self.asked(Order::Requests, text, Party::Variant, &limit.origin, true);
+        if !p.variants.iter().any(|v| v.name == limit.value) {
+            let names: Vec<_> = p.variants.iter().map(|v| v.name.clone()).collect();
+            let names = names.join(", ");
+            let text = match p.registry.has_stack_of_channels() {
+                true => format!("the builds of the channels for this machine are {names}"),
+                false => format!("the variants for {} are {names}", p.machine.platform),
+            };
+            self.say(Order::Choices, text, &[Party::Variant], p.registry.stack_label());
         }
     }
 

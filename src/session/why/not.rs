@@ -4,8 +4,6 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
-use crate::cli::conflict;
-use crate::cli::printer::Printer;
 use crate::compatibility::unread_build;
 use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
 use crate::model::level::Level;
@@ -13,28 +11,27 @@ use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserReq
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
-use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::manifest::{self, narrowed};
 
 /// Whether a requirement can be met.
 #[derive(Serialize)]
-pub(super) struct NotAnswer {
-    possible: bool,
+pub(crate) struct NotAnswer {
+    pub possible: bool,
     #[serde(flatten)]
-    outcome: Outcome,
+    pub outcome: Outcome,
     /// The requirement, for the text.
     #[serde(skip)]
-    spec: String,
+    pub spec: String,
     /// The request with the requirement.
     #[serde(skip)]
-    request: Request,
+    pub request: Request,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Outcome {
+pub(crate) enum Outcome {
     /// It can be met.
     Met {
         #[serde(flatten)]
@@ -48,178 +45,142 @@ enum Outcome {
 
 /// The solution that meets the requirement.
 #[derive(Serialize)]
-struct MetBy {
-    python: String,
-    torch: Option<Version>,
+pub(crate) struct MetBy {
+    pub python: String,
+    pub torch: Option<Version>,
     /// The version of the package in question.
-    version: Option<Version>,
+    pub version: Option<Version>,
     /// What the text names: `: numpy 2.1.0, with torch 2.9.1 cu128, Python 3.12`.
     #[serde(skip)]
-    text: String,
+    pub text: String,
     /// What is known to fail in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    fails: Vec<String>,
+    pub fails: Vec<String>,
     /// Whether the lock meets it as it is.
     #[serde(skip)]
-    is_locked: bool,
+    pub is_locked: bool,
     /// Whether `envlock add` with the requirement gives this solution.
     #[serde(skip)]
-    can_be_added: bool,
+    pub can_be_added: bool,
 }
 
 impl NotAnswer {
     /// The requirement cannot be met: yes, that is proved.
-    pub(super) fn exit(&self) -> u8 {
+    pub(crate) fn exit(&self) -> u8 {
         if self.possible { exit::NO } else { exit::YES }
-    }
-
-    pub(super) fn print(&self, p: &Printer) {
-        let met = match &self.outcome {
-            Outcome::Met { by, .. } => by,
-            Outcome::Conflict(conflict) => {
-                p.out(&format!("`{}` is impossible:", self.spec));
-                p.out("");
-                return conflict::causes(conflict, &self.request, (Level::Full, None), p);
-            }
-        };
-        p.out(&format!("`{}` is possible{}", self.spec, met.text));
-        for failure in &met.fails {
-            p.warning(failure);
-        }
-        if met.is_locked {
-            p.out("it is what the lock has");
-        } else if met.can_be_added {
-            p.hint(&format!("add it with `envlock add '{}'`", self.spec));
-        }
     }
 }
 
 impl Subject<'_> {
     pub(super) fn why_not(&self, spec: &str) -> Result<NotAnswer, Failure> {
         let (mut request, party) = self.with_the_question(spec)?;
-        let text = clean(spec, 60);
-        let mut limit = None;
-        if party == Party::Python
-            && let Some(own) = &self.request.python
-            && let Some(asked) = request.python.take()
-        {
-            // Without what the project says of Python, the question is still worth an answer.
-            let both = narrowed(Some(own), Some(asked.clone())).ok().flatten();
-            let has_one = |both: &PythonRequest| {
-                self.registry.pythons().iter().any(|minor| both.allows(Python::new(*minor)))
-            };
-            let both = both.filter(has_one);
-            limit = both.is_none().then_some(own);
-            request.python = both.or(Some(asked));
-        }
+        let limit = match party {
+            Party::Python => self.beside_own_python(&mut request),
+            _ => None,
+        };
+        let answer = self.answer_of(&request, &party)?;
+        let outcome = match (limit, answer) {
+            (Some(limit), answer) => {
+                let mut series = self.registry.pythons().iter().map(|minor| Python::new(*minor));
+                let asked = request.python.as_ref();
+                let series = series.find(|series| asked.is_some_and(|asked| asked.allows(*series)));
+                Outcome::Conflict(Box::new(beside_the_limit(answer, limit, series, self.target.level)?))
+            }
+            (None, Answer::Solution(solution)) => match overridden(&request, &party, &solution) {
+                Some(conflict) => Outcome::Conflict(Box::new(conflict)),
+                None => Outcome::Met { by: self.met_by(spec, &request, &party, &solution), reasons: [] },
+            },
+            (None, Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => {
+                Outcome::Conflict(Box::new(self.against(conflict, &request, &party)))
+            }
+            (None, Answer::TooLong | Answer::NeedMetadata(_)) => return Err(Failure::too_long()),
+        };
+        let possible = matches!(outcome, Outcome::Met { .. });
+        Ok(NotAnswer { possible, outcome, spec: clean(spec, 60), request })
+    }
+
+    /// Asks about the Pythons that the project admits too. Where it admits none of them, its limit is returned and the question
+    /// asked without it: it is still worth an answer.
+    fn beside_own_python(&self, request: &mut Request) -> Option<&PythonRequest> {
+        let own = self.request.python.as_ref()?;
+        let asked = request.python.take()?;
+        let both = narrowed(Some(own), Some(asked.clone())).ok().flatten();
+        let has_one = |both: &PythonRequest| {
+            self.registry.pythons().iter().any(|minor| both.allows(Python::new(*minor)))
+        };
+        let both = both.filter(has_one);
+        let limit = both.is_none().then_some(own);
+        request.python = both.or(Some(asked));
+        limit
+    }
+
+    /// The answer without the lock's preferences.
+    fn answer_of(&self, request: &Request, party: &Party) -> Result<Answer, Failure> {
         let nothing_kept = Preferences::default();
-        let mut answer = self.solve(&request, &party, &nothing_kept)?;
+        let answer = self.solve(request, party, &nothing_kept)?;
+        let Answer::Conflict(conflict) = &answer else { return Ok(answer) };
         // What no row says is not proved impossible.
-        if let (Answer::Conflict(_), Some(build)) =
-            (&answer, unread_build(self.registry, &self.host, &request, false))
-        {
+        if let Some(build) = unread_build(self.registry, &self.host, request, false) {
             return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
                 .hint("`envlock registry learn torch==VERSION` reads a release of PyPI"));
         }
         // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
-        if let Answer::Conflict(conflict) = &answer
-            && self.target.level == Level::Full
-            && conflict.would_work_if.iter().any(|way| way.level == Level::Stack)
-            && conflict::has_others(&request)
-            && let Ok(with_others) = self.solve_with_indexes(&request, &nothing_kept)
+        let is_for_stack = conflict.would_work_if.iter().any(|way| way.level == Level::Stack);
+        if self.target.level == Level::Full && is_for_stack && request.has_others() {
+            return Ok(self.solve_with_indexes(request, &nothing_kept).unwrap_or(answer));
+        }
+        Ok(answer)
+    }
+
+    /// What meets the question.
+    fn met_by(&self, spec: &str, request: &Request, party: &Party, solution: &Solution) -> MetBy {
+        let asked = match party {
+            Party::Package(name) => solution.packages.iter().find(|p| p.name == *name),
+            _ => None,
+        };
+        let got = asked.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
+        let question = request.requirements.iter().rfind(|own| own.origin == Origin::Question);
+        let bounds = question.and_then(UserRequirement::specifiers);
+        let locked = match party {
+            Party::Package(name) => self.target.packages.iter().find(|own| own.name == *name),
+            _ => None,
+        };
+        // The hint puts the specifier in single quotes, so one that contains a single quote gets no hint.
+        // Neither does a lock with several targets: another target may not allow it.
+        let added = request.requirements.len() > self.request.requirements.len();
+        MetBy {
+            python: solution.python.to_string(),
+            torch: solution.stack.as_ref().map(|stack| stack.version.clone()),
+            version: asked.map(|package| package.version.clone()),
+            text: format!("{got}{}", stack_of(solution)),
+            fails: solution.known_failures.iter().map(|note| note.text.clone()).collect(),
+            is_locked: locked.is_some_and(|own| bounds.is_some_and(|b| b.contains(&own.version))),
+            can_be_added: added && !self.alone && !spec.contains('\''),
+        }
+    }
+
+    /// What stands against the question, and the ways out that still answer it.
+    fn against(&self, mut conflict: Box<Conflict>, request: &Request, party: &Party) -> Conflict {
+        // What stands against it beside the project's own requirement.
+        if conflict.would_work_if.is_empty()
+            && let Some(beside) = self.without_own_requirement(request, party)
+            && let Ok(Answer::Conflict(other) | Answer::ConflictSoFar(other, _)) =
+                self.solve(&beside, party, &Preferences::default())
         {
-            answer = with_others;
-        }
-        if let (Some(limit), Some(asked)) = (limit, &request.python) {
-            let mut series = self.registry.pythons().iter().map(|minor| Python::new(*minor));
-            let series = series.find(|series| asked.allows(*series));
-            let conflict = beside_the_limit(answer, limit, series, self.target.level)?;
-            let outcome = Outcome::Conflict(Box::new(conflict));
-            return Ok(NotAnswer { possible: false, outcome, spec: text, request });
-        }
-        // An override stands in the place of what is asked, too.
-        if let (Answer::Solution(solution), Party::Package(name)) = (&answer, &party)
-            && let Some(user) = request.overrides.iter().find(|own| own.name() == name)
-            && let Some(got) = solution.packages.iter().find(|own| own.name == *name)
-            && let Some(question) = request.requirements.iter().rfind(|own| own.origin == Origin::Question)
-            && question.specifiers().is_some_and(|bounds| !bounds.contains(&got.version))
-        {
-            let conflict = Conflict {
-                headline: String::new(),
-                target: "default".to_owned(),
-                reasons: vec![Reason {
-                    kind: ReasonKind::Asked {
-                        origin: user.origin.clone(),
-                        bounds_above: user.bounds_above(),
-                    },
-                    text: format!("you override it with `{}`", clean(&user.line(), 120)),
-                    parties: vec![party.clone()],
-                    source: user.origin.to_string(),
-                }],
-                would_work_if: Vec::new(),
-                also: Vec::new(),
-                resolves_all: Vec::new(),
-                silent: Vec::new(),
-                cut: false,
-            };
-            let outcome = Outcome::Conflict(Box::new(conflict));
-            return Ok(NotAnswer { possible: false, outcome, spec: text, request });
-        }
-        match answer {
-            Answer::Solution(solution) => {
-                let asked = match &party {
-                    Party::Package(name) => solution.packages.iter().find(|p| p.name == *name),
-                    _ => None,
-                };
-                let got = asked.map(|p| format!(": {} {}", p.name, p.version)).unwrap_or_default();
-                let question = request.requirements.iter().rfind(|own| own.origin == Origin::Question);
-                let bounds = question.and_then(UserRequirement::specifiers);
-                let locked = match &party {
-                    Party::Package(name) => self.target.packages.iter().find(|own| own.name == *name),
-                    _ => None,
-                };
-                let is_locked = locked.is_some_and(|own| bounds.is_some_and(|b| b.contains(&own.version)));
-                // The hint puts the specifier in single quotes, so one that contains a single quote gets no hint.
-                // Neither does a lock with several targets: another target may not allow it.
-                let added = request.requirements.len() > self.request.requirements.len();
-                let met = MetBy {
-                    python: solution.python.to_string(),
-                    torch: solution.stack.as_ref().map(|stack| stack.version.clone()),
-                    version: asked.map(|package| package.version.clone()),
-                    text: format!("{got}{}", stack_of(&solution)),
-                    fails: solution.known_failures.iter().map(|note| note.text.clone()).collect(),
-                    is_locked,
-                    can_be_added: added && !self.alone && !spec.contains('\''),
-                };
-                let outcome = Outcome::Met { by: met, reasons: [] };
-                Ok(NotAnswer { possible: true, outcome, spec: text, request })
+            // Where the same stands against it, the project's own requirement has no part in it.
+            let is_told = |reason: &Reason| conflict.reasons.iter().any(|own| own.text == reason.text);
+            match other.reasons.iter().all(is_told) && other.also.is_empty() {
+                true => conflict = other,
+                false => conflict.also.push(*other),
             }
-            Answer::Conflict(mut conflict) | Answer::ConflictSoFar(mut conflict, _) => {
-                // What stands against it beside the project's own requirement.
-                if conflict.would_work_if.is_empty()
-                    && let Some(beside) = self.without_own_requirement(&request, &party)
-                    && let Ok(Answer::Conflict(other) | Answer::ConflictSoFar(other, _)) =
-                        self.solve(&beside, &party, &nothing_kept)
-                {
-                    // Where the same stands against it, the project's own requirement has no part in it.
-                    let is_told =
-                        |reason: &Reason| conflict.reasons.iter().any(|own| own.text == reason.text);
-                    match other.reasons.iter().all(is_told) && other.also.is_empty() {
-                        true => conflict = other,
-                        false => conflict.also.push(*other),
-                    }
-                }
-                // Dropping the requirement in question is not a way out.
-                let limits = request.requirements.len() == self.request.requirements.len();
-                let is_way = |way: &WayOut| {
-                    let is_set = matches!(way.change, Change::Together(_));
-                    way.party != party || is_set || (!limits && answers(way, &request))
-                };
-                let outcome = Outcome::Conflict(Box::new(without_the_question(*conflict, &is_way)));
-                Ok(NotAnswer { possible: false, outcome, spec: text, request })
-            }
-            Answer::TooLong | Answer::NeedMetadata(_) => Err(Failure::too_long()),
         }
+        // Dropping the requirement in question is not a way out.
+        let limits = request.requirements.len() == self.request.requirements.len();
+        let is_way = |way: &WayOut| {
+            let is_set = matches!(way.change, Change::Together(_));
+            way.party != *party || is_set || (!limits && answers(way, request))
+        };
+        without_the_question(*conflict, &is_way)
     }
 
     /// The request without what the project requires of the package in question; `None` if it requires nothing.
@@ -266,6 +227,37 @@ impl Subject<'_> {
     }
 }
 
+/// That an override stands in the place of what is asked, too.
+fn overridden(request: &Request, party: &Party, solution: &Solution) -> Option<Conflict> {
+    let Party::Package(name) = party else { return None };
+    let user = request.overrides.iter().find(|own| own.name() == name)?;
+    let got = solution.packages.iter().find(|own| own.name == *name)?;
+    let question = request.requirements.iter().rfind(|own| own.origin == Origin::Question)?;
+    if question.specifiers().is_none_or(|bounds| bounds.contains(&got.version)) {
+        return None;
+    }
+    Some(of_reason(Reason {
+        kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() },
+        text: format!("you override it with `{}`", clean(&user.line(), 120)),
+        parties: vec![party.clone()],
+        source: user.origin.to_string(),
+    }))
+}
+
+/// A conflict of one reason.
+fn of_reason(reason: Reason) -> Conflict {
+    Conflict {
+        headline: String::new(),
+        target: "default".to_owned(),
+        reasons: vec![reason],
+        would_work_if: Vec::new(),
+        also: Vec::new(),
+        resolves_all: Vec::new(),
+        silent: Vec::new(),
+        cut: false,
+    }
+}
+
 /// A Python outside the project's limit: that limit, and what else stands against it. `answer` is that without the limit,
 /// `series` the first Python of the question.
 fn beside_the_limit(
@@ -287,16 +279,7 @@ fn beside_the_limit(
         gives,
         is_provisional: false,
     };
-    let alone = Conflict {
-        headline: String::new(),
-        target: "default".to_owned(),
-        reasons: vec![own],
-        would_work_if: Vec::new(),
-        also: Vec::new(),
-        resolves_all: Vec::new(),
-        silent: Vec::new(),
-        cut: false,
-    };
+    let alone = of_reason(own);
     match answer {
         Answer::Solution(solution) => {
             let gives = match &solution.stack {

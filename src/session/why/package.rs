@@ -6,8 +6,6 @@ use pep440_rs::Version;
 use serde::{Serialize, Serializer};
 
 use super::{Subject, is_the_question, question};
-use crate::cli::printer::{Printer, wrap};
-use crate::cli::report::label;
 use crate::lockfile;
 use crate::model::capability::Via;
 use crate::model::choice::Choice;
@@ -19,7 +17,6 @@ use crate::model::solution::{Answer, ChosenPackage, Edge, Note, Solution};
 use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::registry::STACK_PACKAGES;
-use crate::session::Interface as _;
 use crate::session::failure::{Failure, TOO_LONG};
 
 /// At most this many of the other packages that would change are listed.
@@ -27,50 +24,50 @@ const MAX_LISTED_CHANGES: usize = 4;
 
 /// Why a package is locked at its version.
 #[derive(Serialize)]
-pub(super) struct PackageAnswer {
-    name: String,
-    version: Version,
+pub(crate) struct PackageAnswer {
+    pub name: String,
+    pub version: Version,
     #[serde(serialize_with = "as_text")]
-    reason: Choice,
+    pub reason: Choice,
     /// The user's requirement, if there is one.
-    asked: Option<Asked>,
+    pub asked: Option<Asked>,
     /// The packages from a request to this one.
-    chain: Vec<String>,
-    needed_by: Vec<Needed>,
-    newer: Newer,
+    pub chain: Vec<String>,
+    pub needed_by: Vec<Needed>,
+    pub newer: Newer,
     /// Only the text has the rest.
     #[serde(skip)]
-    version_with_variant: String,
+    pub version_with_variant: String,
     #[serde(skip)]
-    source: Source,
+    pub source: Source,
     /// How torch's build supports each GPU of the machine, one sentence each.
     #[serde(skip)]
-    machine: Vec<String>,
+    pub machine: Vec<String>,
     /// Whether the lock has other targets, which are not considered.
     #[serde(skip)]
-    alone: bool,
+    pub alone: bool,
 }
 
 #[derive(Serialize)]
-struct Asked {
-    requirement: String,
-    origin: Origin,
+pub(crate) struct Asked {
+    pub requirement: String,
+    pub origin: Origin,
 }
 
 /// A package that requires this one.
 #[derive(Serialize)]
-struct Needed {
-    name: String,
+pub(crate) struct Needed {
+    pub name: String,
     #[serde(skip)]
-    version: String,
-    requirement: String,
+    pub version: String,
+    pub requirement: String,
     /// Whether its metadata says so; else the registry does.
     #[serde(skip)]
-    is_declared: bool,
+    pub is_declared: bool,
 }
 
 /// Whether a newer release is possible, of a package or of Python.
-pub(super) enum Newer<V = Version> {
+pub(crate) enum Newer<V = Version> {
     /// No: what stands against it, without the question itself and requirements that allow newer releases.
     No(Vec<Reason>),
     /// The version, and what else would change.
@@ -268,63 +265,4 @@ pub(super) fn failures(solution: &Solution, party: &Party) -> Vec<Reason> {
         source: note.source.clone().unwrap_or_default(),
     };
     solution.known_failures.iter().map(reason).collect()
-}
-
-impl PackageAnswer {
-    pub(super) fn print(&self, p: &Printer) {
-        let reason = &self.reason;
-        p.out(&format!("{} {}, from {}: {reason}", self.name, self.version_with_variant, self.source));
-        p.out("");
-        if let Some(asked) = &self.asked {
-            p.out(&format!("{}{}  [{}]", label(p, "requested"), asked.requirement, asked.origin));
-        } else if self.chain.len() > 2 {
-            p.out(&format!("{}{}", label(p, "required via"), wrap(&self.chain.join(" -> "), 15)));
-        }
-        let needed_by = self.needed_by.iter().map(|needed| {
-            let Needed { name, version, requirement, .. } = needed;
-            let requirement = clean(requirement, 80);
-            match needed.is_declared {
-                true => format!("{name} {version} requires {requirement}"),
-                false => format!("{name} {version} needs {requirement}, which its metadata does not state"),
-            }
-        });
-        rows(p, "required by", needed_by);
-        for text in &self.machine {
-            rows(p, "machine", [text.clone()]);
-        }
-        match &self.newer {
-            Newer::Fits(version, others) => {
-                let with = match others.as_slice() {
-                    [] => String::new(),
-                    list => format!(", with {}", list.join(", ")),
-                };
-                let alone = if self.alone { " on this target (the others were not tried)" } else { "" };
-                // Installers take one only where it is asked for.
-                let is_early = version.any_prerelease();
-                let early = if is_early { ", a pre-release," } else { "" };
-                rows(p, "newer", [format!("{version}{early} would fit{alone}{with}")]);
-                if others.is_empty() && !self.alone && !is_early {
-                    p.hint(&format!("take it with `envlock resolve --upgrade={}`", self.name));
-                }
-            }
-            Newer::Unknown(why) => rows(p, "newer", [format!("not checked: {why}")]),
-            Newer::No(reasons) => {
-                // That no newer release exists is not a reason against one.
-                let own = [Party::package(&self.name)];
-                let against = reasons.iter().filter(|r| r.kind != ReasonKind::Available || r.parties != own);
-                let against: Vec<String> = against.map(|r| r.text.clone()).collect();
-                match against.is_empty() {
-                    true => rows(p, "newer", ["none, this is the newest release".to_owned()]),
-                    false => rows(p, "newer", against),
-                }
-            }
-        }
-    }
-}
-
-/// Prints rows; the first has the label.
-fn rows(p: &Printer, name: &str, texts: impl IntoIterator<Item = String>) {
-    for (i, text) in texts.into_iter().enumerate() {
-        p.out(&format!("{}{}", label(p, if i == 0 { name } else { "" }), wrap(&text, 15)));
-    }
 }

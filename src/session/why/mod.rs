@@ -1,17 +1,19 @@
-//! `envlock why PKG`: why a package is locked at its version, and why no newer one is possible. For driver, GPU,
-//! CUDA, cuDNN and glibc: what the lock requires of them. `envlock why --not SPEC`: the proof that a requirement
-//! cannot be met.
+//! `why`: why a package is locked at its version, and why no newer one is possible; for driver, GPU, CUDA, cuDNN and glibc,
+//! what the lock requires of them; the proof that a requirement cannot be met.
 
-mod not;
-mod package;
+pub(crate) mod not;
+pub(crate) mod package;
 mod python;
 
 use serde::Serialize;
-use serde_json::json;
 
-use crate::cli::args::WhyArgs;
-use crate::cli::printer::{DIM, Printer, wrap};
-use crate::cli::report::{self, label};
+use super::Interface;
+use super::exit;
+use super::failure::Failure;
+use super::fetch::{self, Session};
+use super::options::Global;
+use super::settings::{self, Project};
+use super::{chosen_host, learned_rows, lock, owner};
 use crate::lockfile::{MACHINE_PARTS, MachineNeed, Target, machine_need};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
@@ -23,14 +25,25 @@ use crate::model::source::CondaPackage;
 use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
-use crate::session::Interface as _;
-use crate::session::exit;
-use crate::session::failure::Failure;
-use crate::session::fetch::Session;
-use crate::session::options::Global;
-use crate::session::settings::{self, Project};
-use crate::session::{chosen_host, fetch, learned_rows, lock, owner};
 use crate::solver::{Budget, Question, solve_stack};
+
+/// What is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct WhyOptions<'a> {
+    pub about: About<'a>,
+    /// One target of the lock; all if absent.
+    pub target: Option<&'a str>,
+    pub index_url: Option<&'a str>,
+}
+
+/// What a question is about.
+#[derive(Clone, Copy)]
+pub(crate) enum About<'a> {
+    /// A locked package, or a part of the machine.
+    Package(&'a str),
+    /// Whether a requirement cannot be met.
+    Requirement(&'a str),
+}
 
 /// What a question is about: a target of the lock, its machine and its request.
 struct Subject<'a> {
@@ -43,61 +56,52 @@ struct Subject<'a> {
     /// Whether the lock has other targets, which are not considered.
     alone: bool,
     index_url: Option<&'a str>,
-    printer: &'a Printer,
+    interface: &'a dyn Interface,
     budget: Budget,
 }
 
 /// The answer for one target.
 #[derive(Serialize)]
-struct TargetAnswer {
-    target: String,
+pub(crate) struct TargetAnswer {
+    #[serde(rename = "target")]
+    name: String,
+    #[serde(skip)]
+    pub target: Target,
     #[serde(flatten)]
-    why: Why,
+    pub why: Why,
 }
 
 /// The answer to each kind of question.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Why {
+pub(crate) enum Why {
     Package(Box<package::PackageAnswer>),
     Machine(MachineNeed),
     Not(Box<not::NotAnswer>),
 }
 
-pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<u8, Failure> {
+/// Answers a question about the targets of the project's lock, or about one.
+///
+/// # Errors
+/// When there is no lock, no such target or package, nothing is asked, conda installs what is asked about, or an index
+/// cannot be read.
+pub(crate) fn why(
+    global: &Global,
+    asked: &WhyOptions<'_>,
+    interface: &dyn Interface,
+) -> Result<Vec<TargetAnswer>, Failure> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &registry, printer);
+    lock::warn_if_stale(&project, &lock, &registry, interface);
     let lock = owner::with_packages(&project, lock, &registry)?;
-    let mut targets = lock::targets(&lock, args.target.as_deref())?;
+    let package = match asked.about {
+        About::Package(name) => Some(normalized_name(name)),
+        About::Requirement(_) => None,
+    };
+    let targets = without_conda(lock::targets(&lock, asked.target)?, asked, package.as_deref(), interface)?;
     let registry = learned_rows::with_rows_of(global, registry, &targets);
-    let several = targets.len() > 1;
-    let package = args.package.as_deref().map(normalized_name);
-    let level = targets.first().map_or(Level::Full, |target| target.level);
-    // What conda installs on a target, no answer of PyPI is about.
-    let asked = args.not.as_deref().or(package.as_deref()).filter(|asked| !MACHINE_PARTS.contains(asked));
-    for target in lock::targets(&lock, args.target.as_deref())? {
-        let Some(own) = asked.and_then(|asked| asked_of_conda(asked, target)) else { continue };
-        targets.retain(|other| other.name != target.name);
-        let answer = of_channel(&own.name, own);
-        if targets.is_empty() {
-            // That it is not answered is neither yes nor no.
-            let exit = if args.not.is_some() { exit::CANNOT_ANSWER } else { answer.exit };
-            return Err(Failure { exit, ..answer });
-        }
-        printer.note(&format!("target `{}`: {}", target.name, answer.message));
-    }
-    if let (Some(name), None) = (&package, &args.not) {
-        let is_party = MACHINE_PARTS.contains(&name.as_str());
-        targets.retain(|target| is_party || target.package(name).is_some());
-        if targets.is_empty() {
-            return Err(not_locked(name, level));
-        }
-    }
-    let mut answers = Vec::new();
-    let mut status = exit::YES;
-    for (i, target) in targets.iter().copied().enumerate() {
+    let answer = |target: &&Target| {
         let subject = Subject {
             global,
             project: &project,
@@ -106,36 +110,55 @@ pub(super) fn run(global: &Global, args: &WhyArgs, printer: &Printer) -> Result<
             host: chosen_host::finish(target.host.clone(), &registry)?,
             request: settings::request_of_target(&project, &lock, target, &registry)?,
             alone: lock.targets.len() > 1,
-            index_url: args.index_url.as_deref(),
-            printer,
+            index_url: asked.index_url,
+            interface,
             budget: Budget::default(),
         };
-        report::heading(printer, target, several, i);
-        let why = match (&package, &args.not) {
-            (_, Some(spec)) => {
-                let answer = subject.why_not(spec)?;
-                // Something is proved impossible only if it is impossible on every target.
-                status = status.max(answer.exit());
-                Why::Not(Box::new(answer))
-            }
-            (Some(package), None) => subject.why(package)?,
-            (None, None) => {
-                return Err(Failure::usage("name a package, or a requirement with `--not`"));
-            }
+        let why = match (&package, asked.about) {
+            (_, About::Requirement(spec)) => Why::Not(Box::new(subject.why_not(spec)?)),
+            (Some(package), About::Package(_)) => subject.why(package)?,
+            (None, About::Package(name)) => subject.why(name)?,
         };
-        if !printer.json {
-            match &why {
-                Why::Package(answer) => answer.print(printer),
-                Why::Machine(need) => print_need(need, printer),
-                Why::Not(answer) => answer.print(printer),
-            }
+        Ok(TargetAnswer { name: target.name.clone(), target: (**target).clone(), why })
+    };
+    targets.iter().map(answer).collect()
+}
+
+/// The targets that a question is about: what conda installs on a target, no answer of PyPI is about.
+fn without_conda<'l>(
+    mut targets: Vec<&'l Target>,
+    asked: &WhyOptions<'_>,
+    package: Option<&str>,
+    interface: &dyn Interface,
+) -> Result<Vec<&'l Target>, Failure> {
+    let level = targets.first().map_or(Level::Full, |target| target.level);
+    let name = match asked.about {
+        About::Requirement(spec) => spec,
+        About::Package(name) => package.unwrap_or(name),
+    };
+    for target in targets.clone() {
+        let is_party = MACHINE_PARTS.contains(&name);
+        let Some(own) = asked_of_conda(name, target).filter(|_| !is_party) else { continue };
+        targets.retain(|other| other.name != target.name);
+        let answer = of_channel(&own.name, own);
+        if targets.is_empty() {
+            // That it is not answered is neither yes nor no.
+            let exit = match asked.about {
+                About::Requirement(_) => exit::CANNOT_ANSWER,
+                About::Package(_) => answer.exit,
+            };
+            return Err(Failure { exit, ..answer });
         }
-        answers.push(TargetAnswer { target: target.name.clone(), why });
+        interface.note(&format!("target `{}`: {}", target.name, answer.message));
     }
-    if printer.json {
-        printer.json(&json!({ "targets": answers }));
+    if let Some(name) = package {
+        let is_party = MACHINE_PARTS.contains(&name);
+        targets.retain(|target| is_party || target.package(name).is_some());
+        if targets.is_empty() {
+            return Err(not_locked(name, level));
+        }
     }
-    Ok(status)
+    Ok(targets)
 }
 
 /// The conda package of a target that a question is about: by name, or as the stack.
@@ -198,7 +221,8 @@ impl Subject<'_> {
 
     fn solve_with_indexes(&self, request: &Request, preferences: &Preferences) -> Result<Answer, Failure> {
         let client = fetch::client(self.global, self.project, self.index_url)?;
-        let mut session = Session::new(client, self.registry, self.printer, &request.metadata, &self.budget);
+        let mut session =
+            Session::new(client, self.registry, self.interface, &request.metadata, &self.budget);
         let learned =
             |solution: &Solution| learned_rows::with_rows_of_answer(self.global, self.registry, solution);
         session.solve_as_learned(&Question::new(&self.host, request, preferences), &learned)
@@ -211,24 +235,4 @@ fn is_the_question(reason: &Reason) -> bool {
 
 fn question(spec: &str) -> Result<UserRequirement, Failure> {
     UserRequirement::parse(spec, Origin::Question).map_err(|e| Failure::usage(e.to_string()))
-}
-
-/// Prints what a lock requires of a part of the machine.
-fn print_need(need: &MachineNeed, p: &Printer) {
-    let Some(needs) = &need.needs else {
-        p.out(&format!("nothing in this lock requires {}", need.name));
-        return;
-    };
-    p.out(needs);
-    p.out("");
-    let mut before = None;
-    for because in &need.reasons {
-        let kind = if before == Some(because.kind) { "" } else { because.kind.label() };
-        before = Some(because.kind);
-        p.out(&format!("{}{}", label(p, kind), wrap(&because.text, 15)));
-        if let Some(source) = &because.source {
-            let source = format!("[{}]", report::short_source(source));
-            p.out(&format!("{}{}", label(p, ""), p.paint(DIM, &wrap(&source, 15))));
-        }
-    }
 }

@@ -439,7 +439,7 @@ fn onward(bar: &ProgressBar) -> impl FnMut(usize, usize) {
 
 /// What the solver will probably need, for the Python that a stack-only solve chooses.
 fn guess(catalogue: &Catalogue<'_>, registry: &Registry, asked: &Question<'_>) -> Guess {
-    let (host, request) = (&*&asked.host, &*&asked.request);
+    let (host, request) = (&*asked.host, &*asked.request);
     let inputs = Inputs {
         catalogue,
         universe: &Universe::default(),

@@ -91,7 +91,7 @@ impl Subject<'_> {
                 None => Outcome::Met { by: self.met_by(spec, &request, &party, &solution), reasons: [] },
             },
             (None, Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => {
-                Outcome::Conflict(Box::new(self.against(conflict, &request, &party)))
+                Outcome::Conflict(Box::new(self.against(*conflict, &request, &party)))
             }
             (None, Answer::TooLong | Answer::NeedMetadata(_)) => return Err(Failure::too_long()),
         };
@@ -160,7 +160,7 @@ impl Subject<'_> {
     }
 
     /// What stands against the question, and the ways out that still answer it.
-    fn against(&self, mut conflict: Box<Conflict>, request: &Request, party: &Party) -> Conflict {
+    fn against(&self, mut conflict: Conflict, request: &Request, party: &Party) -> Conflict {
         // What stands against it beside the project's own requirement.
         if conflict.would_work_if.is_empty()
             && let Some(beside) = self.without_own_requirement(request, party)
@@ -170,7 +170,7 @@ impl Subject<'_> {
             // Where the same stands against it, the project's own requirement has no part in it.
             let is_told = |reason: &Reason| conflict.reasons.iter().any(|own| own.text == reason.text);
             match other.reasons.iter().all(is_told) && other.also.is_empty() {
-                true => conflict = other,
+                true => conflict = *other,
                 false => conflict.also.push(*other),
             }
         }
@@ -180,7 +180,7 @@ impl Subject<'_> {
             let is_set = matches!(way.change, Change::Together(_));
             way.party != *party || is_set || (!limits && answers(way, request))
         };
-        without_the_question(*conflict, &is_way)
+        without_the_question(conflict, &is_way)
     }
 
     /// The request without what the project requires of the package in question; `None` if it requires nothing.

@@ -43,62 +43,14 @@ pub(super) fn explain<'a>(
     // The lock only sets preferences; it must not affect which changes are offered.
     let question = inputs.question.with(&Edit::Keep(Box::default()));
     let inputs = &inputs.about(&question);
-    let mut causes = vec![cause(inputs, tables, depth)?];
+    let first = cause(inputs, tables, depth)?;
     // A request for the stack alone is refused without asking an index; its changes are solved for the stack.
     let is_of_stack = |user: &UserRequirement| STACK_PACKAGES.contains(&user.name());
     let depth = match inputs.question.request.requirements.iter().all(is_of_stack) {
         true => Depth::Stack,
         false => depth,
     };
-    let mut needs = Vec::new();
-    let mut cut = false;
-    // Without the packages that the causes so far rest on, another proof is one of its own.
-    let mut named: BTreeSet<String> = BTreeSet::new();
-    while causes.len() < MAX {
-        let Some(core) = causes.last().and_then(|cause| cause.core.as_ref()) else { break };
-        let before = named.len();
-        named.extend(core.iter().filter(|name| is_requested(&inputs.question.request, name)).cloned());
-        // A companion in any version requires torch, so it is not out of the way beside them.
-        if named.contains("torch") {
-            let is_any = |name: &&str| {
-                inputs
-                    .question
-                    .request
-                    .find(name)
-                    .is_some_and(|user| user.requirement.version_or_url.is_none())
-            };
-            named.extend(STACK_PACKAGES.into_iter().filter(is_any).map(str::to_owned));
-        }
-        let question = inputs.question.with(&Edit::WithoutPackages(named.clone()));
-        if named.len() == before || question.request.requirements.is_empty() {
-            break;
-        }
-        let rest = inputs.about(&question);
-        if inputs.budget.is_explained() {
-            cut = true;
-            break;
-        }
-        match attempt(&rest, tables, depth) {
-            Outcome::Solved(_) => break,
-            Outcome::TooLong => {
-                cut = true;
-                break;
-            }
-            Outcome::Need(more) => {
-                needs.extend(more);
-                break;
-            }
-            Outcome::Impossible => {}
-        }
-        match cause(&rest, tables, depth) {
-            Ok(next) if next.core.is_some() => causes.push(next),
-            Err(Answer::NeedMetadata(more)) => {
-                needs.extend(more);
-                break;
-            }
-            _ => break,
-        }
-    }
+    let Causes { found: mut causes, named, mut needs, mut cut } = independent(inputs, tables, depth, first);
     let mut facts: Vec<BTreeSet<Party>> = Vec::new();
     if let [_] = causes.as_slice() {
         (causes, facts) = of_machine(inputs, tables, depth, causes);
@@ -145,6 +97,64 @@ pub(super) fn explain<'a>(
     needs.sort();
     needs.dedup();
     Ok((first, needs))
+}
+
+/// The causes that do not rest on the same packages.
+struct Causes {
+    found: Vec<Cause>,
+    /// The packages of the request that they rest on.
+    named: BTreeSet<String>,
+    /// The metadata that must be fetched to find more.
+    needs: Vec<Need>,
+    /// Whether the search for more ended at its limit.
+    cut: bool,
+}
+
+/// Looks for more causes than the first: without the packages that the causes so far rest on, another proof is one of its own.
+fn independent<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth, first: Cause) -> Causes {
+    let mut causes = Causes { found: vec![first], named: BTreeSet::new(), needs: Vec::new(), cut: false };
+    let request = &inputs.question.request;
+    while causes.found.len() < MAX {
+        let Some(core) = causes.found.last().and_then(|cause| cause.core.as_ref()) else { break };
+        let before = causes.named.len();
+        causes.named.extend(core.iter().filter(|name| is_requested(request, name)).cloned());
+        // A companion in any version requires torch, so it is not out of the way beside them.
+        if causes.named.contains("torch") {
+            let is_any = |name: &&str| {
+                request.find(name).is_some_and(|user| user.requirement.version_or_url.is_none())
+            };
+            causes.named.extend(STACK_PACKAGES.into_iter().filter(is_any).map(str::to_owned));
+        }
+        let question = inputs.question.with(&Edit::WithoutPackages(causes.named.clone()));
+        if causes.named.len() == before || question.request.requirements.is_empty() {
+            break;
+        }
+        if inputs.budget.is_explained() {
+            causes.cut = true;
+            break;
+        }
+        let rest = inputs.about(&question);
+        match attempt(&rest, tables, depth) {
+            Outcome::Impossible => {}
+            Outcome::Need(more) => {
+                causes.needs.extend(more);
+                break;
+            }
+            ended => {
+                causes.cut = matches!(ended, Outcome::TooLong);
+                break;
+            }
+        }
+        match cause(&rest, tables, depth) {
+            Ok(next) if next.core.is_some() => causes.found.push(next),
+            Err(Answer::NeedMetadata(more)) => {
+                causes.needs.extend(more);
+                break;
+            }
+            _ => break,
+        }
+    }
+    causes
 }
 
 /// The causes why one package is excluded, by facts of the machine: without those that the causes so far rest on, another proof

@@ -314,7 +314,7 @@ async fn fetch_page(
     index: &str,
     project: &str,
 ) -> Result<Option<Arc<ProjectPage>>, IndexError> {
-    client.budget.page().map_err(IndexError::Limit)?;
+    client.reads.page().map_err(IndexError::Limit)?;
     let url = client.page_url(index, project)?;
     let address = super::credentials::without_login(&url).to_string();
     let cached = client.cache.page(&address);
@@ -352,7 +352,7 @@ async fn fetch_page(
                 fresh_until,
                 page: ProjectPage::from_files(project, files),
             };
-            client.budget.page_bytes(entry.page.as_bytes().len() as u64).map_err(IndexError::Limit)?;
+            client.reads.page_bytes(entry.page.as_bytes().len() as u64).map_err(IndexError::Limit)?;
             client.cache.store_page(&address, &entry);
             Ok(Some(Arc::new(entry.page)))
         }
@@ -431,7 +431,7 @@ async fn fetch_metadata(
         index: index.to_owned(),
         why,
     };
-    client.budget.metadata().map_err(IndexError::Limit)?;
+    client.reads.metadata().map_err(IndexError::Limit)?;
     if file.wheel().is_none() {
         return match sdists::fetch(client, http, file).await {
             Ok(tree) => {

@@ -4,7 +4,6 @@
 //! from the wheel's tail, else the whole wheel), concurrently, with retries, a disk cache and an
 //! offline mode. Independent of the solver: it answers [`Need`]s and prefetches by a [`Guess`].
 
-mod budget;
 mod cache;
 mod channels;
 mod crawl;
@@ -13,6 +12,7 @@ mod guess;
 mod http;
 pub mod locate;
 mod ranged;
+mod reads;
 mod remote_wheel;
 mod sdists;
 mod simple;
@@ -175,7 +175,7 @@ pub struct IndexClient {
     credentials: credentials::Credentials,
     network: std::sync::OnceLock<Network>,
     /// What this run may still read.
-    budget: budget::Budget,
+    reads: reads::Reads,
     /// Pages read in this run. They do not depend on a writable cache folder.
     pages: std::sync::Mutex<Pages>,
     /// By index and project: the oldest release whose METADATA was needed, and how often the need was for an older
@@ -192,7 +192,7 @@ impl IndexClient {
             cache: Cache::new(&config.cache_dir),
             credentials: credentials::Credentials::new(config.netrc.clone(), &config.addresses),
             network: std::sync::OnceLock::new(),
-            budget: budget::Budget::default(),
+            reads: reads::Reads::default(),
             pages: std::sync::Mutex::default(),
             backtracking: std::sync::Mutex::default(),
             without_metadata: std::sync::Mutex::default(),

@@ -56,14 +56,14 @@ async fn download(client: &IndexClient, http: &Http, wheel: &Wheel<'_>) -> Resul
     let largest = limit.min(remote_wheel::MAX_WHEEL);
     let limit = file.size.unwrap_or(largest).min(largest);
     // Nothing more is downloaded when the run's limit is reached.
-    client.budget.wheel_bytes(0)?;
+    client.reads.wheel_bytes(0)?;
     // A server that sends more than the index states is told by the length.
     let at_most = Limit::disk(limit.max(simple::MAX_PAGE));
     let mut answer = http.get(&url, &client.credentials, &header::HeaderMap::new(), at_most).await?;
     if answer.status != 200 {
         return Err(format!("the server answered {}", answer.status));
     }
-    client.budget.wheel_bytes(answer.length)?;
+    client.reads.wheel_bytes(answer.length)?;
     if answer.length > limit {
         return Err(match file.size {
             Some(stated) if stated <= largest => "it is larger than the index states".to_owned(),

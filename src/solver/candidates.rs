@@ -36,8 +36,8 @@ fn contained(candidates: &[Candidate<'_>], specifiers: &VersionSpecifiers) -> Se
     })
 }
 
-/// The ordinals of versions, in ascending order, that a specifier contains. Those of one operator are neighbours, so they are
-/// found by halving: it may be asked for thousands of requirements on a package with thousands of releases.
+/// The ordinals of versions, in ascending order, that a specifier contains. Those of one operator are neighbours, so their
+/// ends are found by binary search: thousands of requirements may ask about a package with thousands of releases.
 fn contained_by<'v>(
     count: usize,
     version: impl Fn(usize) -> &'v Version,
@@ -391,7 +391,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
-        fn halving_finds_what_contains_says(
+        fn binary_search_finds_what_contains_says(
             versions in prop::collection::btree_set(any_version(), 0..30),
             bound in any_version(),
             operator in prop::sample::select(vec!["==", "!=", "<", "<=", ">", ">=", "~=", "===", "==*", "!=*"]),

@@ -10,7 +10,7 @@ use crate::model::conflict::{Change, Party};
 use crate::model::host::Gpu;
 use crate::model::limit::{Limit, Origin};
 use crate::model::only::Only;
-use crate::model::request::{Preferences, PythonRequest, Request, STACK_PACKAGES, UserRequirement};
+use crate::model::request::{Preferences, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::Solution;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -32,16 +32,12 @@ pub enum Edit {
     WithoutPackages(BTreeSet<String>),
     /// These packages are required in any version, without extras.
     AnyVersionOf(BTreeSet<String>),
-    /// One more requirement.
-    Require(UserRequirement),
     /// One more constraint.
     Constrain(UserRequirement),
     /// No limit on a part of the stack, the Python, the indexes or the time of upload.
     Unlimited(Limited),
     /// The releases of the stack without the builds that their versions name: `==1.13.1` of `==1.13.1+cu116`.
     AnyBuild,
-    /// Another Python.
-    Python(PythonRequest),
     /// Packages of these indexes alone.
     OnlyIndex(Only),
     /// A driver.
@@ -57,8 +53,8 @@ pub enum Edit {
     },
     /// Some of the machine's GPUs.
     OnlyGpus(Vec<Gpu>),
-    /// Nothing is known of a part of the machine, so that it limits nothing.
-    Unknown(Part),
+    /// Something is not known of the machine, so that it limits nothing.
+    Unknown(HostFact),
     /// Other versions are preferred.
     Keep(Box<Preferences>),
     /// All of them.
@@ -86,9 +82,9 @@ pub enum Limited {
     Time,
 }
 
-/// A part of the machine.
+/// What is known of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum HostFact {
     /// The driver.
     Driver,
     /// The GPUs.
@@ -117,9 +113,9 @@ impl Edit {
     pub fn without_parties<'p>(parties: impl IntoIterator<Item = &'p Party>) -> Edit {
         let of_party = |party: &Party| {
             Some(match party {
-                Party::Driver => Edit::Unknown(Part::Driver),
-                Party::Gpu => Edit::Unknown(Part::Gpus),
-                Party::Glibc => Edit::Unknown(Part::Glibc),
+                Party::Driver => Edit::Unknown(HostFact::Driver),
+                Party::Gpu => Edit::Unknown(HostFact::Gpus),
+                Party::Glibc => Edit::Unknown(HostFact::Glibc),
                 Party::Python => Edit::Unlimited(Limited::Python),
                 Party::Cuda => Edit::Unlimited(Limited::Cuda),
                 Party::Cudnn => Edit::Unlimited(Limited::Cudnn),
@@ -151,9 +147,9 @@ impl Edit {
                 }
             }
             Edit::OnlyGpus(gpus) => question.host.to_mut().gpus = Some(gpus.clone()),
-            Edit::Unknown(Part::Driver) => question.host.to_mut().driver = None,
-            Edit::Unknown(Part::Gpus) => question.host.to_mut().gpus = None,
-            Edit::Unknown(Part::Glibc) => question.host.to_mut().system.libc = None,
+            Edit::Unknown(HostFact::Driver) => question.host.to_mut().driver = None,
+            Edit::Unknown(HostFact::Gpus) => question.host.to_mut().gpus = None,
+            Edit::Unknown(HostFact::Glibc) => question.host.to_mut().system.libc = None,
             Edit::Keep(preferences) => question.preferences.to_mut().clone_from(preferences),
             Edit::Together(edits) => edits.iter().for_each(|edit| edit.apply(question)),
             of_request => of_request.change_request(question.request.to_mut()),
@@ -185,11 +181,9 @@ impl Edit {
                     user.requirement.extras.clear();
                 }
             }
-            Edit::Require(more) => request.requirements.push(more.clone()),
             Edit::Constrain(more) => request.constraints.push(more.clone()),
             Edit::Unlimited(limited) => limited.lift(request),
             Edit::AnyBuild => any_build(request),
-            Edit::Python(python) => request.python = Some(python.clone()),
             Edit::OnlyIndex(only) => {
                 request.only_index = Some(Limit { value: only.clone(), origin: Origin::Question });
             }
@@ -210,18 +204,16 @@ impl Edit {
             | Edit::WithoutExtra(user, _)
             | Edit::Without(user)
             | Edit::WithoutConstraint(user)
-            | Edit::Require(user)
             | Edit::Constrain(user) => Party::package(user.name()),
             Edit::WithoutPackages(names) | Edit::AnyVersionOf(names) => {
                 Party::package(names.first().cloned().unwrap_or_default())
             }
             Edit::Unlimited(limited) => limited.party(),
             Edit::AnyBuild => Party::Variant,
-            Edit::Python(_) => Party::Python,
             Edit::OnlyIndex(_) => Party::Index,
-            Edit::Driver(_) | Edit::CudaCompat { .. } | Edit::Unknown(Part::Driver) => Party::Driver,
-            Edit::OnlyGpus(_) | Edit::Unknown(Part::Gpus) => Party::Gpu,
-            Edit::Unknown(Part::Glibc) => Party::Glibc,
+            Edit::Driver(_) | Edit::CudaCompat { .. } | Edit::Unknown(HostFact::Driver) => Party::Driver,
+            Edit::OnlyGpus(_) | Edit::Unknown(HostFact::Gpus) => Party::Gpu,
+            Edit::Unknown(HostFact::Glibc) => Party::Glibc,
             Edit::Keep(_) => Party::Platform,
             Edit::Together(edits) => edits.first().map_or(Party::Platform, Edit::party),
         }
@@ -261,7 +253,6 @@ impl Edit {
             Edit::AnyBuild => {
                 Change::WithoutLimit { what: "the build in the versions", value: named_build(request)? }
             }
-            Edit::Python(_) => Change::Python(solution.python),
             Edit::Driver(version) => Change::Driver(version.clone()),
             Edit::CudaCompat { package, branch, .. } => {
                 Change::CudaCompat { package: package.clone(), branch: *branch }
@@ -271,18 +262,17 @@ impl Edit {
                 labels.dedup();
                 Change::OnlyGpus { indexes: gpus.iter().map(|gpu| gpu.index).collect(), labels }
             }
-            Edit::Unknown(Part::Gpus) => Change::OtherGpu(capabilities_with_code(question, solution)?),
-            Edit::Unknown(Part::Glibc) => Change::Glibc(solution.envelope.glibc.clone()?),
+            Edit::Unknown(HostFact::Gpus) => Change::OtherGpu(capabilities_with_code(question, solution)?),
+            Edit::Unknown(HostFact::Glibc) => Change::Glibc(solution.envelope.glibc.clone()?),
             Edit::Together(edits) => {
                 let changes = edits.iter().map(|edit| edit.change(question, solution));
                 Change::Together(changes.collect::<Option<_>>()?)
             }
             Edit::WithoutPackages(_)
             | Edit::AnyVersionOf(_)
-            | Edit::Require(_)
             | Edit::Constrain(_)
             | Edit::OnlyIndex(_)
-            | Edit::Unknown(Part::Driver)
+            | Edit::Unknown(HostFact::Driver)
             | Edit::Keep(_) => return None,
         })
     }

@@ -58,6 +58,8 @@ pub(super) struct Search {
     pub series: Vec<Python>,
     pub wish: Wish,
     pub admits: Doubtful,
+    /// See [`Asked::is_permissive`](super::problem::Asked).
+    pub is_permissive: bool,
     /// How much of what a search uses besides was at hand: the number of known pages of triton, whose candidates are
     /// collected from all of them; for the stack alone, how many versions of it requested packages avoid.
     pub at_hand: usize,

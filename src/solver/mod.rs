@@ -69,7 +69,7 @@ use crate::model::solution::Answer;
 use crate::registry::Registry;
 
 pub use budget::Budget;
-pub use edit::{Edit, Limited, Part};
+pub use edit::{Edit, HostFact, Limited};
 pub use inputs::{Catalogue, Depth, Inputs, allowed_pythons};
 pub use joint::{Joint, JointAnswer, Member, SolveOne};
 pub use memory::Memory;

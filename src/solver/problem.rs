@@ -247,7 +247,7 @@ impl Problem<'_> {
         Question::new(self.machine.host, self.asked.request, self.asked.preferences)
     }
 
-    /// What distinguishes the problem from others about the same subject.
+    /// What distinguishes the problem from others about the same question.
     pub fn search(&self) -> Search {
         let at_hand = match self.asked.depth {
             Depth::Full => self.universe.indexes_with(TRITON_PACKAGE).len(),
@@ -258,6 +258,7 @@ impl Problem<'_> {
             series: self.pythons.series.clone(),
             wish: self.asked.wish.clone(),
             admits: self.asked.admits,
+            is_permissive: self.asked.is_permissive,
             at_hand,
         }
     }

@@ -17,9 +17,9 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 17] = [
     (
         "A run",
         &[
-            ("5,000 pages", "index/budget.rs", "MAX_PAGES"),
-            ("512 MiB of pages", "index/budget.rs", "MAX_PAGE_BYTES"),
-            ("100,000 METADATA", "index/budget.rs", "MAX_METADATA_FILES"),
+            ("5,000 pages", "index/reads.rs", "MAX_PAGES"),
+            ("512 MiB of pages", "index/reads.rs", "MAX_PAGE_BYTES"),
+            ("100,000 METADATA", "index/reads.rs", "MAX_METADATA_FILES"),
         ],
     ),
     (

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
 
-use super::edit::{self, Edit, Part};
+use super::edit::{self, Edit, HostFact};
 use super::inputs::{Depth, Inputs};
 use super::pythons::{Outcome, attempt};
 use super::tables::Tables;
@@ -367,7 +367,7 @@ impl Relaxer<'_, '_> {
         match kinds.len() {
             0 => {}
             1 => {
-                self.offer_if_solved(&Edit::Unknown(Part::Gpus));
+                self.offer_if_solved(&Edit::Unknown(HostFact::Gpus));
             }
             n => {
                 let mut found: Vec<u32> = Vec::new();
@@ -400,7 +400,7 @@ impl Relaxer<'_, '_> {
 
     fn libc(&mut self) {
         if self.inputs.question.host.system.libc.is_some() {
-            self.offer_if_solved(&Edit::Unknown(Part::Glibc));
+            self.offer_if_solved(&Edit::Unknown(HostFact::Glibc));
         }
     }
 }

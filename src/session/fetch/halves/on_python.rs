@@ -38,10 +38,10 @@ impl Tally {
     }
 }
 
-/// What comes after a step.
-enum Step<T> {
+/// What comes after conda's half.
+enum Next {
     /// The halves fit so far.
-    Goes(T),
+    Goes(Vec<CondaPackage>),
     /// Something else is left out: conda's half is solved again.
     Again,
     Ended(OfPython),
@@ -138,7 +138,7 @@ impl<'o> OnPython<'o> {
 
     /// Where conda's half has no answer: without the bounds of the request, the conflict of PyPI's half tells who stands against
     /// them; else what is left to be left out is tried.
-    fn without_conda(&mut self, tally: &mut Tally) -> Step<Vec<CondaPackage>> {
+    fn without_conda(&mut self, tally: &mut Tally) -> Next {
         let has_bounds = !self.by_constraints.is_empty() || !self.by_requirements.is_empty();
         if self.is_within && has_bounds && self.first.is_none() {
             self.is_within = false;
@@ -146,17 +146,17 @@ impl<'o> OnPython<'o> {
             let is_kept =
                 |file: &String| self.others.contains_key(file) || self.by_constraints.contains_key(file);
             self.excluded.retain(|file, _| is_kept(file));
-            return Step::Again;
+            return Next::Again;
         }
         match self.open.pop() {
             Some(next) if !tally.is_over() => {
                 self.excluded = next;
                 tally.rounds += 1;
-                Step::Again
+                Next::Again
             }
             next => {
                 let is_cut = self.is_cut || next.is_some();
-                Step::Ended(self.impossible(is_cut))
+                Next::Ended(self.impossible(is_cut))
             }
         }
     }
@@ -265,9 +265,9 @@ impl Session<'_> {
         let mut on = OnPython::new(records, asked, python, of_stack);
         loop {
             let packages = match self.of_conda(&mut on, tally)? {
-                Step::Goes(packages) => packages,
-                Step::Again => continue,
-                Step::Ended(ended) => return Ok(ended),
+                Next::Goes(packages) => packages,
+                Next::Again => continue,
+                Next::Ended(ended) => return Ok(ended),
             };
             let unfit = on.unfit(&packages);
             if !unfit.is_empty() {
@@ -284,11 +284,7 @@ impl Session<'_> {
     }
 
     /// Solves conda's half.
-    fn of_conda(
-        &mut self,
-        on: &mut OnPython<'_>,
-        tally: &mut Tally,
-    ) -> Result<Step<Vec<CondaPackage>>, Failure> {
+    fn of_conda(&mut self, on: &mut OnPython<'_>, tally: &mut Tally) -> Result<Next, Failure> {
         let mut left = on.excluded.clone();
         left.extend(on.admitted.others(on.records));
         let has_pip = !on.records.of("pip").is_empty();
@@ -300,14 +296,14 @@ impl Session<'_> {
             self.solved_for += start.elapsed();
         }
         Ok(match solved {
-            Err(CondaError::TooLong) if is_explaining => Step::Ended(on.impossible(true)),
+            Err(CondaError::TooLong) if is_explaining => Next::Ended(on.impossible(true)),
             // The next Python is not tried: how fast the machine is would choose it.
-            Err(CondaError::TooLong) => Step::Ended(OfPython::Open(Answer::TooLong)),
+            Err(CondaError::TooLong) => Next::Ended(OfPython::Open(Answer::TooLong)),
             Err(error) => return Err(unsolved(error)),
-            Ok(Solved::Packages(packages)) => Step::Goes(packages),
+            Ok(Solved::Packages(packages)) => Next::Goes(packages),
             Ok(Solved::Impossible) if !tally.is_over() && self.admits_others(on)? => {
                 tally.rounds += 1;
-                Step::Again
+                Next::Again
             }
             Ok(Solved::Impossible) => on.without_conda(tally),
         })

@@ -14,14 +14,14 @@ const MAX_WHEEL_BYTES: u64 = 8 << 30;
 
 /// What a run has read so far.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(super) struct Reads {
     pages: AtomicUsize,
     page_bytes: AtomicU64,
     metadata: AtomicUsize,
     wheel_bytes: AtomicU64,
 }
 
-impl Budget {
+impl Reads {
     /// Counts a page that is about to be requested.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn each_limit_is_named() {
-        let budget = Budget::default();
+        let budget = Reads::default();
         assert!((0..MAX_PAGES).all(|_| budget.page().is_ok()));
         assert!(budget.page().unwrap_err().contains("5000 project pages"));
         assert!(budget.page_bytes(MAX_PAGE_BYTES).is_ok());

@@ -208,7 +208,7 @@ impl CoreMetadata {
     /// The text of a line that cannot be parsed.
     pub fn applying(
         &self,
-        environments: &[MarkerEnvironment],
+        environments: &[&MarkerEnvironment],
         extra: Option<ExtraName>,
     ) -> Result<Vec<usize>, String> {
         let mut numbers = Vec::new();
@@ -368,14 +368,11 @@ mod tests {
         let m = CoreMetadata::parse(&text, String::new()).unwrap();
         let environment = marker_environment(Python::new(11), Platform::LINUX_X86_64);
         let zz: ExtraName = "zz".parse().unwrap();
-        assert_eq!(m.applying(std::slice::from_ref(&environment), None).unwrap(), [0, 1, 2, 3]);
-        assert_eq!(
-            m.applying(std::slice::from_ref(&environment), Some(zz.clone())).unwrap(),
-            [0, 1, 3, 4, 6]
-        );
+        assert_eq!(m.applying(&[&environment], None).unwrap(), [0, 1, 2, 3]);
+        assert_eq!(m.applying(&[&environment], Some(zz.clone())).unwrap(), [0, 1, 3, 4, 6]);
         assert_eq!(m.requirement(6).unwrap().1, "g>=1 ; extra == 'zz' and python_version != '3.0'");
         assert_eq!(m.repaired(), Some("g (>=1.*) ; extra == 'zz' and python_version != '3.0'"));
-        assert!(m.applying(&[environment], "other".parse().ok()).is_err());
+        assert!(m.applying(&[&environment], "other".parse().ok()).is_err());
     }
 
     #[test]

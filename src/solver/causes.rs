@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use pep508_rs::{Requirement, VerbatimUrl};
 
+use super::budget::Share;
 use super::conflict;
 use super::edit::Edit;
 use super::inputs::{self, Depth, Inputs};
@@ -31,6 +32,8 @@ struct Cause {
     level: Level,
     /// The packages that the proof rests on, if it holds for every Python.
     core: Option<BTreeSet<String>>,
+    /// Whether it rests on requirements that are not known.
+    rests_on_unknown: bool,
 }
 
 /// The conflict with the changes that resolve it, and the metadata that must be fetched to check more changes and causes.
@@ -257,6 +260,7 @@ fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Resu
         }
         if let Ok(found) = proof(&inputs.about(&question), tables, depth, false)
             && found.core.is_some()
+            && (smallest.rests_on_unknown || !found.rests_on_unknown)
         {
             smallest = found;
             left_out = fewer;
@@ -265,7 +269,8 @@ fn cause<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) -> Resu
     Ok(smallest)
 }
 
-/// The first proof that a search finds. `each_python`: a proof for one Python will do where there is none for all.
+/// The first proof that a search finds, and where it rests on requirements that are not known, one that does not: they are
+/// seldom at fault. `each_python`: a proof for one Python will do where there is none for all.
 fn proof<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
@@ -284,25 +289,62 @@ fn proof<'a>(
     }
     let mut series: Vec<Vec<Python>> = vec![pythons.clone()];
     series.extend(one_by_one.into_iter().filter(|_| each_python).map(|python| vec![python]));
-    let mut tries = vec![(Level::Stack, Depth::Stack, pythons.clone())];
+    let mut tries = vec![(Level::Stack, pythons.clone())];
     match depth {
-        Depth::Stack => tries = series.into_iter().map(|s| (Level::Stack, Depth::Stack, s)).collect(),
-        Depth::Full => tries.extend(series.into_iter().map(|s| (Level::Full, Depth::Full, s))),
+        Depth::Stack => tries = series.into_iter().map(|one| (Level::Stack, one)).collect(),
+        Depth::Full => tries.extend(series.into_iter().map(|one| (Level::Full, one))),
     }
-    for (level, depth, series) in tries {
-        let mut problem = Problem::new(inputs, tables, depth, series);
+    for (level, series) in tries {
+        let mut prover =
+            Prover { inputs, tables, level, series, pythons: &pythons, takes_unknown_as_none: false };
+        let Some(found) = prover.search()? else { continue };
+        if !found.rests_on_unknown {
+            return Ok(found);
+        }
+        prover.takes_unknown_as_none = true;
+        return Ok(match prover.search() {
+            Err(Answer::NeedMetadata(needs)) => return Err(Answer::NeedMetadata(needs)),
+            Ok(Some(other)) => other,
+            Ok(None) | Err(_) => found,
+        });
+    }
+    Err(Answer::TooLong)
+}
+
+/// One search for a proof.
+struct Prover<'p, 'i, 'a> {
+    inputs: &'i Inputs<'a>,
+    tables: &'i Rc<Tables<'a>>,
+    level: Level,
+    /// The Pythons that it holds for.
+    series: Vec<Python>,
+    /// All that the request allows.
+    pythons: &'p [Python],
+    takes_unknown_as_none: bool,
+}
+
+impl Prover<'_, '_, '_> {
+    /// The proof; `None` if there is none. The error is the answer if that is not known.
+    fn search(&self) -> Result<Option<Cause>, Answer> {
+        let depth = if self.level == Level::Stack { Depth::Stack } else { Depth::Full };
+        let mut problem = Problem::new(self.inputs, self.tables, depth, self.series.clone());
+        problem.asked.is_permissive = self.series.len() > 1;
+        problem.asked.takes_unknown_as_none = self.takes_unknown_as_none;
+        // One that is only better is worth less.
+        problem.asked.share = self.takes_unknown_as_none.then_some(Share::Another);
         if depth == Depth::Stack {
             problem.alike = EquivalentVersions::of(&problem);
         }
         match search::unranked(&problem) {
-            Found::Need(needs) => return Err(Answer::NeedMetadata(needs)),
-            Found::TooLong => return Err(Answer::TooLong),
-            Found::Selected(_) => {}
-            Found::Impossible(tree) => {
-                let core = (problem.pythons.series == pythons).then(|| conflict::core(&tree));
-                return Ok(Cause { conflict: conflict::describe(&problem, &tree), level, core });
-            }
+            Found::Need(needs) => Err(Answer::NeedMetadata(needs)),
+            Found::TooLong => Err(Answer::TooLong),
+            Found::Selected(_) => Ok(None),
+            Found::Impossible(tree) => Ok(Some(Cause {
+                conflict: conflict::describe(&problem, &tree),
+                level: self.level,
+                core: (self.series == self.pythons).then(|| conflict::core(&tree)),
+                rests_on_unknown: conflict::rests_on_unknown(&tree),
+            })),
         }
     }
-    Err(Answer::TooLong)
 }

@@ -12,10 +12,11 @@ use super::node::Node;
 use super::problem::{Candidate, Problem};
 use super::tables::{BuildRow, Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::ReleaseFile;
+use crate::model::project::{ReleaseFile, specifiers_allow};
 use crate::model::request::UserRequirement;
 use crate::model::solution::Need;
 use crate::model::version::public;
+use crate::model::wheel::Python;
 use crate::registry::Effect;
 use crate::registry::STACK_PACKAGES;
 
@@ -310,8 +311,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The requirements of a METADATA file that apply in all environments of the problem. There is more than one
-    /// environment only in the search for a proof.
+    /// The requirements of a METADATA file that apply on all Pythons of the problem that the release is for. There is more
+    /// than one only in the search for a proof.
     fn metadata_dependencies(
         &self,
         metadata: &Arc<CoreMetadata>,
@@ -339,14 +340,23 @@ impl<'a> Problem<'a> {
         if missing { Err(Missing) } else { Ok(Ok(out)) }
     }
 
-    /// The requirements that apply in all environments of the problem.
+    /// The requirements that apply on all Pythons of the problem that the release is for: on the others it is not chosen, so
+    /// `sympy; python_version >= "3.9"` of a release with `Requires-Python: >=3.9` applies.
     pub fn applied(&self, metadata: &Arc<CoreMetadata>, extra: Option<&str>) -> Applied {
         let key = (Arc::as_ptr(metadata) as usize, extra.map(str::to_owned));
         if let Some((_, known)) = self.memo.applying.borrow().get(&key) {
             return known.clone();
         }
         let extra = extra.and_then(|extra| extra.parse().ok());
-        let applied = Rc::new(metadata.applying(&self.pythons.environments, extra));
+        let is_for = |python: &Python| {
+            metadata.requires_python.as_ref().is_none_or(|range| specifiers_allow(range, *python))
+        };
+        let all = || self.pythons.series.iter().zip(&self.pythons.environments);
+        let mut environments: Vec<_> = all().filter(|(python, _)| is_for(python)).map(|(_, e)| e).collect();
+        if environments.is_empty() {
+            environments = all().map(|(_, environment)| environment).collect();
+        }
+        let applied = Rc::new(metadata.applying(&environments, extra));
         self.memo.applying.borrow_mut().insert(key, (metadata.clone(), applied.clone()));
         applied
     }

@@ -89,6 +89,9 @@ pub(super) struct Asked<'a> {
     /// Whether a release may be built wherever one of the series could build it. What all series together exclude, each one
     /// excludes only then.
     pub is_permissive: bool,
+    /// Whether requirements that are not known count as none. A proof that needs none of them says more than one that ends
+    /// at the old release whose requirements are not known.
+    pub takes_unknown_as_none: bool,
     /// What the search may take, if it is not what its wish is worth.
     pub share: Option<Share>,
     /// Versions of packages that go together: a search that starts from them seldom has to step back. They decide how fast
@@ -194,6 +197,7 @@ impl<'a> Problem<'a> {
                 wish: Wish::Nothing,
                 admits: Doubtful::ALL,
                 is_permissive: false,
+                takes_unknown_as_none: false,
                 share: None,
                 near: None,
             },

@@ -172,6 +172,7 @@ impl Problem<'_> {
         }
         let is_reviewed = row.is_some_and(|row| row.is_reviewed_on(self.machine.platform));
         match &facts.unknown {
+            _ if self.asked.takes_unknown_as_none => Ok(()),
             Some(why) if !is_reviewed => Err(Unusable::UnknownMetadata(why.clone())),
             _ if facts.metadata_from == MetadataFrom::AsPublished
                 && self.asked.request.strict_metadata.is_some() =>

@@ -128,6 +128,13 @@ pub(super) fn core(tree: &Proof) -> BTreeSet<String> {
     nodes.filter_map(name).collect()
 }
 
+/// Whether a proof rests on requirements that are not known.
+pub(super) fn rests_on_unknown(tree: &Proof) -> bool {
+    let leaves = Leaves::collect(tree);
+    let mut reasons = leaves.unusable.values().flatten().map(|(_, why)| why);
+    reasons.any(|why| matches!(why, Unusable::UnknownMetadata(_) | Unusable::UnknownHere(_)))
+}
+
 /// Describes a proof as a conflict.
 pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     let leaves = Leaves::collect(tree);

@@ -6,6 +6,7 @@ mod commands;
 mod conflict;
 mod help;
 mod printer;
+mod progress;
 mod report;
 mod schema;
 mod view;

@@ -4,9 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::args::{ColorChoice, TalkArgs};
+use super::progress::{self, Shown};
 use crate::model::text::shell_word;
 use crate::session::failure::Failure;
 use crate::session::variables;
@@ -21,7 +22,7 @@ pub(super) struct Printer {
     pub no_progress: bool,
     color_out: bool,
     color_err: bool,
-    progress: bool,
+    progress: Shown,
     /// `--project`, as a word of a shell: commands that are shown name it too.
     project: Option<String>,
     /// `--project`.
@@ -76,7 +77,11 @@ impl Printer {
             no_progress: args.no_progress,
             color_out: wanted(std::io::stdout().is_terminal()),
             color_err: wanted(std::io::stderr().is_terminal()),
-            progress: !args.no_progress && !args.quiet && !args.json && std::io::stderr().is_terminal(),
+            progress: match args.no_progress || args.quiet || args.json {
+                true => Shown::Nowhere,
+                false if std::io::stderr().is_terminal() => Shown::Bar,
+                false => Shown::Lines,
+            },
             project: project.map(|folder| shell_word(&folder.display().to_string())),
             folder: project.map(Path::to_path_buf),
             has_shared_manifest,
@@ -92,7 +97,7 @@ impl Printer {
             no_progress: true,
             color_out: false,
             color_err: false,
-            progress: false,
+            progress: Shown::Nowhere,
             project: None,
             folder: None,
             has_shared_manifest: |_| false,
@@ -226,19 +231,8 @@ impl Interface for Printer {
         self.verbose
     }
 
-    /// A bar on stderr; hidden if stderr is not a terminal.
     fn progress(&self, what: &str) -> ProgressBar {
-        let bar = ProgressBar::new(0);
-        if self.progress {
-            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(12));
-            if let Ok(style) = ProgressStyle::with_template("{msg} {bar:24} {pos}/{len}") {
-                bar.set_style(style);
-            }
-        } else {
-            bar.set_draw_target(ProgressDrawTarget::hidden());
-        }
-        bar.set_message(what.to_owned());
-        bar
+        progress::bar(self.progress, what)
     }
 }
 

@@ -46,6 +46,8 @@ const MAX_ROUNDS: usize = 400;
 /// How long the search for ways out of a conflict may wait for indexes at least; it may also take twice the time that
 /// passed until the conflict was known. A build without optimization is slower by an order of magnitude.
 const WAYS_OUT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 100 } else { 5 });
+/// The same as long as there is no way out yet: the first one is worth more waiting than a second.
+const FIRST_WAY_OUT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 200 } else { 30 });
 
 /// An index client for a project.
 ///
@@ -291,7 +293,8 @@ impl<'s> Session<'s> {
         // Indexes that did not answer during the search for ways out of a conflict.
         let mut silent: BTreeSet<String> = BTreeSet::new();
         let start = Instant::now();
-        let mut until: Option<Instant> = None;
+        // When the conflict was known, and how long that took.
+        let mut known: Option<(Instant, Duration)> = None;
         for _ in 0..MAX_ROUNDS {
             let inputs = Inputs {
                 catalogue: &catalogue,
@@ -319,8 +322,9 @@ impl<'s> Session<'s> {
             }
             let fetched = match so_far {
                 Some(conflict) => {
-                    let now = Instant::now();
-                    if now >= *until.get_or_insert(now + WAYS_OUT.max(2 * start.elapsed())) {
+                    let (since, took) = *known.get_or_insert((Instant::now(), start.elapsed()));
+                    let patience = if conflict.has_way_out() { WAYS_OUT } else { FIRST_WAY_OUT };
+                    if since.elapsed() >= patience.max(2 * took) {
                         let conflict = self.told_without(silent, conflict, asked);
                         return Ok(Answer::Conflict(Box::new(conflict.cut())));
                     }

@@ -172,11 +172,99 @@ pub struct WayOut {
     pub is_provisional: bool,
 }
 
+impl Reason {
+    /// A fact: of its parties and its source nothing is said yet.
+    pub fn fact(text: impl Into<String>) -> Reason {
+        Reason::new(ReasonKind::Fact, text)
+    }
+
+    /// A reason of a kind.
+    pub fn new(kind: ReasonKind, text: impl Into<String>) -> Reason {
+        Reason { kind, text: text.into(), parties: Vec::new(), source: String::new() }
+    }
+
+    /// A part of the request, which is its own source. `bounds_above`: whether it has an upper bound.
+    pub fn asked(origin: &Origin, bounds_above: bool, text: impl Into<String>) -> Reason {
+        Reason::new(ReasonKind::Asked { origin: origin.clone(), bounds_above }, text).by(origin.to_string())
+    }
+
+    /// The same about these parties.
+    pub fn about(mut self, parties: impl IntoIterator<Item = Party>) -> Reason {
+        self.parties.extend(parties);
+        self
+    }
+
+    /// The same about a package.
+    pub fn about_package(self, name: impl Into<String>) -> Reason {
+        self.about([Party::package(name)])
+    }
+
+    /// The same with its source.
+    pub fn by(mut self, source: impl Into<String>) -> Reason {
+        self.source = source.into();
+        self
+    }
+}
+
+impl WayOut {
+    /// A change of a party that was solved, and what it gives in words.
+    pub fn new(change: Change, party: Party, level: Level, gives: impl Into<String>) -> WayOut {
+        WayOut {
+            change,
+            party,
+            level,
+            stack: BTreeMap::new(),
+            release: None,
+            set: None,
+            gives: gives.into(),
+            is_provisional: false,
+        }
+    }
+
+    /// The same with a part of the stack that it gives: `torch`, `2.9.1`.
+    pub fn with(mut self, parts: impl IntoIterator<Item = (String, String)>) -> WayOut {
+        self.stack.extend(parts);
+        self
+    }
+}
+
 impl Conflict {
+    /// A conflict, in one line. Its reasons and the ways out of it follow.
+    pub fn of(headline: impl Into<String>) -> Conflict {
+        Conflict {
+            headline: headline.into(),
+            target: "default".to_owned(),
+            reasons: Vec::new(),
+            would_work_if: Vec::new(),
+            also: Vec::new(),
+            resolves_all: Vec::new(),
+            silent: Vec::new(),
+            cut: false,
+        }
+    }
+
+    /// The same with more reasons.
+    pub fn because(mut self, reasons: impl IntoIterator<Item = Reason>) -> Conflict {
+        self.reasons.extend(reasons);
+        self
+    }
+
+    /// The same with more ways out, each of which was solved.
+    pub fn with_ways(mut self, ways: impl IntoIterator<Item = WayOut>) -> Conflict {
+        self.would_work_if.extend(ways);
+        self
+    }
+
     /// Whether the system or its Python has a part in it, beside the GPUs and the driver.
     pub fn involves_system(&self) -> bool {
         let is_of_system = |party: &Party| matches!(party, Party::Python | Party::Glibc | Party::Platform);
         self.reasons.iter().flat_map(|reason| &reason.parties).any(is_of_system)
+    }
+
+    /// Whether a change is known that resolves all of it.
+    pub fn has_way_out(&self) -> bool {
+        let ways = if self.also.is_empty() { &self.would_work_if } else { &self.resolves_all };
+        ways.iter().any(|way| !way.is_provisional)
     }
 
     /// The same after a search that ended at its limit.

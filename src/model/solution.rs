@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::capability::{CodeTargets, ComputeCapability, Via};
 use super::choice::Choice;
 use super::conflict::{Change, Conflict, Party, WayOut};
+use super::count::Count;
 use super::evidence::Evidence;
 use super::level::Level;
 use super::part::Part;
@@ -94,17 +95,51 @@ pub struct Solution {
 impl Solution {
     /// A change that leads here, as a way out of a conflict.
     pub fn reached_by(&self, change: Change, party: Party, level: Level) -> WayOut {
-        let mut stack = BTreeMap::from([("python".to_owned(), self.python.to_string())]);
-        let mut gives = format!("Python {}", self.python);
-        if let Some(own) = &self.stack {
-            stack.insert(own.framework.clone(), own.version.to_string());
-            stack.insert("variant".to_owned(), own.variant.clone());
-            stack.extend(own.cuda.iter().map(|cuda| ("cuda".to_owned(), cuda_short(cuda))));
-            stack.extend(own.cudnn.iter().map(|cudnn| ("cudnn".to_owned(), cudnn.to_string())));
-            stack.extend(own.companions.iter().map(|(name, version)| (name.clone(), version.to_string())));
-            gives = format!("{} {} {}", own.framework, own.version, own.variant);
+        let release = match &party {
+            Party::Package(name) => self.packages.iter().find(|own| own.name == *name),
+            _ => None,
+        };
+        let release = release.map(|own| own.version.clone());
+        WayOut { release, ..WayOut::new(change, party, level, self.in_words()).with(self.parts()) }
+    }
+
+    /// What it is, in short: `torch 2.9.1 cu128`, `jax 0.7.2 with CUDA 12.9`, `31 packages on Python 3.13`.
+    fn in_words(&self) -> String {
+        let of_stack = self.stack.iter().map(|own| {
+            let note = match own.evidence {
+                Evidence::Inferred => " (inferred: not read from the wheel)",
+                _ => "",
+            };
+            format!("{} {} {}{note}", own.framework, own.version, own.variant)
+        });
+        let of_frameworks = self
+            .frameworks
+            .iter()
+            .map(|own| format!("{} {} with CUDA {}", own.package, own.version, cuda_short(&own.cuda)));
+        let words: Vec<String> = of_stack.chain(of_frameworks).collect();
+        match words.is_empty() {
+            true => format!("{} on Python {}", Count(self.packages.len()).of("package"), self.python),
+            false => words.join(", "),
         }
-        WayOut { change, party, level, stack, release: None, set: None, gives, is_provisional: false }
+    }
+
+    /// The versions of its stack, by part.
+    fn parts(&self) -> BTreeMap<String, String> {
+        let mut parts = BTreeMap::from([("python".to_owned(), self.python.to_string())]);
+        if let Some(own) = &self.stack {
+            parts.insert(own.framework.clone(), own.version.to_string());
+            parts.insert("variant".to_owned(), own.variant.clone());
+            parts.extend(own.cuda.iter().map(|cuda| ("cuda".to_owned(), cuda_short(cuda))));
+            parts.extend(own.cudnn.iter().map(|cudnn| ("cudnn".to_owned(), cudnn.to_string())));
+            parts.extend(own.companions.iter().map(|(name, version)| (name.clone(), version.to_string())));
+        }
+        for own in &self.frameworks {
+            parts.insert(own.package.clone(), own.version.to_string());
+            if self.stack.is_none() {
+                parts.insert("cuda".to_owned(), cuda_short(&own.cuda));
+            }
+        }
+        parts
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use super::{Explainer, virtual_package};
 use crate::conda::solve::{CondaError, CondaQuestion, Solved};
 use crate::model::conda::name_of_spec;
-use crate::model::conflict::{Party, Reason, ReasonKind};
+use crate::model::conflict::Reason;
 use crate::model::source::CondaPackage;
 use crate::model::text::clean;
 use crate::registry::conda_builds::OF_CHANNEL;
@@ -361,12 +361,7 @@ impl Explainer<'_> {
     }
 
     fn fact(&self, text: String, name: &str) -> Reason {
-        Reason {
-            kind: ReasonKind::Fact,
-            text,
-            parties: vec![Party::package(name)],
-            source: OF_CHANNEL.to_owned(),
-        }
+        Reason::fact(text).about_package(name).by(OF_CHANNEL)
     }
 }
 

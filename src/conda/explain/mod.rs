@@ -87,35 +87,17 @@ pub fn explain(
             "no choice among the records of {} meets all that they require of each other",
             asked.channels.join(", ")
         );
-        reasons.push(Reason {
-            kind: ReasonKind::Fact,
-            text,
-            parties: Vec::new(),
-            source: OF_CHANNEL.to_owned(),
-        });
+        reasons.push(Reason::fact(text).by(OF_CHANNEL));
     }
     for i in &core {
         if let Some(Written { text, origin }) = &asked.written[*i] {
-            reasons.push(Reason {
-                kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
-                text: format!("you require {}", clean(text, 120)),
-                parties: vec![Party::package(name_of_spec(&question.specs[*i]))],
-                source: origin.to_string(),
-            });
+            let asked = Reason::asked(origin, false, format!("you require {}", clean(text, 120)));
+            reasons.push(asked.about_package(name_of_spec(&question.specs[*i])));
         }
     }
-    let would_work_if = explainer.ways(&core)?;
-    let conflict = Conflict {
-        headline: explainer.headline(&core),
-        target: asked.target.to_owned(),
-        reasons,
-        would_work_if,
-        also: Vec::new(),
-        resolves_all: Vec::new(),
-        silent: Vec::new(),
-        cut: false,
-    };
-    Ok(Explained { conflict, core })
+    let ways = explainer.ways(&core)?;
+    let conflict = Conflict::of(explainer.headline(&core)).because(reasons).with_ways(ways);
+    Ok(Explained { conflict: Conflict { target: asked.target.to_owned(), ..conflict }, core })
 }
 
 /// Records that another channel keeps from being taken.
@@ -241,12 +223,8 @@ impl Explainer<'_> {
     fn absent(&self, spec: &str) -> Result<Option<Reason>, CondaError> {
         let name = name_of_spec(spec).to_lowercase();
         if let Some((has, party)) = virtual_package::fault(self, spec) {
-            return Ok(Some(Reason {
-                kind: ReasonKind::Fact,
-                text: format!("`{}` is needed, and {has}", clean(spec, 60)),
-                parties: vec![party],
-                source: String::new(),
-            }));
+            let text = format!("`{}` is needed, and {has}", clean(spec, 60));
+            return Ok(Some(Reason::fact(text).about([party])));
         }
         if name.starts_with("__") {
             return Ok(None);
@@ -254,18 +232,15 @@ impl Explainer<'_> {
         let all = self.records.of(&name);
         let channels = self.asked.channels.join(", ");
         let (Some(first), Some(last)) = (all.first(), all.last()) else {
-            return Ok(Some(Reason {
-                kind: ReasonKind::NoProject { nearest: None },
-                text: match self.records.is_unread(&name) {
-                    true => format!(
-                        "no record of `{}` in {channels} can be used: they have no SHA-256 or no size, or another form",
-                        clean(&name, 60)
-                    ),
-                    false => format!("no package `{}` in {channels}", clean(&name, 60)),
-                },
-                parties: vec![Party::package(name.as_str())],
-                source: OF_CHANNEL.to_owned(),
-            }));
+            let text = match self.records.is_unread(&name) {
+                true => format!(
+                    "no record of `{}` in {channels} can be used: they have no SHA-256 or no size, or another form",
+                    clean(&name, 60)
+                ),
+                false => format!("no package `{}` in {channels}", clean(&name, 60)),
+            };
+            let absent = Reason::new(ReasonKind::NoProject { nearest: None }, text);
+            return Ok(Some(absent.about_package(name).by(OF_CHANNEL)));
         };
         let matching = self.records.matching(spec)?;
         if matching.is_empty() {
@@ -287,31 +262,21 @@ impl Explainer<'_> {
                 _ => format!("{} to {}", first.version, last.version),
             };
             let unread = if self.records.is_unread(&name) { " (other records cannot be used)" } else { "" };
-            return Ok(Some(Reason {
-                kind: ReasonKind::Available,
-                text: format!("{channels} has {name} {has}{how}{unread}"),
-                parties: vec![Party::package(name.as_str())],
-                source: OF_CHANNEL.to_owned(),
-            }));
+            let text = format!("{channels} has {name} {has}{how}{unread}");
+            let available = Reason::new(ReasonKind::Available, text);
+            return Ok(Some(available.about_package(name).by(OF_CHANNEL)));
         }
         let left_out: Vec<&String> =
             matching.iter().filter_map(|package| self.question.excluded.get(&package.file)).collect();
         if left_out.len() == matching.len() {
-            return Ok(left_out.first().map(|why| Reason {
-                kind: ReasonKind::Fact,
-                text: (*why).clone(),
-                parties: vec![Party::package(name.as_str())],
-                source: String::new(),
-            }));
+            return Ok(left_out.first().map(|why| Reason::fact(*why).about_package(name)));
         }
-        Ok(self.shadowed(spec, &matching).map(|shadowed| Reason {
-            kind: ReasonKind::Fact,
-            text: format!(
+        Ok(self.shadowed(spec, &matching).map(|shadowed| {
+            let text = format!(
                 "{} has {name} too and comes first, so those of {} are not taken",
                 shadowed.first, shadowed.own
-            ),
-            parties: vec![Party::package(name.as_str())],
-            source: "the order of the channels".to_owned(),
+            );
+            Reason::fact(text).about_package(name).by("the order of the channels")
         }))
     }
 
@@ -350,12 +315,9 @@ impl Explainer<'_> {
                     from.iter().filter_map(|from| self.chain(name_of_spec(from), &package.name, &answer));
                 let mut steps = ways.min_by_key(Vec::len).unwrap_or_default();
                 steps.push(format!("{} {verb} `{}`", self.shown(package, spec), clean(spec, 60)));
-                return Ok(vec![Reason {
-                    kind: ReasonKind::Fact,
-                    text: format!("{}{}, and {has}", steps.join(", "), self.no_other_build(package, spec)),
-                    parties: vec![Party::package(package.name.as_str()), party],
-                    source: OF_CHANNEL.to_owned(),
-                }]);
+                let text = format!("{}{}, and {has}", steps.join(", "), self.no_other_build(package, spec));
+                let fact = Reason::fact(text).about_package(package.name.as_str()).about([party]);
+                return Ok(vec![fact.by(OF_CHANNEL)]);
             }
         }
         Ok(Vec::new())
@@ -407,12 +369,7 @@ impl Explainer<'_> {
             }
             found = found.or(Some((package, why)));
         }
-        Ok(found.map(|(package, why)| Reason {
-            kind: ReasonKind::Fact,
-            text: why.clone(),
-            parties: vec![Party::package(package.name.as_str())],
-            source: String::new(),
-        }))
+        Ok(found.map(|(package, why)| Reason::fact(why).about_package(package.name.as_str())))
     }
 
     /// A package that a bound of the question leaves out altogether, and what needs it.
@@ -435,12 +392,7 @@ impl Explainer<'_> {
             // What is asked for is told as such.
             None => bound.why.clone(),
         };
-        Ok(Some(Reason {
-            kind: ReasonKind::Fact,
-            text,
-            parties: vec![Party::package(name)],
-            source: OF_CHANNEL.to_owned(),
-        }))
+        Ok(Some(Reason::fact(text).about_package(name).by(OF_CHANNEL)))
     }
 
     /// The requirements that lead from one package of an answer to another: `ffmpeg 7.1.1 needs x264 >=1!164`. None if they are
@@ -545,14 +497,5 @@ fn way(change: Change, party: Party, answer: &[CondaPackage]) -> WayOut {
     let s = Count(count).s();
     let python = answer.iter().find(|package| package.name == "python");
     let python = python.map(|python| format!(" with Python {}", python.version)).unwrap_or_default();
-    WayOut {
-        change,
-        party,
-        level: Level::Full,
-        stack: BTreeMap::new(),
-        release: None,
-        set: None,
-        gives: format!("{count} conda package{s}{python}"),
-        is_provisional: false,
-    }
+    WayOut::new(change, party, Level::Full, format!("{count} conda package{s}{python}"))
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
 use crate::compatibility::unread_build;
-use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, Reason, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
@@ -236,26 +236,9 @@ fn overridden(request: &Request, party: &Party, solution: &Solution) -> Option<C
     if question.specifiers().is_none_or(|bounds| bounds.contains(&got.version)) {
         return None;
     }
-    Some(of_reason(Reason {
-        kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() },
-        text: format!("you override it with `{}`", clean(&user.line(), 120)),
-        parties: vec![party.clone()],
-        source: user.origin.to_string(),
-    }))
-}
-
-/// A conflict of one reason.
-fn of_reason(reason: Reason) -> Conflict {
-    Conflict {
-        headline: String::new(),
-        target: "default".to_owned(),
-        reasons: vec![reason],
-        would_work_if: Vec::new(),
-        also: Vec::new(),
-        resolves_all: Vec::new(),
-        silent: Vec::new(),
-        cut: false,
-    }
+    let text = format!("you override it with `{}`", clean(&user.line(), 120));
+    let reason = Reason::asked(&user.origin, user.bounds_above(), text).about([party.clone()]);
+    Some(Conflict::of("").because([reason]))
 }
 
 /// A Python outside the project's limit: that limit, and what else stands against it. `answer` is that without the limit,
@@ -266,27 +249,20 @@ fn beside_the_limit(
     series: Option<Python>,
     level: Level,
 ) -> Result<Conflict, Failure> {
-    let kind = ReasonKind::Asked { origin: limit.origin.clone(), bounds_above: limit.bounds_above() };
     let text = format!("you require Python {}", limit.text);
-    let own = Reason { kind, text, parties: vec![Party::Python], source: limit.origin.to_string() };
-    let way = |python: Python, gives: String| WayOut {
-        change: Change::Python(python),
-        party: Party::Python,
-        level,
-        stack: [("python".to_owned(), python.to_string())].into(),
-        release: None,
-        set: None,
-        gives,
-        is_provisional: false,
+    let own = Reason::asked(&limit.origin, limit.bounds_above(), text).about([Party::Python]);
+    let way = |python: Python, gives: String| {
+        let way = WayOut::new(Change::Python(python), Party::Python, level, gives);
+        way.with([("python".to_owned(), python.to_string())])
     };
-    let alone = of_reason(own);
+    let alone = Conflict::of("").because([own]);
     match answer {
         Answer::Solution(solution) => {
             let gives = match &solution.stack {
                 Some(stack) => format!("{} {} {}", stack.framework, stack.version, stack.variant),
                 None => String::new(),
             };
-            Ok(Conflict { would_work_if: vec![way(solution.python, gives)], ..alone })
+            Ok(alone.with_ways([way(solution.python, gives)]))
         }
         Answer::Conflict(other) | Answer::ConflictSoFar(other, _) => {
             // Another Python is not what is asked about.

@@ -171,15 +171,9 @@ impl Subject<'_> {
     fn newer(&self, package: &ChosenPackage) -> Result<Newer, Failure> {
         let mut overrides = self.request.overrides.iter();
         if let Some(user) = overrides.find(|user| user.name() == package.name) {
-            return Ok(Newer::No(vec![Reason {
-                kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: true },
-                text: format!(
-                    "you override it with `{}`",
-                    clean(&shown_requirement(&user.requirement.to_string()), 120)
-                ),
-                parties: vec![Party::package(&package.name)],
-                source: user.origin.to_string(),
-            }]));
+            let line = clean(&shown_requirement(&user.requirement.to_string()), 120);
+            let own = Reason::asked(&user.origin, true, format!("you override it with `{line}`"));
+            return Ok(Newer::No(vec![own.about_package(&package.name)]));
         }
         let plain = package.version.clone().without_local();
         let mut request = self.request.clone();
@@ -258,11 +252,9 @@ pub(super) fn told(conflict: Conflict) -> Vec<Reason> {
 
 /// What is known to fail in a solution, as reasons against it.
 pub(super) fn failures(solution: &Solution, party: &Party) -> Vec<Reason> {
-    let reason = |note: &Note| Reason {
-        kind: ReasonKind::Fact,
-        text: note.text.clone(),
-        parties: vec![party.clone()],
-        source: note.source.clone().unwrap_or_default(),
+    let reason = |note: &Note| {
+        let fact = Reason::fact(&note.text).about([party.clone()]);
+        fact.by(note.source.clone().unwrap_or_default())
     };
     solution.known_failures.iter().map(reason).collect()
 }

@@ -185,7 +185,7 @@ impl Telling<'_, '_> {
     }
 
     fn add(&mut self, order: Order, kind: ReasonKind, text: String, parties: &[Party], source: String) {
-        let reason = Reason { kind, text, parties: parties.to_vec(), source };
+        let reason = Reason::new(kind, text).about(parties.iter().cloned()).by(source);
         if !self.reasons.iter().any(|(_, r)| r.text == reason.text) {
             self.reasons.push((order, reason));
         }
@@ -237,16 +237,7 @@ impl Telling<'_, '_> {
                 self.reasons.iter().rposition(|(order, _)| *order < Order::Limits).unwrap_or(MAX_REASONS);
             self.reasons.remove(cut);
         }
-        Conflict {
-            headline,
-            target: "default".to_owned(),
-            reasons: self.reasons.into_iter().map(|(_, r)| r).collect(),
-            would_work_if: Vec::new(),
-            also: Vec::new(),
-            resolves_all: Vec::new(),
-            silent: Vec::new(),
-            cut: false,
-        }
+        Conflict::of(headline).because(self.reasons.into_iter().map(|(_, reason)| reason))
     }
 
     /// Names the machine where it and one requirement are all that the conflict rests on.

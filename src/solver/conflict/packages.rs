@@ -177,8 +177,8 @@ impl Telling<'_, '_> {
         ))
     }
 
-    /// What the versions in a set require of a package: the requirement as written, if all of them state the same one;
-    /// else that of the newest, and that the others differ. `None` if they require nothing of it: it is capped for them.
+    /// What the versions in a set require of a package: the requirement as written, if all of them state the same one or one of
+    /// two; else that of the newest, and that the others differ. `None` if they require nothing of it: it is capped for them.
     fn needs_text(&self, parent: &Node, set: &Set, to: &str) -> Option<String> {
         let p = self.problem;
         let need = |part: &Set| Count(p.versions(parent, part).len()).verb("need");
@@ -206,13 +206,18 @@ impl Telling<'_, '_> {
         };
         // Representatives stand for versions with the same requirements, so their members are compared as well.
         let same = of(&mut members.iter().filter(|i| meaning_of(i) == meaning(&newest)));
-        let others = of(&mut members.iter().filter(|i| meaning_of(i) != meaning(&newest)));
+        let others: Vec<u32> =
+            members.iter().copied().filter(|i| meaning_of(i) != meaning(&newest)).collect();
         let first = format!("{} {} {newest}", p.name_versions(parent, &same), need(&same));
-        if others.is_empty() {
-            return Some(first);
-        }
-        let have = Count(p.versions(parent, &others).len()).has();
-        Some(format!("{first}; {} {have} other requirements on {to}", p.name_versions(parent, &others)))
+        let Some(other) = others.last().map(text_of) else { return Some(first) };
+        let rest = of(&mut others.iter());
+        Some(match others.iter().all(|i| meaning_of(i) == meaning(&other)) {
+            true => format!("{first}; {} {} {other}", p.name_versions(parent, &rest), need(&rest)),
+            false => {
+                let have = Count(p.versions(parent, &rest).len()).has();
+                format!("{first}; {} {have} other requirements on {to}", p.name_versions(parent, &rest))
+            }
+        })
     }
 
     /// Who says what the newest version in a set requires of a package.

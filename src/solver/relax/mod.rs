@@ -5,7 +5,7 @@ mod driver;
 mod machine;
 mod sets;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
@@ -17,8 +17,6 @@ use super::tables::Tables;
 use crate::compatibility::cuda_runtime;
 use crate::model::capability::ComputeCapability;
 use crate::model::conflict::{Change, Party, WayOut};
-use crate::model::count::Count;
-use crate::model::evidence::Evidence;
 use crate::model::host::Gpu;
 use crate::model::level::Level;
 use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
@@ -201,63 +199,20 @@ impl Relaxer<'_, '_> {
     }
 
     fn offer(&mut self, change: Change, party: Party, solution: &Solution) {
-        let mut stack = BTreeMap::new();
-        let mut gives = String::new();
-        if let Some(s) = &solution.stack {
-            stack.insert(s.framework.clone(), s.version.to_string());
-            stack.insert("variant".to_owned(), s.variant.clone());
-            if let Some(cuda) = &s.cuda {
-                stack.insert("cuda".to_owned(), cuda_short(cuda));
-            }
-            if let Some(cudnn) = &s.cudnn {
-                stack.insert("cudnn".to_owned(), cudnn.to_string());
-            }
-            stack.extend(s.companions.iter().map(|(name, version)| (name.clone(), version.to_string())));
-            gives = format!("{} {} {}", s.framework, s.version, s.variant);
-            if s.evidence == Evidence::Inferred {
-                gives.push_str(" (inferred: not read from the wheel)");
-            }
-        }
-        for x in &solution.frameworks {
-            stack.insert(x.package.clone(), x.version.to_string());
-            if solution.stack.is_none() {
-                stack.insert("cuda".to_owned(), cuda_short(&x.cuda));
-            }
-            if !gives.is_empty() {
-                gives.push_str(", ");
-            }
-            gives.push_str(&format!("{} {} with CUDA {}", x.package, x.version, cuda_short(&x.cuda)));
-        }
-        stack.insert("python".to_owned(), solution.python.to_string());
-        if gives.is_empty() {
-            let count = solution.packages.len();
-            gives = format!("{} on Python {}", Count(count).of("package"), solution.python);
-            if let Some((_, cuda)) = cuda_runtime(self.inputs.catalogue.registry, &solution.packages) {
-                gives.push_str(&format!(", CUDA {}", cuda_short(&cuda)));
-            }
+        let mut way = solution.reached_by(change, party, self.level);
+        let has_framework = solution.stack.is_some() || !solution.frameworks.is_empty();
+        if !has_framework
+            && let Some((_, cuda)) = cuda_runtime(self.inputs.catalogue.registry, &solution.packages)
+        {
+            way.gives.push_str(&format!(", CUDA {}", cuda_short(&cuda)));
         }
         // With a GPU or a driver, a framework without CUDA is less than what was requested.
-        let wants_gpu = self.inputs.question.host.driver.is_some() && !self.inputs.question.host.has_no_gpu();
-        let has_framework = solution.stack.is_some() || !solution.frameworks.is_empty();
+        let host = &self.inputs.question.host;
+        let wants_gpu = host.driver.is_some() && !host.has_no_gpu();
         if wants_gpu && !has_framework && solution.envelope.driver.is_none() {
-            gives.push_str(", without CUDA");
+            way.gives.push_str(", without CUDA");
         }
-        let release = match &party {
-            Party::Package(name) => {
-                solution.packages.iter().find(|p| p.name == *name).map(|p| p.version.clone())
-            }
-            _ => None,
-        };
-        self.ways.found.push(WayOut {
-            change,
-            party,
-            release,
-            level: self.level,
-            stack,
-            gives,
-            set: None,
-            is_provisional: false,
-        });
+        self.ways.found.push(way);
     }
 
     /// Solves after an edit, and offers it if there is a solution. Returns whether there is one.
@@ -279,18 +234,22 @@ impl Relaxer<'_, '_> {
             question.request.requirements.iter().filter(is_open).collect();
         for user in requirements {
             let first = self.ways.found.len();
-            let mut is_provisional = false;
-            if user.requirement.version_or_url.is_some() {
-                if self.offer_if_solved(&Edit::AnyVersion(user.clone())) {
-                    continue;
-                }
-                is_provisional = self.is_open;
-            }
+            // An extra less is the cheapest change: it is tried before the search may be at its limit.
             for other in self.other_extras(&user.requirement) {
                 self.offer_if_solved(&Edit::Extras(user.clone(), other));
             }
             for extra in &user.requirement.extras {
                 self.offer_if_solved(&Edit::WithoutExtra(user.clone(), extra.clone()));
+            }
+            let mut is_provisional = false;
+            if user.requirement.version_or_url.is_some() {
+                let of_extras = self.ways.found.len();
+                if self.offer_if_solved(&Edit::AnyVersion(user.clone())) {
+                    // All of what was asked for, in another version, says more.
+                    self.ways.found.drain(first..of_extras);
+                    continue;
+                }
+                is_provisional = self.is_open;
             }
             if question.request.requirements.len() > 1 {
                 self.without(user);

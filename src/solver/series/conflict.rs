@@ -5,7 +5,7 @@ use crate::compatibility::{
     DriverSpan, Needs, Policy, Violation, check_host, envelope_of_framework, required_driver,
 };
 use crate::model::capability::ComputeCapability;
-use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, Reason, WayOut};
 use crate::model::level::Level;
 use crate::model::text::clean;
 use crate::model::version::{DottedVersion, cuda_short};
@@ -21,11 +21,8 @@ impl<'a> Asked<'a> {
     ) -> Conflict {
         let name = self.name();
         let series = series_name(&newest.versions);
-        let fact = |text: String, parties: &[Party], source: String| Reason {
-            kind: ReasonKind::Fact,
-            text,
-            parties: parties.to_vec(),
-            source,
+        let fact = |text: String, parties: &[Party], source: String| {
+            Reason::fact(text).about(parties.iter().cloned()).by(source)
         };
         let own = self.registry.source_text(&newest.source);
         let uses = format!("{} {series} uses CUDA {}", newest.package, cuda_short(&newest.cuda));
@@ -51,10 +48,9 @@ impl<'a> Asked<'a> {
             .map(|user| (*user, "require"))
             .chain(self.bounds(newest).into_iter().map(|user| (user, "set the constraint")))
         {
-            let kind = ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() };
             let text = format!("you {verb} {}", clean(&user.requirement.to_string(), 100));
-            let parties = vec![Party::package(user.name().to_owned())];
-            reasons.push(Reason { kind, text, parties, source: user.origin.to_string() });
+            let asked = Reason::asked(&user.origin, user.bounds_above(), text);
+            reasons.push(asked.about_package(user.name()));
         }
         let driver = parties.contains(&Party::Driver).then_some(self.host.driver.as_ref()).flatten();
         let gpus: Vec<String> = self.host.gpus.iter().flatten().map(|gpu| gpu.label()).collect();
@@ -62,16 +58,8 @@ impl<'a> Asked<'a> {
             Some(driver) => format!("driver {}", driver.version),
             None => gpus.join(" and "),
         };
-        Conflict {
-            headline: format!("no {} runs on {on}", self.written()),
-            target: "default".to_owned(),
-            reasons,
-            would_work_if: self.ways_out(asked, rows),
-            also: Vec::new(),
-            resolves_all: Vec::new(),
-            silent: Vec::new(),
-            cut: false,
-        }
+        let ways = self.ways_out(asked, rows);
+        Conflict::of(format!("no {} runs on {on}", self.written())).because(reasons).with_ways(ways)
     }
 
     /// A violation as reasons (text, parties, source), and the party at fault.
@@ -154,18 +142,8 @@ impl<'a> Asked<'a> {
         let mut offer = |change: Change, party: Party, row: &Cited<FrameworkBuild>| {
             let (releases, cuda) = (series_name(&row.versions), cuda_short(&row.cuda));
             let gives = format!("{} {releases} with CUDA {cuda}", row.package);
-            let stack = [(row.package.clone(), releases), ("cuda".to_owned(), cuda)].into();
-            let level = Level::Stack;
-            out.push(WayOut {
-                change,
-                party,
-                release: None,
-                level,
-                stack,
-                gives,
-                set: None,
-                is_provisional: false,
-            });
+            let stack = [(row.package.clone(), releases), ("cuda".to_owned(), cuda)];
+            out.push(WayOut::new(change, party, Level::Stack, gives).with(stack));
         };
         if let Some((driver, row)) = self.driver_that_helps(asked) {
             offer(Change::Driver(driver), Party::Driver, row);

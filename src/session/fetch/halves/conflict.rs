@@ -75,12 +75,8 @@ impl Session<'_> {
             let minors = || pythons.iter().map(|python| python.minor);
             let ends = minors().min().zip(minors().max());
             let series = ends.map_or(String::new(), |(first, last)| format!(" 3.{first} to 3.{last}"));
-            conflict.reasons.push(Reason {
-                kind: ReasonKind::Fact,
-                text: format!("envlock solves for Python{series}"),
-                parties: vec![Party::Python],
-                source: String::new(),
-            });
+            let text = format!("envlock solves for Python{series}");
+            conflict.reasons.push(Reason::fact(text).about([Party::Python]));
         }
         conflict.reasons.extend(constraints_of(&conflict, &constraints, records, &question));
         // Where the build of the stack has a part in it.
@@ -94,16 +90,7 @@ impl Session<'_> {
 
 /// What is asked of conda's half, where it was not found why it has no answer.
 fn not_explained(specs: &[CondaSpec]) -> Conflict {
-    Conflict {
-        headline: String::new(),
-        target: "default".to_owned(),
-        reasons: specs.iter().map(required).collect(),
-        would_work_if: Vec::new(),
-        also: Vec::new(),
-        resolves_all: Vec::new(),
-        silent: Vec::new(),
-        cut: true,
-    }
+    Conflict { cut: true, ..Conflict::of("").because(specs.iter().map(required)) }
 }
 
 /// The constraints that leave out records of the packages that a conflict is about.
@@ -121,11 +108,9 @@ fn constraints_of(
         let mut all = left_out.iter().filter_map(|record| excluding(constraints, record));
         all.any(|own| std::ptr::eq(own, **bound))
     };
-    let told = constraints.iter().filter(is_one).map(|bound| Reason {
-        kind: ReasonKind::Asked { origin: bound.origin.clone(), bounds_above: false },
-        text: format!("you constrain {}", clean(&bound.requirement.to_string(), 120)),
-        parties: vec![Party::package(bound.name())],
-        source: bound.origin.to_string(),
+    let told = constraints.iter().filter(is_one).map(|bound| {
+        let text = format!("you constrain {}", clean(&bound.requirement.to_string(), 120));
+        Reason::asked(&bound.origin, false, text).about_package(bound.name())
     });
     told.collect()
 }
@@ -239,12 +224,8 @@ fn changes_python(change: &Change) -> bool {
 
 /// A match spec of the request, as a reason.
 pub(super) fn required(spec: &CondaSpec) -> Reason {
-    Reason {
-        kind: ReasonKind::Asked { origin: spec.origin.clone(), bounds_above: false },
-        text: format!("you require {}", clean(&spec.text, 120)),
-        parties: vec![Party::package(spec.name().to_lowercase())],
-        source: spec.origin.to_string(),
-    }
+    let text = format!("you require {}", clean(&spec.text, 120));
+    Reason::asked(&spec.origin, false, text).about_package(spec.name().to_lowercase())
 }
 
 /// That conda installs a package, and for which package that it is asked for.
@@ -253,12 +234,8 @@ fn comes_from_conda(package: &CondaPackage, requested: Option<&str>) -> Reason {
     let by = requested.filter(|name| *name != package.name);
     parties.extend(by.map(|name| Party::package(name.to_lowercase())));
     let by = by.map(|name| format!(" for {name}, which `[conda]` asks for")).unwrap_or_default();
-    Reason {
-        kind: ReasonKind::Fact,
-        text: format!("{} {} is installed by conda{by}", package.name, package.version),
-        parties,
-        source: package.channel.clone(),
-    }
+    let text = format!("{} {} is installed by conda{by}", package.name, package.version);
+    Reason::fact(text).about(parties).by(&package.channel)
 }
 
 /// The CUDA versions that drivers support, each with the first driver branch.

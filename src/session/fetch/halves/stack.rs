@@ -8,21 +8,20 @@ use pep440_rs::Version;
 
 use super::asked::of_pypi;
 use super::channels::other_interpreters;
-use super::conflict::{cut_off, tell_tried};
+use super::conflict::{cut_off, required, tell_tried};
 use super::on_python::Tally;
 use super::told::{newer_unknown, twice, with_unknown, without_gpu};
 use super::{Half, OfPython, Purpose, Session};
 use crate::compatibility::{both, cudnn_drops, envelope_of};
 use crate::conda::{Bound, Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};
 use crate::model::conda::{CUDNN, NCCL};
-use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind};
+use crate::model::conflict::{Change, Conflict, Party, Reason};
 use crate::model::level::Level;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::request::{Origin, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
-use crate::model::text::clean;
 use crate::model::variant::{CPU, cuda_of_variant};
 use crate::model::version::DottedVersion;
 use crate::registry::conda_builds::{CondaBuildOf, OF_CHANNEL, PYTORCH};
@@ -56,12 +55,8 @@ impl ChosenStack {
     /// Which build it is, as a reason of a conflict.
     pub fn reason(&self) -> Reason {
         let StackChoice { version, variant, .. } = &self.choice;
-        Reason {
-            kind: ReasonKind::Fact,
-            text: format!("torch {version} {variant} is the build that was chosen for the machine"),
-            parties: vec![Party::package("torch")],
-            source: OF_CHANNEL.to_owned(),
-        }
+        let text = format!("torch {version} {variant} is the build that was chosen for the machine");
+        Reason::fact(text).about_package("torch").by(OF_CHANNEL)
     }
 
     /// A machine on which a build for CUDA can be installed: what is not known of it limits nothing.
@@ -188,15 +183,9 @@ impl Session<'_> {
             if solution.stack.is_none() {
                 continue;
             }
-            conflict.reasons.push(Reason {
-                kind: ReasonKind::Asked {
-                    origin: limit.origin.clone(),
-                    bounds_above: limit.value.bounds_above(),
-                },
-                text: format!("you require {shown} {}", limit.value),
-                parties: vec![party.clone()],
-                source: limit.origin.to_string(),
-            });
+            let text = format!("you require {shown} {}", limit.value);
+            let asked = Reason::asked(&limit.origin, limit.value.bounds_above(), text);
+            conflict.reasons.push(asked.about([party.clone()]));
             let change = Change::WithoutLimit { what, value: limit.value.to_string() };
             conflict.would_work_if.push(solution.reached_by(change, party, Level::Full));
         }
@@ -249,12 +238,7 @@ impl Session<'_> {
             if spec.text == spec.name() {
                 continue;
             }
-            conflict.reasons.push(Reason {
-                kind: ReasonKind::Asked { origin: spec.origin.clone(), bounds_above: false },
-                text: format!("you require {}", clean(&spec.text, 120)),
-                parties: vec![Party::package(spec.name())],
-                source: spec.origin.to_string(),
-            });
+            conflict.reasons.push(required(spec));
             let others: Vec<&str> = specs.iter().copied().filter(|text| *text != spec.text).collect();
             let stack = self.stack_of(records, asked, &BTreeSet::new(), &others);
             if let Answer::Solution(solution) = self.stack_alone(asked, &asked.request, &stack)?

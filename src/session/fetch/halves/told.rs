@@ -43,13 +43,8 @@ pub(super) fn with_unknown(
     if !left_out.is_empty() {
         conflict.headline = "no build of torch in the channels is known to run on this machine".to_owned();
     }
-    conflict.reasons.extend(left_out.into_iter().map(|text| Reason {
-        kind: ReasonKind::Fact,
-        text,
-        parties: vec![Party::package("torch")],
-        source: OF_CHANNEL.to_owned(),
-    }));
-    conflict
+    let told = left_out.into_iter().map(|text| Reason::fact(text).about_package("torch").by(OF_CHANNEL));
+    conflict.because(told)
 }
 
 /// Who asks for a package: the shortest way from a request, each requirement as it is written.
@@ -60,22 +55,17 @@ fn asked_by(package: &str, packages: &[ChosenPackage], request: &Request) -> Vec
     let needs = |pair: &[&str]| {
         let from = of(pair[0])?;
         let edge = from.requires.iter().find(|edge| edge.to == pair[1])?;
-        Some(Reason {
-            kind: ReasonKind::Fact,
-            text: format!("{} {} needs {}", from.name, from.version, clean(&edge.requirement, 120)),
-            parties: pair.iter().map(|name| Party::package(*name)).collect(),
-            source: "its metadata".to_owned(),
-        })
+        let text = format!("{} {} needs {}", from.name, from.version, clean(&edge.requirement, 120));
+        let parties = pair.iter().map(|name| Party::package(*name));
+        Some(Reason::fact(text).about(parties).by("its metadata"))
     };
     let first = request.requirements.iter().find(|user| {
         let name = user.name();
         chain.first() == Some(&name)
     });
-    let is_asked = first.map(|user| Reason {
-        kind: ReasonKind::Asked { origin: user.origin.clone(), bounds_above: user.bounds_above() },
-        text: format!("you require {}", user.line()),
-        parties: vec![Party::package(user.name())],
-        source: user.origin.to_string(),
+    let is_asked = first.map(|user| {
+        let text = format!("you require {}", user.line());
+        Reason::asked(&user.origin, user.bounds_above(), text).about_package(user.name())
     });
     let mut out: Vec<Reason> = chain.windows(2).rev().filter_map(needs).collect();
     out.extend(is_asked);
@@ -92,12 +82,8 @@ pub(super) fn not_built_for(
     let shown = format!("{} {}", package.name, package.version);
     let from = if package.source.is_direct() { "" } else { " of PyPI" };
     let party = Party::package(package.name.as_str());
-    let mut reasons = vec![Reason {
-        kind: ReasonKind::Fact,
-        text: format!("the wheel of {shown} has {what}"),
-        parties: vec![party.clone(), Party::package("torch")],
-        source: source.to_owned(),
-    }];
+    let code = Reason::fact(format!("the wheel of {shown} has {what}"));
+    let mut reasons = vec![code.about([party.clone(), Party::package("torch")]).by(source)];
     let asked = asked_by(&package.name, &solution.packages, request);
     let without = asked.last().and_then(|reason| reason.parties.first()).map(|party| {
         let change = Change::WithoutRequest(party.as_str().to_owned());
@@ -105,23 +91,9 @@ pub(super) fn not_built_for(
     });
     reasons.extend(asked);
     if let Some(origin) = &request.conda.stack {
-        reasons.push(Reason {
-            kind: ReasonKind::Asked { origin: origin.clone(), bounds_above: false },
-            text: "you take torch from conda-forge".to_owned(),
-            parties: vec![party],
-            source: origin.to_string(),
-        });
+        reasons.push(Reason::asked(origin, false, "you take torch from conda-forge").about([party]));
     }
-    Conflict {
-        headline: format!("{shown}{from} {headline}"),
-        target: "default".to_owned(),
-        reasons,
-        would_work_if: without.into_iter().collect(),
-        also: Vec::new(),
-        resolves_all: Vec::new(),
-        silent: Vec::new(),
-        cut: false,
-    }
+    Conflict::of(format!("{shown}{from} {headline}")).because(reasons).with_ways(without)
 }
 
 /// That the machine code of some wheels was not read, one note for each reason.
@@ -171,15 +143,11 @@ pub(super) fn without_gpu(conflict: &mut Conflict, stack: &Stack, channels: &[St
         true => "there is none".to_owned(),
         false => versions.into_iter().collect::<Vec<_>>().join(", "),
     };
-    let reason = Reason {
-        kind: ReasonKind::Fact,
-        text: format!(
-            "of torch's builds for the CPU in {}: {shown}; conda installs those for CUDA only where there is a GPU",
-            channels.join(", ")
-        ),
-        parties: vec![Party::package("torch"), Party::Gpu],
-        source: OF_CHANNEL.to_owned(),
-    };
+    let text = format!(
+        "of torch's builds for the CPU in {}: {shown}; conda installs those for CUDA only where there is a GPU",
+        channels.join(", ")
+    );
+    let reason = Reason::fact(text).about([Party::package("torch"), Party::Gpu]).by(OF_CHANNEL);
     conflict.reasons.insert(0, reason);
 }
 

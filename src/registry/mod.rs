@@ -84,6 +84,7 @@ struct Parts {
     /// Rows of several tables together.
     rules: OnceLock<Vec<Cited<ErrorRule>>>,
     minors: OnceLock<Vec<u32>>,
+    settled: OnceLock<Vec<u32>>,
 }
 
 /// One file of the registry.

@@ -13,6 +13,7 @@ use super::{Cited, DriverCuda, Registry, embedded};
 use crate::model::capability::{CodeTargets, ComputeCapability};
 use crate::model::platform::{Os, Platform};
 use crate::model::version::DottedVersion;
+use crate::model::wheel::Python;
 
 impl Registry {
     /// Whether it has a row of a release of torch, torchvision or torchaudio on a platform.
@@ -152,6 +153,17 @@ impl Registry {
     pub fn pythons(&self) -> &[u32] {
         let rows = || self.rows(&self.parts.tables.pythons);
         self.parts.minors.get_or_init(|| rows().iter().map(|row| row.version.minor).collect())
+    }
+
+    /// Whether a Python series was released at least two years before the registry's date; also one of which that is not
+    /// known.
+    pub fn is_settled(&self, python: Python) -> bool {
+        let rows = || self.rows(&self.parts.tables.pythons).iter();
+        let settled = self.parts.settled.get_or_init(|| {
+            let date = &self.meta().date;
+            rows().filter(|row| row.is_settled_on(date)).map(|row| row.version.minor).collect()
+        });
+        settled.contains(&python.minor) || !rows().any(|row| row.version.minor == python.minor)
     }
 
     /// Advisories.

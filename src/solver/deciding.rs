@@ -6,6 +6,7 @@ use std::rc::Rc;
 use pep440_rs::Version;
 
 use super::asked::{Asked, steps_back, version_of};
+use super::best::{Tried, best, lowest};
 use super::edit::Edit;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::memory::{Doubtful, Ended, Wish};
@@ -137,20 +138,21 @@ impl<'i, 'a> Deciding<'i, 'a> {
         }
         let (own, others): (Vec<&[Python]>, Vec<&[Python]>) =
             pythons.chunks(1).rev().partition(|one| one[0].minor == self.best.python.minor);
-        for (i, python) in own.into_iter().chain(others).enumerate() {
-            match find(python)? {
-                Ended::Selected(_) => return Ok(Some(hopeless)),
+        let found = best(own.into_iter().chain(others).enumerate(), |(i, python), _| {
+            Ok::<_, Vec<Need>>(match find(python)? {
+                Ended::Selected(_) => Tried::Last((), ()),
                 Ended::TooLong => {
                     self.is_cut = true;
                     // It would not end on the others either.
-                    if i == 0 {
-                        return Ok(None);
-                    }
+                    if i == 0 { Tried::Over } else { Tried::NotBetter }
                 }
-                Ended::Impossible(_) => hopeless.extend(python),
-            }
-        }
-        Ok(None)
+                Ended::Impossible(_) => {
+                    hopeless.extend(python);
+                    Tried::NotBetter
+                }
+            })
+        })?;
+        Ok(found.map(|_| hopeless))
     }
 
     /// Finds the answer in which the largest step back of the packages is the smallest. Where torch is one of them, and
@@ -163,19 +165,12 @@ impl<'i, 'a> Deciding<'i, 'a> {
     ) -> Result<(), Vec<Need>> {
         let is_stack = |one: &&&Asked<'_>| is_stack_package(&one.name);
         let before = self.best.clone();
-        let (mut least, mut most) = (0, largest_step(group, &self.best));
-        // First a step less: it is mostly impossible.
-        let mut step = most.saturating_sub(1);
-        while least < most {
-            match self.solve(&within(group, step), hopeless)? {
-                Some(solution) => {
-                    most = largest_step(group, &solution).min(step);
-                    self.best = solution;
-                }
-                None => least = step + 1,
-            }
-            step = least + (most - least) / 2;
-        }
+        let most = lowest(0..largest_step(group, &self.best), |step| -> Result<Option<usize>, Vec<Need>> {
+            let Some(solution) = self.solve(&within(group, step), hopeless)? else { return Ok(None) };
+            let reached = largest_step(group, &solution);
+            self.best = solution;
+            Ok(Some(reached))
+        })?;
         within(group, most).apply(&mut self.question);
         let stack: Vec<&Asked<'_>> = group.iter().filter(is_stack).copied().collect();
         self.keep_if_none_is_older(hopeless, group, &before);
@@ -195,22 +190,14 @@ impl<'i, 'a> Deciding<'i, 'a> {
     fn renew(&mut self, one: &Asked<'_>, hopeless: &[Python]) -> Result<(), Vec<Need>> {
         let Some(reached) = version_of(&self.best, &one.name).map(public) else { return Ok(()) };
         let newer: Vec<&Version> = one.versions().take_while(|version| public(version) > reached).collect();
-        let (mut first, mut end) = (0, newer.len());
-        // First any that is newer.
-        let mut tried = end.saturating_sub(1);
-        while first < end {
-            let Some(not_older) = Edit::bound(&one.name, ">=", newer[tried]) else { break };
-            match self.solve(&not_older, hopeless)? {
-                Some(solution) => {
-                    let found = version_of(&solution, &one.name).map(public);
-                    let place = newer.iter().position(|version| found.as_ref() == Some(&public(version)));
-                    end = place.unwrap_or(tried).min(tried);
-                    self.best = solution;
-                }
-                None => first = tried + 1,
-            }
-            tried = first + (end - first) / 2;
-        }
+        lowest(0..newer.len(), |tried| -> Result<Option<usize>, Vec<Need>> {
+            let Some(not_older) = Edit::bound(&one.name, ">=", newer[tried]) else { return Ok(None) };
+            let Some(solution) = self.solve(&not_older, hopeless)? else { return Ok(None) };
+            let found = version_of(&solution, &one.name).map(public);
+            let place = newer.iter().position(|version| found.as_ref() == Some(&public(version)));
+            self.best = solution;
+            Ok(Some(place.unwrap_or(tried)))
+        })?;
         Ok(())
     }
 

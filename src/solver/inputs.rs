@@ -1,5 +1,6 @@
 //! The inputs of a solve.
 
+use std::cmp::Reverse;
 use std::rc::Rc;
 
 use super::budget::Budget;
@@ -9,7 +10,7 @@ use super::question::Question;
 use super::tables::Tables;
 use super::universe::Universe;
 use crate::model::platform::Platform;
-use crate::model::request::{PythonAllowed, Request};
+use crate::model::request::{Preferences, PythonAllowed, Request};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
@@ -63,4 +64,38 @@ pub fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
             known.filter(|p| crate::model::project::specifiers_allow(range, *p)).collect()
         }
     }
+}
+
+/// How good a Python series is by itself, greater is better: installed here, and then the newest of those that were released at
+/// least two years before the registry's date; a newer one, the oldest first, is for what needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Standing {
+    is_installed: bool,
+    is_settled: bool,
+    rank: i64,
+    pub python: Python,
+}
+
+impl Standing {
+    pub fn of(registry: &Registry, preferences: &Preferences, python: Python) -> Standing {
+        let is_settled = registry.is_settled(python);
+        let minor = i64::from(python.minor);
+        Standing {
+            is_installed: preferences.installed.contains(&python.minor),
+            is_settled,
+            rank: if is_settled { minor } else { -minor },
+            python,
+        }
+    }
+}
+
+/// The Python series that a question allows, the best first: the locked one before all others.
+pub fn preferred_pythons(registry: &Registry, question: &Question<'_>) -> Vec<Python> {
+    let mut pythons = allowed_pythons(registry, &question.request);
+    let locked = question.preferences.python;
+    let is_locked = |python: &Python| locked.is_some_and(|locked| locked.minor == python.minor);
+    pythons.sort_by_key(|python| {
+        Reverse((is_locked(python), Standing::of(registry, &question.preferences, *python)))
+    });
+    pythons
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep440_rs::Version;
 
 use super::together::newest_common;
-use super::{Catalogue, PlanOut, Question, plan, solve_stack};
+use super::{Catalogue, Edit, PlanOut, Question, plan, solve_stack};
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Reason, ReasonKind};
 use crate::model::host::Host;
@@ -186,32 +186,28 @@ impl Joint<'_> {
         lines.iter().filter(|line| **line > from && **line <= to).count()
     }
 
-    /// The request as a target sees it: with its own Python, and a bound on torch.
-    fn request_of(&self, i: usize, torch: Option<(&str, &Version)>) -> Request {
+    /// The request as a target sees it, with its own Python.
+    fn request_of(&self, i: usize) -> Request {
         let mut request = self.request.of_target(self.members[i].name);
         if let Some(python) = self.members[i].python {
             request.python = Some(python.clone());
-        }
-        if let Some((operator, version)) = torch
-            && let Ok(requirement) = format!("torch{operator}{version}").parse()
-        {
-            // A bound of the search: no reason ever quotes it.
-            request.constraints.push(UserRequirement::new(requirement, Origin::Question));
         }
         request
     }
 
     /// The stack of a target from the registry alone, with torch no newer than a release.
     fn stack(&self, i: usize, most: Option<&Version>) -> Option<Solution> {
-        match self.stack_answer(i, most.map(|v| ("<=", v))) {
+        match self.stack_answer(i, most.and_then(|most| Edit::bound("torch", "<=", most))) {
             Answer::Solution(solution) => Some(*solution),
             _ => None,
         }
     }
 
-    fn stack_answer(&self, i: usize, torch: Option<(&str, &Version)>) -> Answer {
+    /// The answer about the stack of a target from the registry alone, after an edit.
+    fn stack_answer(&self, i: usize, edit: Option<Edit>) -> Answer {
         let Member { host, preferences, .. } = &self.members[i];
-        solve_stack(self.registry, host, &self.request_of(i, torch), preferences)
+        let question = after(edit, Question::new(host, &self.request_of(i), preferences));
+        solve_stack(self.registry, &question.host, &question.request, &question.preferences)
     }
 
     /// One target. What earlier targets have is taken again where it fits, so that the lock shares it.
@@ -222,7 +218,6 @@ impl Joint<'_> {
         earlier: &[Solution],
         solve_one: SolveOne<'_, E>,
     ) -> Result<One, E> {
-        let request = self.request_of(i, most.map(|v| ("<=", v)));
         let mut preferences = self.members[i].preferences.clone();
         // A target with a Python of its own is not a model for the others.
         for (solution, _) in earlier.iter().zip(self.members).filter(|(_, m)| m.python.is_none()) {
@@ -231,7 +226,9 @@ impl Joint<'_> {
                 preferences.versions.entry(package.name.clone()).or_insert(package.version.clone());
             }
         }
-        Ok(match solve_one(&Question::new(self.members[i].host, &request, &preferences))? {
+        let edit = most.and_then(|most| Edit::bound("torch", "<=", most));
+        let question = after(edit, Question::new(self.members[i].host, &self.request_of(i), &preferences));
+        Ok(match solve_one(&question)? {
             Answer::Solution(solution) => One::Solved(solution),
             Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _) => One::Conflict(conflict),
             // Whoever fetches answers what is needed, so a need that is left is a search without an end.
@@ -317,7 +314,7 @@ impl Joint<'_> {
     /// What the user wrote that excludes a torch on a target, whatever its machine runs.
     fn excluded_by(&self, i: usize, version: &Version, python: Python) -> Option<String> {
         let environment = marker_environment(python, self.members[i].host.system.platform);
-        let request = self.request_of(i, None);
+        let request = self.request_of(i);
         let mut asked = request.requirements.iter().chain(&request.constraints);
         let excludes = |user: &&UserRequirement| {
             user.origin != Origin::Question
@@ -338,7 +335,7 @@ impl Joint<'_> {
         if let Some(last) = self.registry.newest_release("torch", platform).filter(|last| last < version) {
             return Some(format!("the last torch for {platform} is {last}"));
         }
-        let mut request = self.request_of(i, None);
+        let mut request = self.request_of(i);
         request.requirements.retain(|user| user.name() != "torch");
         let asked = format!("torch=={version}").parse().ok()?;
         request.requirements.push(UserRequirement::new(asked, Origin::Question));
@@ -350,9 +347,19 @@ impl Joint<'_> {
             let variant = &out.builds.first()?.variant;
             return Some(format!("torch {version}+{variant} {}", out.reason));
         }
-        let Answer::Conflict(conflict) = self.stack_answer(i, Some(("==", version))) else { return None };
+        let Answer::Conflict(conflict) = self.stack_answer(i, Edit::bound("torch", "==", version)) else {
+            return None;
+        };
         let is_fact = |reason: &&Reason| !matches!(reason.kind, ReasonKind::Asked { .. });
         conflict.reasons.iter().find(is_fact).map(|reason| reason.text.clone())
+    }
+}
+
+/// A question after an edit, if there is one.
+fn after(edit: Option<Edit>, question: Question<'_>) -> Question<'static> {
+    match edit {
+        Some(edit) => question.with(&edit).into_owned(),
+        None => question.into_owned(),
     }
 }
 

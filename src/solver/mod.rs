@@ -18,6 +18,7 @@ mod alike;
 mod answer;
 mod asked;
 mod behind;
+mod best;
 mod budget;
 mod candidates;
 mod cap;
@@ -70,7 +71,7 @@ use crate::registry::Registry;
 
 pub use budget::Budget;
 pub use edit::{Edit, HostFact, Limited};
-pub use inputs::{Catalogue, Depth, Inputs, allowed_pythons};
+pub use inputs::{Catalogue, Depth, Inputs, allowed_pythons, preferred_pythons};
 pub use joint::{Joint, JointAnswer, Member, SolveOne};
 pub use memory::Memory;
 pub use newer::{NewerStacks, Upgrade, driver_for_gpus, newer_stacks, upgrades};

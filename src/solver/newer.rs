@@ -7,10 +7,12 @@ use pep508_rs::VersionOrUrl;
 
 use serde::{Serialize, Serializer};
 
+use super::edit::{Edit, HostFact, Limited};
+use super::question::Question;
 use super::solve_stack;
 use super::tables::is_stack_package;
 use crate::model::host::Host;
-use crate::model::request::{Origin, Preferences, Request, UserRequirement};
+use crate::model::request::{Origin, Preferences, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{Answer, ChosenPackage, Solution, Stack};
 use crate::model::version::DottedVersion;
@@ -51,15 +53,20 @@ impl NewerStacks {
 
 /// Finds stacks newer than `locked` for a machine. Another variant of the same version also counts.
 pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked: &Stack) -> NewerStacks {
-    let newest = |host: &Host, request: &Request| -> Option<Solution> {
-        match solve_stack(registry, host, request, &Preferences::default()) {
+    let (request, nothing_kept) = (with_torch(request), Preferences::default());
+    let question = Question::new(host, &request, &nothing_kept);
+    let newest = |edit: &Edit| -> Option<Solution> {
+        let Question { host, request, preferences } = question.with(edit);
+        match solve_stack(registry, &host, &request, &preferences) {
             Answer::Solution(solution) => Some(*solution),
             _ => None,
         }
     };
-    let request = &with_torch(request);
-    let free = without_limits(request);
-    let any_driver = Host { driver: None, ..host.clone() };
+    let limits = [Limited::Cuda, Limited::Cudnn, Limited::Nccl, Limited::Variant, Limited::Index];
+    let mut lifted: Vec<Edit> = limits.into_iter().map(Edit::Unlimited).collect();
+    lifted.push(Edit::AnyVersionOf(STACK_PACKAGES.into_iter().map(str::to_owned).collect()));
+    let free = Edit::Together(lifted);
+    let any_driver = Edit::Together(vec![free.clone(), Edit::Unknown(HostFact::Driver)]);
     let mut told = vec![(locked.version.clone(), locked.variant.clone())];
     let mut once = |found: Option<Solution>| {
         // The lock may contain a release that is not in this registry: skip older stacks.
@@ -75,9 +82,9 @@ pub fn newer_stacks(registry: &Registry, host: &Host, request: &Request, locked:
         found
     };
     NewerStacks {
-        allowed: once(newest(host, request)),
-        on_this_machine: once(newest(host, &free)),
-        with_newer_driver: once(host.driver.as_ref().and_then(|_| newest(&any_driver, &free))),
+        allowed: once(newest(&Edit::Together(Vec::new()))),
+        on_this_machine: once(newest(&free)),
+        with_newer_driver: once(host.driver.as_ref().and_then(|_| newest(&any_driver))),
     }
 }
 
@@ -89,19 +96,6 @@ fn with_torch(request: &Request) -> Request {
         out.requirements.push(UserRequirement { requirement, origin: Origin::Question, part: None });
     }
     out
-}
-
-/// The request without limits on the stack.
-fn without_limits(request: &Request) -> Request {
-    let mut free =
-        Request { cuda: None, cudnn: None, nccl: None, variant: None, only_index: None, ..request.clone() };
-    free.constraints.retain(|c| !is_stack_package(c.name()));
-    for user in &mut free.requirements {
-        if is_stack_package(user.name()) {
-            user.requirement.version_or_url = None;
-        }
-    }
-    free
 }
 
 /// The lowest driver that runs a stack on all GPUs of a machine.

@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
+use super::best::{Tried, best};
 use super::budget::Share;
-use super::inputs::{Depth, Inputs, allowed_pythons};
+use super::inputs::{Depth, Inputs, Standing, allowed_pythons, preferred_pythons};
 use super::memory::{Doubtful, Ended, Wish};
 use super::newest::Releases;
 use super::node::{Node, Selected};
@@ -24,9 +25,8 @@ pub(super) enum Outcome {
 }
 
 /// The quality of a solution, greater is better: the stack, whether Python is the locked one, how few packages are built
-/// only because of this Python, how few releases the requested packages fall back, whether Python is installed, the newest
-/// Python.
-type Quality = (Option<StackQuality>, bool, Reverse<usize>, Reverse<usize>, (bool, Python));
+/// only because of this Python, how few releases the requested packages fall back, the Python.
+type Quality = (Option<StackQuality>, bool, Reverse<usize>, Reverse<usize>, Standing);
 
 /// The answer with every requested package, apart from the stack, at the newest release that any Python could have.
 pub(super) enum Newest {
@@ -41,23 +41,7 @@ pub(super) enum Newest {
 pub(super) fn with_all_newest<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>) -> Result<Newest, Vec<Need>> {
     let choosing = Choosing::new(inputs, tables, Depth::Full, Doubtful::default(), &[]);
     let Ok(ceiling) = choosing.promise(choosing.pythons.clone()) else { return Ok(Newest::None) };
-    let mut best: Option<(Option<StackQuality>, Box<Solution>)> = None;
-    for (i, python) in choosing.order.iter().enumerate() {
-        if i == 1 && best.is_none() && choosing.none_is_newest()? {
-            return Ok(Newest::None);
-        }
-        let problem = choosing.newest_on(*python);
-        let Ended::Selected(selected) = search::ranked(&problem)? else { continue };
-        let stack = answer::stack_quality(&problem, &selected);
-        let solution = Box::new(answer::solution(&problem, &selected));
-        if stack >= ceiling {
-            return Ok(Newest::Best(solution));
-        }
-        if best.as_ref().is_none_or(|(quality, _)| stack > *quality) {
-            best = Some((stack, solution));
-        }
-    }
-    Ok(best.map_or(Newest::None, |(_, solution)| Newest::OlderStack(solution)))
+    choosing.newest(ceiling.as_ref(), |_| true)
 }
 
 /// Solves Python series by series and keeps the best. What is doubtful is admitted only where there is no other answer: first
@@ -109,9 +93,14 @@ pub(super) fn attempt_with<'a>(
     let Ok(ceiling) = choosing.promise(choosing.pythons.clone()) else {
         return Outcome::Impossible;
     };
-    let found = choosing.with_all_newest(ceiling.as_ref()).and_then(|newest| match newest {
-        Some(solution) => Ok(Some(solution)),
-        None => choosing.best(ceiling.as_ref()),
+    let newest = match depth {
+        Depth::Stack => Ok(Newest::None),
+        // A series that cannot have the best stack is not looked at.
+        Depth::Full => choosing.newest(ceiling.as_ref(), |bound| bound >= ceiling.as_ref()),
+    };
+    let found = newest.map_err(Open::Need).and_then(|newest| match newest {
+        Newest::Best(solution) => Ok(Some(solution)),
+        Newest::OlderStack(_) | Newest::None => choosing.best(ceiling.as_ref()),
     });
     match found {
         Ok(Some(solution)) => Outcome::Solved(solution),
@@ -172,21 +161,18 @@ impl<'i, 'a> Choosing<'i, 'a> {
         let pythons = allowed_pythons(inputs.catalogue.registry, &inputs.question.request);
         let asks_for_stack =
             inputs.question.request.requirements.iter().any(|user| is_stack_package(user.name()));
-        let mut choosing =
-            Choosing { inputs, tables, depth, admits, order: pythons.clone(), pythons, asks_for_stack };
-        let mut order = std::mem::take(&mut choosing.order);
+        let mut order = preferred_pythons(inputs.catalogue.registry, inputs.question);
         order.retain(|python| !hopeless.contains(python));
-        order.sort_by_key(|python| Reverse((choosing.is_locked(*python), choosing.age(*python))));
-        Choosing { order, ..choosing }
+        Choosing { inputs, tables, depth, admits, order, pythons, asks_for_stack }
     }
 
     fn is_locked(&self, python: Python) -> bool {
         self.inputs.question.preferences.python.is_some_and(|locked| locked.minor == python.minor)
     }
 
-    /// The order of series that differ in nothing else: an installed one is better, and then the newer one.
-    fn age(&self, python: Python) -> (bool, Python) {
-        (self.inputs.question.preferences.installed.contains(&python.minor), python)
+    /// The order of series that differ in nothing else.
+    fn standing(&self, python: Python) -> Standing {
+        Standing::of(self.inputs.catalogue.registry, &self.inputs.question.preferences, python)
     }
 
     fn problem(&self, depth: Depth, series: Vec<Python>) -> Problem<'a> {
@@ -231,65 +217,70 @@ impl<'i, 'a> Choosing<'i, 'a> {
         Ok(matches!(search::ranked(&problem)?, Ended::Impossible(_)))
     }
 
-    /// The answer with every requested package at its newest release and the best possible build, if a series has it. One
-    /// that does not is skipped without searching through years of old releases.
-    fn with_all_newest(&self, ceiling: Option<&StackQuality>) -> Result<Option<Box<Solution>>, Open> {
-        if self.depth == Depth::Stack {
-            return Ok(None);
-        }
-        for (i, python) in self.order.iter().enumerate() {
-            if i == 1 && self.none_is_newest()? {
-                break;
+    /// The answer with every requested package at its newest release, of the series whose best stack `is_looked_at`: with the
+    /// best possible stack, if a series has that. One that has no such answer is skipped without searching through years of
+    /// old releases.
+    fn newest(
+        &self,
+        ceiling: Option<&StackQuality>,
+        is_looked_at: impl Fn(Option<&StackQuality>) -> bool,
+    ) -> Result<Newest, Vec<Need>> {
+        let found = best(self.order.iter().enumerate(), |(i, python), found| {
+            if i == 1 && found.is_none() && self.none_is_newest()? {
+                return Ok(Tried::Over);
             }
-            if !self.promise(vec![*python]).is_ok_and(|bound| bound.as_ref() >= ceiling) {
-                continue;
+            if !self.promise(vec![*python]).is_ok_and(|bound| is_looked_at(bound.as_ref())) {
+                return Ok(Tried::NotBetter);
             }
             let problem = self.newest_on(*python);
-            match search::ranked(&problem)? {
-                Ended::TooLong => return Err(Open::TooLong),
-                Ended::Selected(selected)
-                    if answer::stack_quality(&problem, &selected).as_ref() >= ceiling
-                        && problem.needless_builds(&selected) == 0 =>
-                {
-                    return Ok(Some(Box::new(answer::solution(&problem, &selected))));
-                }
-                Ended::Selected(_) | Ended::Impossible(_) => {}
+            let Ended::Selected(selected) = search::ranked(&problem)? else { return Ok(Tried::NotBetter) };
+            if problem.needless_builds(&selected) > 0 {
+                return Ok(Tried::NotBetter);
             }
-        }
-        Ok(None)
+            let stack = answer::stack_quality(&problem, &selected);
+            let solution = Box::new(answer::solution(&problem, &selected));
+            Ok::<_, Vec<Need>>(match stack.as_ref() >= ceiling {
+                true => Tried::Last(stack, solution),
+                false => Tried::Answer(stack, solution),
+            })
+        })?;
+        Ok(match found {
+            Some((stack, solution)) if stack.as_ref() >= ceiling => Newest::Best(solution),
+            Some((_, solution)) => Newest::OlderStack(solution),
+            None => Newest::None,
+        })
     }
 
     /// The best answer of all series.
     fn best(&self, ceiling: Option<&StackQuality>) -> Result<Option<Box<Solution>>, Open> {
-        let mut best: Option<Best> = None;
         let mut solved: Vec<Quality> = Vec::new();
-        for (i, (bound, python)) in self.by_promise(ceiling).enumerate() {
-            if best.as_ref().is_some_and(|best| best.quality.0 > bound) {
+        let found = best(self.by_promise(ceiling).enumerate(), |(i, (bound, python)), found| {
+            if found.is_some_and(|(quality, _): &(Quality, Box<Best<'_>>)| quality.0 > bound) {
                 // Neither this series nor a later one can have the build that was found.
-                break;
+                return Ok(Tried::Over);
             }
-            let found = match self.on_series(python, bound.as_ref(), best.as_ref())? {
-                OnSeries::Found(found) => *found,
-                OnSeries::Impossible(steps) if i == 0 && self.is_impossible(steps)? => break,
-                OnSeries::Impossible(_) | OnSeries::NotBetter => continue,
+            let found = match self.on_series(python, bound.as_ref(), found.map(|(_, best)| &**best))? {
+                OnSeries::Found(found) => found,
+                OnSeries::Impossible(steps) if i == 0 && self.is_impossible(steps)? => {
+                    return Ok(Tried::Over);
+                }
+                OnSeries::Impossible(_) | OnSeries::NotBetter => return Ok(Tried::NotBetter),
             };
-            solved.push(found.quality.clone());
-            let (stack, locked, Reverse(builds), Reverse(steps), _) = &found.quality;
+            let quality = found.quality.clone();
+            solved.push(quality.clone());
+            let (stack, locked, Reverse(builds), Reverse(steps), _) = &quality;
             let is_final = ((*steps == 0 && *builds == 0) || *locked) && stack.as_ref() >= ceiling;
-            if best.as_ref().is_none_or(|best| found.quality > best.quality) {
-                best = Some(found);
-            }
-            if is_final {
-                break;
-            }
-        }
-        Ok(best.map(|best| {
+            Ok::<_, Open>(match is_final {
+                true => Tried::Last(quality, found),
+                false => Tried::Answer(quality, found),
+            })
+        })?;
+        Ok(found.map(|((stack, locked, builds, _, Standing { python, .. }), best)| {
             let mut solution = answer::solution(&best.problem, &best.selected);
-            let (stack, locked, builds, _, (_, python)) = &best.quality;
             let differs_in_releases =
-                |other: &&Quality| (&other.0, &other.1, &other.2) == (stack, locked, builds);
+                |other: &&Quality| (&other.0, &other.1, &other.2) == (&stack, &locked, &builds);
             let others = solved.iter().filter(differs_in_releases);
-            solution.newer_python = others.map(|other| other.4.1).max().filter(|other| other > python);
+            solution.newer_python = others.map(|other| other.4.python).max().filter(|other| *other > python);
             Box::new(solution)
         }))
     }
@@ -317,8 +308,8 @@ impl<'i, 'a> Choosing<'i, 'a> {
         best: Option<&Best<'_>>,
     ) -> Result<OnSeries<'a>, Open> {
         let mut problem = self.problem(self.depth, vec![python]);
-        let (locked, age) = (self.is_locked(python), self.age(python));
-        if let Some(best) = best.filter(|best| best.can_be_compared(&problem, locked, age)) {
+        let (locked, standing) = (self.is_locked(python), self.standing(python));
+        if let Some(best) = best.filter(|best| best.can_be_compared(&problem, locked, standing)) {
             let Some(better) = best.better(&problem, bound) else { return Ok(OnSeries::NotBetter) };
             problem.asked.wish = better;
             match search::ranked(&problem)? {
@@ -339,7 +330,7 @@ impl<'i, 'a> Choosing<'i, 'a> {
         let steps = releases.steps_back(&selected);
         let builds = problem.needless_builds(&selected);
         let stack = if self.asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
-        let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), age);
+        let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), standing);
         Ok(OnSeries::Found(Box::new(Best { quality, problem, selected, releases })))
     }
 }
@@ -354,7 +345,7 @@ struct Best<'a> {
 
 impl Best<'_> {
     /// Whether the answer of an older series is better only if it has what [`Best::better`] says.
-    fn can_be_compared(&self, other: &Problem<'_>, is_locked: bool, python: (bool, Python)) -> bool {
+    fn can_be_compared(&self, other: &Problem<'_>, is_locked: bool, python: Standing) -> bool {
         let (_, _, Reverse(builds), _, own) = &self.quality;
         let asks_the_same = self.problem.user_requirements().eq(other.user_requirements())
             && self.problem.user_constraints().eq(other.user_constraints());

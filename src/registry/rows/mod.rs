@@ -23,6 +23,7 @@ use crate::model::text::clean;
 use crate::model::timestamp::is_day;
 use crate::model::version::cuda_version;
 use crate::model::wheel::Python;
+use crate::registry::table::Fault;
 
 pub use advisories::{AbiBreak, Advisory, Effect};
 pub use conda::{CondaBuild, CondaCxx11Abi};
@@ -117,4 +118,21 @@ fn cuda_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Semv
 pub struct PythonRow {
     /// The series, `3.12`.
     pub version: Python,
+    /// The day of its first final release, `2023-10-02`, if the registry states it.
+    pub released: Option<String>,
+}
+
+impl PythonRow {
+    pub(super) fn problems(&self) -> Option<Fault> {
+        let day = self.released.as_ref().filter(|day| !is_day(day))?;
+        Some(Fault::at("released", format!("`{}` is not a day", clean(day, 40))))
+    }
+
+    /// Whether it was released at least two years before a day.
+    pub fn is_settled_on(&self, day: &str) -> bool {
+        let two_years_before = day.get(..4).and_then(|year| year.parse::<u32>().ok()).map(|year| year - 2);
+        let Some((year, rest)) = two_years_before.zip(day.get(4..)) else { return true };
+        // Days are in the order of their texts.
+        self.released.as_ref().is_none_or(|released| *released <= format!("{year}{rest}"))
+    }
 }

@@ -10,7 +10,7 @@ use crate::formats::write::environment_name;
 use crate::model::choice::Choice;
 use crate::model::count::Count;
 use crate::model::owner::Owner;
-use crate::model::request::{Preferences, Request};
+use crate::model::request::{Preferences, PythonRequest, Request};
 use crate::model::solution::{Note, Solution, Stack};
 use crate::model::text::{clean, shell_word};
 use crate::model::version::public;
@@ -394,19 +394,43 @@ fn why_python(
         return format!("requested packages are older with Python {newer}");
     }
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
+    let is_settled = registry.is_settled(solution.python);
+    let mut allowed = asked_pythons(registry, asked);
+    if !names_it && !is_settled && allowed.any(|python| registry.is_settled(python)) {
+        return "older ones hold packages back or need builds from source".to_owned();
+    }
+    let is_installed = preferences.installed.contains(&solution.python.minor);
+    let mut known_ones = registry.pythons().iter();
+    // Of series whose age is not known nothing is said.
+    let age = match known_ones.all(|minor| registry.is_settled(Python::new(*minor))) || is_installed {
+        true => "",
+        false => " of at least two years",
+    };
     match asked {
         Some(_) if names_it => "asked for".to_owned(),
-        Some(asked) if preferences.installed.contains(&solution.python.minor) && !has_builds => {
+        Some(asked) if is_installed && !has_builds => {
             format!("newest of {} that is installed here and has wheels for all packages", asked.text)
         }
-        Some(asked) if has_builds => format!("newest of {} without further builds from source", asked.text),
-        None if preferences.installed.contains(&solution.python.minor) && !has_builds => {
+        Some(asked) if !is_settled => format!("oldest of {}", asked.text),
+        Some(asked) if has_builds => {
+            format!("newest of {}{age} without further builds from source", asked.text)
+        }
+        None if is_installed && !has_builds => {
             "newest that is installed here and has wheels for all packages".to_owned()
         }
-        None if has_builds => "newest without further builds from source".to_owned(),
-        Some(asked) => format!("newest of {} with wheels for all packages", asked.text),
-        None => "newest with wheels for all packages".to_owned(),
+        None if has_builds => format!("newest{age} without further builds from source"),
+        Some(asked) => format!("newest of {}{age} with wheels for all packages", asked.text),
+        None => format!("newest{age} with wheels for all packages"),
     }
+}
+
+/// The Python series that may be chosen.
+fn asked_pythons<'r>(
+    registry: &'r Registry,
+    asked: Option<&'r PythonRequest>,
+) -> impl Iterator<Item = Python> + 'r {
+    let all = registry.pythons().iter().map(|minor| Python::new(*minor));
+    all.filter(move |python| asked.is_none_or(|asked| asked.allows(*python)))
 }
 
 /// `56 packages, 3.4 GB to download`

@@ -33,7 +33,7 @@ use crate::model::conflict::Conflict;
 use crate::model::solution::{Answer, Solution};
 use crate::model::wheel::Python;
 use crate::session::failure::Failure;
-use crate::solver::{Question, allowed_pythons};
+use crate::solver::{Question, preferred_pythons};
 
 /// How often a conda package that PyPI's half excludes is left out and conda's half is solved again.
 const MAX_ROUNDS: usize = 20;
@@ -125,14 +125,12 @@ impl Session<'_> {
         Ok(Answer::Conflict(Box::new(if is_cut { cut_off(conflict) } else { conflict })))
     }
 
-    /// The Pythons to try: that of PyPI's half alone, then the others, the newest first.
+    /// The Pythons to try: that of PyPI's half alone, then the others, the best first.
     fn pythons(&mut self, asked: &Question<'_>, records: &Records) -> Result<Vec<Python>, Failure> {
-        let mut out = allowed_pythons(self.registry, &asked.request);
+        let mut out = preferred_pythons(self.registry, asked);
         let of_channels: BTreeSet<u32> =
             records.of("python").iter().filter_map(|python| series(&python.version)).collect();
         out.retain(|python| of_channels.contains(&python.minor));
-        out.sort_unstable();
-        out.reverse();
         let kept = asked.preferences.python;
         let wished = match kept {
             Some(python) => Some(python),

@@ -7,7 +7,7 @@ use super::Interface;
 use super::failure::Failure;
 use super::importing::import;
 use super::options::Global;
-use super::{files, from_prefix, manifest, manifest_text, owner, write};
+use super::{files, from_prefix, manifest, manifest_text, owner, settings, write};
 use crate::formats::{self, CondaPart, Imported, Optional};
 use crate::model::owner::Owner;
 use crate::model::text::{shell_word, toml_string};
@@ -83,7 +83,7 @@ pub(crate) fn init(
             .hint("edit it, or pass `--force` to replace it"));
     }
     let from = match (&options.from, &options.from_prefix) {
-        (Some(file), _) => import(file, &folder, &options.optional)?,
+        (Some(file), _) => import(file, &folder, &options.optional, &settings::registry(global)?)?,
         (None, Some(folder)) => from_prefix::read(folder)?,
         (None, None) => Imported::default(),
     };

@@ -23,6 +23,7 @@ use crate::registry::Registry;
 pub(crate) fn project(
     project: Project,
     (files, packages): (&[PathBuf], &[String]),
+    registry: &Registry,
     interface: Option<&dyn Interface>,
 ) -> Result<Project, Failure> {
     let Some(first) = files.first() else { return Ok(project) };
@@ -34,7 +35,7 @@ pub(crate) fn project(
     }
     let mut all = Imported::into_folder(&project.folder);
     for file in files {
-        let one = import(file, &project.folder, &Optional::default())?;
+        let one = import(file, &project.folder, &Optional::default(), registry)?;
         all.join(one);
     }
     for text in packages {
@@ -108,7 +109,9 @@ pub(crate) fn difference(
 ) -> Result<Option<String>, Failure> {
     let empty =
         Project { folder: folder.to_path_buf(), manifest: None, reads: Vec::new(), is_all_read: false };
-    let Some(manifest) = project(empty, (files, &[]), None)?.manifest else { return Ok(None) };
+    let Some(manifest) = project(empty, (files, &[]), registry, None)?.manifest else {
+        return Ok(None);
+    };
     let before = lockfile::read_request(&lock.request)?;
     let (request, _) = manifest.request.keeping_options_of(&before);
     Ok(lockfile::stale(lock, &request, registry).first().map(ToString::to_string))

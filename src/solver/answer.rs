@@ -127,7 +127,7 @@ fn chosen(problem: &Problem<'_>, selected: &Selected, name: &str) -> Option<Chos
     let extras = release::extras(selected, name);
     let environment = &problem.pythons.environments[0];
     let mut requires: Vec<Edge> = metadata.iter().flat_map(|m| m.edges(environment, &extras)).collect();
-    requires.retain(|edge| metadata.is_none_or(|m| !problem.is_left_out(m, &edge.to)));
+    requires.retain(|edge| !problem.is_left_out(&edge.to));
     let targets =
         problem.registry.targets_of(name, &public(&version), variant.as_deref(), problem.machine.platform);
     Some(ChosenPackage {

@@ -137,7 +137,7 @@ impl Problem<'_> {
             for (requirement, _) in numbers.iter().filter_map(|number| metadata.requirement(*number)) {
                 let to: &str = requirement.name.as_ref();
                 let Some(specifiers) = specifiers_of(requirement) else { continue };
-                if to != name && self.is_capped(to) && !self.is_left_out(metadata, to) {
+                if to != name && self.is_capped(to) && !self.is_left_out(to) {
                     let Some(top) = self.top(to, specifiers)? else { continue };
                     if tops.get(to).is_none_or(|(known, _)| top < *known) {
                         tops.insert(to.to_owned(), (top, format!("{to}{specifiers}")));

@@ -328,7 +328,7 @@ impl<'a> Problem<'a> {
         let mut out = Vec::new();
         let mut missing = false;
         for (requirement, _) in numbers.iter().filter_map(|number| metadata.requirement(*number)) {
-            if self.is_left_out(metadata, requirement.name.as_ref()) {
+            if self.is_left_out(requirement.name.as_ref()) {
                 continue;
             }
             match self.requirement_of(Some(metadata), requirement) {

@@ -62,7 +62,7 @@ fn needed<'a>(
         let extras: Vec<ExtraName> = extras.iter().cloned().collect();
         let Some(Some(metadata)) = metadata.get(&name) else { continue };
         let lines = metadata.requirements(&problem.pythons.environments[0], &extras).flatten();
-        let kept = lines.filter(|(requirement, _)| !problem.is_left_out(metadata, requirement.name.as_ref()));
+        let kept = lines.filter(|(requirement, _)| !problem.is_left_out(requirement.name.as_ref()));
         queue.extend(kept.map(|(requirement, _)| (requirement.name.to_string(), requirement.extras.clone())));
     }
     active.into_keys().collect()

@@ -90,7 +90,7 @@ impl Problem<'_> {
             let open = metadata.by_patch().filter(|requirement| {
                 !is_met(requirement)
                     && !is_overridden(requirement)
-                    && !self.is_left_out(metadata, requirement.name.as_ref())
+                    && !self.is_left_out(requirement.name.as_ref())
             });
             unmet.extend(open.map(|requirement| (requirement, extras.clone())));
         }

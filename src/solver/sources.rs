@@ -220,12 +220,10 @@ impl Problem<'_> {
         chosen.filter(|(name, ordinal)| is_needless(name, *ordinal)).count()
     }
 
-    /// Whether a requirement of a source distribution does not count: a backport that its author's Python needed, and
-    /// that every Python of the problem has as a module.
-    pub fn is_left_out(&self, metadata: &CoreMetadata, required: &str) -> bool {
-        let is_as_published =
-            metadata.source.as_ref().is_some_and(|f| f.metadata_from == MetadataFrom::AsPublished);
-        is_as_published && self.pythons_of_backport(required).is_some_and(|pythons| pythons.is_empty())
+    /// Whether a requirement of a package does not count: a backport that its author's Python needed, that every Python of
+    /// the problem has as a module, and that does harm beside it.
+    pub fn is_left_out(&self, required: &str) -> bool {
+        self.pythons_of_backport(required).is_some_and(|pythons| pythons.is_empty())
     }
 
     /// The Python series on which a backport of the standard library may be installed; `None` for other packages.

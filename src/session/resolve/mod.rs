@@ -112,7 +112,12 @@ pub(crate) fn project(
 ) -> Result<Project, Failure> {
     if !files.is_empty() {
         let project = Project::find(global, false)?;
-        return requirements::project(project, (files, packages), Some(interface));
+        return requirements::project(
+            project,
+            (files, packages),
+            &settings::registry(global)?,
+            Some(interface),
+        );
     }
     let project = Project::find(global, packages.is_empty())?;
     // A lock that cannot be read is told below.
@@ -121,7 +126,10 @@ pub(crate) fn project(
         _ => None,
     };
     let files = lock.map(|lock| requirements::remembered(&project.folder, &lock)).unwrap_or_default();
-    requirements::project(project, (&files, &[]), Some(interface))
+    if files.is_empty() {
+        return Ok(project);
+    }
+    requirements::project(project, (&files, &[]), &settings::registry(global)?, Some(interface))
 }
 
 /// What is asked, and what the lock has.

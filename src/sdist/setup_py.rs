@@ -93,24 +93,7 @@ impl SetupPy {
                 out.doubt = out.doubt.or_else(|| Some(format!("{what} depends on {}", found?)));
             }
         }
-        // What passes requirements by another way than an argument: a dictionary, a class or command of its own, a plugin.
-        let ways = [
-            "install_requires",
-            "extras_require",
-            "**",
-            "distclass",
-            ".distribution",
-            "egg_info",
-            "dist_info",
-            "pbr",
-            "pyscaffold",
-            "d2to1",
-            "exec(",
-            "execfile",
-            "eval(",
-        ];
-        out.requires_nothing =
-            !calls.is_empty() && out.doubt.is_none() && !ways.iter().any(|word| text.contains(word));
+        out.requires_nothing = !calls.is_empty() && !names_requirements(text, &slice, has_module);
         out.python2 =
             python2.iter().map(|text| requirement_name(text)).filter(|name| !name.is_empty()).collect();
         if let [call] = calls.as_slice() {
@@ -124,6 +107,27 @@ impl SetupPy {
         }
         if let Some(tree) = &tree {
             out.evaluate(tree.root_node(), files, has_module);
+        }
+        // A list that stands there is what it is, whatever else cannot be followed.
+        if let ([call], None, Argument::Unknown) = (calls.as_slice(), &out.doubt, &out.requires)
+            && !COMPUTING.iter().any(|word| text.contains(word))
+        {
+            let argument = |key| slice.arguments(*call, &[key]).into_iter().next();
+            // A name may stand for a list that is changed later.
+            let is_list = |value: &Node<'_>| ["list", "tuple"].contains(&value.kind());
+            let stated = argument("install_requires").filter(|(key, value)| key.is_some() && is_list(value));
+            let lines = stated.and_then(|(_, value)| strings(&slice, text, value));
+            if let Some(lines) =
+                lines.filter(|lines| lines.iter().all(|line| parse_requirement(line).is_ok()))
+            {
+                out.requires = Argument::Known(lines);
+                if argument("extras_require").is_none() {
+                    out.extras = Argument::Absent;
+                }
+                if argument("python_requires").is_none() {
+                    out.requires_python = Argument::Absent;
+                }
+            }
         }
         out
     }
@@ -174,6 +178,9 @@ impl SetupPy {
         if !published.is_empty() && self.version != Argument::Unknown && self.passes(published) {
             return None;
         }
+        if self.requires_nothing && published.is_empty() && !self.computes_version() {
+            return None;
+        }
         if let Some(doubt) = &self.doubt {
             return Some(format!("its setup.py computes them: {}", clean(doubt, 160)));
         }
@@ -181,6 +188,12 @@ impl SetupPy {
         let of_python2 =
             unconditional.map(|line| requirement_name(line)).find(|name| self.python2.contains(name))?;
         Some(format!("they were published with Python 2 (`{}`)", clean(&of_python2, 60)))
+    }
+
+    /// Whether a build on another day or machine may have another version.
+    fn computes_version(&self) -> bool {
+        self.doubt.as_ref().is_some_and(|doubt| doubt.starts_with("`version`"))
+            && self.version == Argument::Unknown
     }
 
     /// Whether it passes exactly these requirements to `setup`, on every machine.
@@ -231,6 +244,37 @@ impl SetupPy {
         out.dedup();
         out
     }
+}
+
+/// What writes other metadata than the arguments of `setup` state: a command, class or plugin of its own.
+const COMPUTING: [&str; 10] = [
+    "distclass",
+    "egg_info",
+    "dist_info",
+    ".distribution",
+    "pbr",
+    "pyscaffold",
+    "d2to1",
+    "exec(",
+    "execfile",
+    "eval(",
+];
+
+/// Whether a file can pass requirements to `setup`: it has a word for them, or takes the names of arguments from elsewhere.
+/// Without both, it passes none, whatever else it computes.
+fn names_requirements(text: &str, slice: &Slice<'_>, has_module: &dyn Fn(&str) -> bool) -> bool {
+    // `self.distribution.ext_modules` and a class in the file have no word for them either.
+    let computes = |word: &&&str| !["distclass", ".distribution"].contains(word);
+    let words = ["install_requires", "extras_require", "requires_dist", "requires.txt", "requirements"];
+    let is_of_tree = |name: &str| name.starts_with('.') || has_module(name.split('.').next().unwrap_or(name));
+    let modules = || slice.imports().into_iter().map(|(name, _)| name);
+    words.iter().chain(COMPUTING.iter().filter(computes)).any(|word| text.contains(word))
+        || ["**", "distclass"].iter().any(|word| text.contains(word))
+            && modules().any(|name| {
+                let first = name.split('.').next().unwrap_or(&name).to_owned();
+                is_of_tree(&name)
+                    || ["json", "yaml", "toml", "tomllib", "configparser"].contains(&first.as_str())
+            })
 }
 
 /// The lines of a list of requirements, or of one text, where it is a literal.

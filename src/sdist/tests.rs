@@ -50,6 +50,41 @@ fn a_setup_that_can_state_no_requirement_has_none() {
     }
 }
 
+/// Whichever `setup` is called, and whatever else a file computes: without a word for requirements there are none, and a list
+/// that stands there is that list.
+#[test]
+fn requirements_that_nothing_computes() {
+    let twice = "import os\nfrom distutils.core import setup\nclass D: pass\nk = dict(name='demo', distclass=D)\ndef run(c):\n    o = dict(k)\n    setup(**o)\nif os.environ.get('C'):\n    run(True)\nelse:\n    run(False)\n";
+    let of_platform = "from distutils.core import setup\nimport platform\nif platform.system() == 'Linux':\n    setup(name='demo')\nelse:\n    setup(name='demo', py_modules=['x'])\n";
+    let local = "import os, more\nfrom distutils.core import setup\nsetup(name='demo', **more.k)\n";
+    let literal = "import ast\nfrom distutils.core import setup\nfor n in ast.walk(x()):\n    v = n\nsetup(name='demo', version=v, install_requires=['six'])\n";
+    let installed = "from pkg_resources import get_distribution\nfrom setuptools import setup\nr = ['a', 'b' if get_distribution('b') else 'c']\nsetup(name='demo', install_requires=r)\n";
+    let decided = "import sys\nfrom setuptools import setup\nsetup(name='demo', extras_require={'t': ['a<2' if sys.version_info.major < 3 else 'a']})\n";
+    for (setup, list, known) in [
+        (twice, None, Some(0)),
+        (of_platform, None, Some(0)),
+        (local, None, None),
+        (literal, None, Some(1)),
+        (installed, Some("a\nc\n"), Some(2)),
+        (decided, Some("\n[t]\na\n"), Some(1)),
+        (
+            "import time\nfrom setuptools import setup\nsetup(name='demo', version=str(time.time()))\n",
+            Some("\n"),
+            None,
+        ),
+    ] {
+        let mut files = vec![
+            ("PKG-INFO", "Metadata-Version: 1.1\nName: demo\nVersion: 1.0\n"),
+            ("setup.py", setup),
+            ("more.py", "k = {}\n"),
+        ];
+        files.extend(list.map(|list| ("demo.egg-info/requires.txt", list)));
+        let tree = tree(&files).unwrap();
+        let found = tree.facts.unknown.is_none().then(|| requires(&tree).len());
+        assert_eq!(found, known, "{setup}: {:?}", tree.facts);
+    }
+}
+
 #[test]
 fn what_is_static_is_exact() {
     let dynamic =

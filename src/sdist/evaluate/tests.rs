@@ -154,7 +154,7 @@ fn requirements_that_may_differ_are_unknown() {
         "r = ['a']\ndef f(x: r.append('b')):\n    pass\nsetup(install_requires=r)",
         "r = ['a']\n\u{ff52} = ['b']\nsetup(install_requires=r)",
         "d = {'a': ['c']}\nd['a', 'b'] = ['x']\nsetup(install_requires=d['a'])",
-        "def f():\n    raise SystemExit\nf()\nsetup(install_requires=['a'])",
+        "def f():\n    raise SystemExit\nf()\nr = ['a']\nsetup(install_requires=r)",
         "p = Path('lib/x/..').parent\nsetup(install_requires=(p / 'requirements.txt').read_text())",
         "r = pkg_resources.parse_requirements('')\nsetup(install_requires=['b'] if not r else ['a'])",
         "r = [str(r) for r in pkg_resources.parse_requirements('a >= 1')]\nsetup(install_requires=[x for x in r if x != 'a>=1'])",

@@ -81,7 +81,7 @@ impl<'t> Slice<'t> {
     }
 
     /// The value of a condition on the Python version, if all versions of Python 3 give the same.
-    fn constant(&self, condition: Node<'t>) -> Option<bool> {
+    pub(super) fn constant(&self, condition: Node<'t>) -> Option<bool> {
         match condition.kind() {
             "true" => Some(true),
             "false" => Some(false),

@@ -100,6 +100,9 @@ impl<'t> Slice<'t> {
                 if steps > MAX_STEPS {
                     return Some("too much to follow".to_owned());
                 }
+                if self.is_decided(node, start) {
+                    continue;
+                }
                 if let Some(found) = self.of_machine(node) {
                     return Some(format!("`{found}` (line {})", node.start_position().row + 1));
                 }
@@ -137,6 +140,28 @@ impl<'t> Slice<'t> {
             }
         }
         None
+    }
+
+    /// Whether a part of an expression does not count, since Python 3 decides it: a condition that is the same for every
+    /// Python 3, or what it does not choose.
+    fn is_decided(&self, part: Node<'t>, expression: Node<'t>) -> bool {
+        let mut child = part;
+        while child.id() != expression.id()
+            && let Some(parent) = child.parent()
+        {
+            if parent.kind() == "conditional_expression"
+                && let Some(condition) = parent.named_child(1)
+                && let Some(value) = self.constant(condition)
+            {
+                // `a if condition else b`
+                let place = (0..3).find(|i| parent.named_child(*i).is_some_and(|own| own.id() == child.id()));
+                if place == Some(1) || place == Some(if value { 2 } else { 0 }) {
+                    return true;
+                }
+            }
+            child = parent;
+        }
+        false
     }
 
     /// What the conditions around a call depend on.

@@ -1,7 +1,8 @@
 //! Names and what they mean in a file that builds a package: parts of the machine, readers of files, changes of a list.
 
-/// What makes a value depend on the machine: dotted names, of which everything below counts too.
-const OF_THE_MACHINE: [&str; 48] = [
+/// What makes a value depend on the machine: dotted names, of which everything below counts too. Which packages are installed
+/// (`pkg_resources`, `importlib.metadata`) is none: a build has an environment of its own.
+const OF_THE_MACHINE: [&str; 46] = [
     "os.environ",
     "os.getenv",
     "os.name",
@@ -32,8 +33,6 @@ const OF_THE_MACHINE: [&str; 48] = [
     "jax",
     "paddle",
     "cupy",
-    "pkg_resources",
-    "importlib.metadata",
     "importlib.util",
     "git",
     "getpass",
@@ -157,10 +156,6 @@ pub(super) const BUILTINS: [&str; 71] = [
     "_",
 ];
 
-/// `pkg_resources` functions that read text, not the environment.
-const HARMLESS: [&str; 3] =
-    ["pkg_resources.parse_requirements", "pkg_resources.parse_version", "pkg_resources.Requirement"];
-
 /// Methods that change the list or dict that they are called on.
 pub(super) const CHANGES: [&str; 12] = [
     "append",
@@ -181,8 +176,5 @@ pub(super) const CHANGES: [&str; 12] = [
 pub(super) fn of_the_machine(name: &str) -> Option<&'static str> {
     let is_below =
         |row: &str| name.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    if HARMLESS.iter().any(|row| is_below(row)) {
-        return None;
-    }
     OF_THE_MACHINE.iter().copied().find(|row| is_below(row))
 }

@@ -19,7 +19,7 @@ const LAYOUT: &str = "v6";
 
 /// The version of the rules by which source distributions are read. It is part of the path, so that new rules read
 /// them again.
-const SOURCES: &str = "7";
+const SOURCES: &str = "8";
 
 /// Maximum time in seconds for which a page is used without revalidation, even if the server allows more.
 const MAX_FRESH_S: u64 = 600;

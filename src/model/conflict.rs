@@ -170,6 +170,9 @@ pub struct WayOut {
     /// that is known, it is no answer.
     #[serde(skip)]
     pub is_provisional: bool,
+    /// A requested package is far behind its newest release in it: it is solved, and seldom what is meant.
+    #[serde(skip)]
+    pub is_far_behind: bool,
 }
 
 impl Reason {
@@ -218,6 +221,7 @@ impl WayOut {
             set: None,
             gives: gives.into(),
             is_provisional: false,
+            is_far_behind: false,
         }
     }
 
@@ -327,6 +331,10 @@ pub enum Change {
     WithoutRequest(String),
     /// The request without a constraint, as written.
     WithoutConstraint(String),
+    /// The request without an override, as written.
+    WithoutOverride(String),
+    /// Source distributions are built: without `--no-sources` and `sources = false`.
+    AllowSources,
     /// The request without a limit on the stack: `cuda`, `>=12.6`.
     WithoutLimit {
         /// What is limited.
@@ -382,6 +390,8 @@ impl fmt::Display for Change {
             Change::WithoutExtra { package, extra } => write!(f, "{package} without [{extra}]"),
             Change::WithoutRequest(package) => write!(f, "without {package}"),
             Change::WithoutConstraint(text) => write!(f, "without the constraint {text}"),
+            Change::WithoutOverride(text) => write!(f, "without the override {text}"),
+            Change::AllowSources => f.write_str("with builds from source"),
             Change::WithoutLimit { what, value } => write!(f, "without {what} {value}"),
             Change::Variant(name) => write!(f, "variant {name}"),
             Change::OtherVariant(name) => write!(f, "a variant other than {name}"),

@@ -100,7 +100,12 @@ impl Solution {
             _ => None,
         };
         let release = release.map(|own| own.version.clone());
-        WayOut { release, ..WayOut::new(change, party, level, self.in_words()).with(self.parts()) }
+        let is_far_behind = !self.behind.is_empty();
+        WayOut {
+            release,
+            is_far_behind,
+            ..WayOut::new(change, party, level, self.in_words()).with(self.parts())
+        }
     }
 
     /// What it is, in short: `torch 2.9.1 cu128`, `jax 0.7.2 with CUDA 12.9`, `31 packages on Python 3.13`.

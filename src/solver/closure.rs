@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pep440_rs::{Operator, Version, VersionSpecifiers};
-use pep508_rs::{ExtraName, Requirement, VerbatimUrl, VersionOrUrl};
+use pep508_rs::{ExtraName, MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::inputs::Depth;
 use super::memory::Applied;
@@ -348,17 +348,23 @@ impl<'a> Problem<'a> {
             return known.clone();
         }
         let extra = extra.and_then(|extra| extra.parse().ok());
+        let applied = Rc::new(metadata.applying(&self.environments_for(metadata), extra));
+        self.memo.applying.borrow_mut().insert(key, (metadata.clone(), applied.clone()));
+        applied
+    }
+
+    /// The Pythons of the problem that a release is for; all of them if it is for none.
+    pub fn environments_for(&self, metadata: &CoreMetadata) -> Vec<&MarkerEnvironment> {
         let is_for = |python: &Python| {
             metadata.requires_python.as_ref().is_none_or(|range| specifiers_allow(range, *python))
         };
         let all = || self.pythons.series.iter().zip(&self.pythons.environments);
-        let mut environments: Vec<_> = all().filter(|(python, _)| is_for(python)).map(|(_, e)| e).collect();
-        if environments.is_empty() {
-            environments = all().map(|(_, environment)| environment).collect();
+        let fit: Vec<_> =
+            all().filter(|(python, _)| is_for(python)).map(|(_, environment)| environment).collect();
+        match fit.is_empty() {
+            true => self.pythons.environments.iter().collect(),
+            false => fit,
         }
-        let applied = Rc::new(metadata.applying(&environments, extra));
-        self.memo.applying.borrow_mut().insert(key, (metadata.clone(), applied.clone()));
-        applied
     }
 
     /// Whether the user's constraints admit a version, as a full or empty set; `None` without constraints.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pep440_rs::{Operator, Version};
+use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, VersionOrUrl};
 
 use super::question::Question;
@@ -28,6 +28,10 @@ pub enum Edit {
     Without(UserRequirement),
     /// The request without a constraint.
     WithoutConstraint(UserRequirement),
+    /// The request without an override.
+    WithoutOverride(UserRequirement),
+    /// A required package in a release near the one that was asked for.
+    Near(UserRequirement, VersionSpecifiers),
     /// Nothing is asked about these packages.
     WithoutPackages(BTreeSet<String>),
     /// These packages are required in any version, without extras.
@@ -80,6 +84,8 @@ pub enum Limited {
     Index,
     /// Until when files were uploaded.
     Time,
+    /// Source distributions are built.
+    Sources,
 }
 
 /// What is known of a machine.
@@ -170,6 +176,10 @@ impl Edit {
             }
             Edit::Without(meant) => request.requirements.retain(|user| user != meant),
             Edit::WithoutConstraint(meant) => request.constraints.retain(|bound| bound != meant),
+            Edit::WithoutOverride(meant) => request.overrides.retain(|own| own != meant),
+            Edit::Near(meant, specifiers) => own(request, meant, &|user| {
+                user.requirement.version_or_url = Some(VersionOrUrl::VersionSpecifier(specifiers.clone()));
+            }),
             Edit::WithoutPackages(names) => {
                 request.requirements.retain(|user| !names.contains(user.name()));
                 request.constraints.retain(|bound| !names.contains(bound.name()));
@@ -204,6 +214,8 @@ impl Edit {
             | Edit::WithoutExtra(user, _)
             | Edit::Without(user)
             | Edit::WithoutConstraint(user)
+            | Edit::WithoutOverride(user)
+            | Edit::Near(user, _)
             | Edit::Constrain(user) => Party::package(user.name()),
             Edit::WithoutPackages(names) | Edit::AnyVersionOf(names) => {
                 Party::package(names.first().cloned().unwrap_or_default())
@@ -249,6 +261,11 @@ impl Edit {
             Edit::WithoutConstraint(user) => {
                 Change::WithoutConstraint(clean(&user.requirement.to_string(), 60))
             }
+            Edit::WithoutOverride(user) => Change::WithoutOverride(clean(&user.requirement.to_string(), 60)),
+            Edit::Near(user, _) => Change::Release {
+                package: user.name().to_owned(),
+                version: solution.packages.iter().find(|own| own.name == user.name())?.version.clone(),
+            },
             Edit::Unlimited(limited) => limited.change(request, solution)?,
             Edit::AnyBuild => {
                 Change::WithoutLimit { what: "the build in the versions", value: named_build(request)? }
@@ -289,6 +306,7 @@ impl Limited {
             Limited::Python => request.python = None,
             Limited::Index => request.only_index = None,
             Limited::Time => request.exclude_newer.general = None,
+            Limited::Sources => request.no_sources = None,
         }
     }
 
@@ -300,7 +318,7 @@ impl Limited {
             Limited::Variant => Party::Variant,
             Limited::DriverPolicy => Party::Driver,
             Limited::Python => Party::Python,
-            Limited::Index | Limited::Time => Party::Index,
+            Limited::Index | Limited::Time | Limited::Sources => Party::Index,
         }
     }
 
@@ -322,6 +340,7 @@ impl Limited {
                 let names = indexes_beside(&request.only_index.as_ref()?.value, solution);
                 Change::AllowIndex(Some(names).filter(|names| !names.is_empty())?)
             }
+            Limited::Sources => Change::AllowSources,
             Limited::Time => {
                 without("exclude-newer", request.exclude_newer.general.as_ref()?.value.text.clone())
             }
@@ -344,6 +363,7 @@ pub(super) fn limits(request: &Request) -> Vec<Edit> {
         (request.python.is_some(), Edit::Unlimited(Limited::Python)),
         (request.only_index.is_some(), Edit::Unlimited(Limited::Index)),
         (request.exclude_newer.general.is_some(), Edit::Unlimited(Limited::Time)),
+        (request.no_sources.is_some(), Edit::Unlimited(Limited::Sources)),
     ];
     parts.into_iter().filter_map(|(is_limited, edit)| is_limited.then_some(edit)).collect()
 }
@@ -351,6 +371,22 @@ pub(super) fn limits(request: &Request) -> Vec<Edit> {
 /// The constraints of a request.
 pub(super) fn constraints(request: &Request) -> Vec<Edit> {
     request.constraints.iter().cloned().map(Edit::WithoutConstraint).collect()
+}
+
+/// The overrides of a request.
+pub(super) fn overrides(request: &Request) -> Vec<Edit> {
+    request.overrides.iter().cloned().map(Edit::WithoutOverride).collect()
+}
+
+/// Releases near the one that a requirement pins: those of its minor line, and of its major one. Nothing if it is no pin.
+pub(super) fn near(user: &UserRequirement) -> Vec<Edit> {
+    let Some(specifiers) = user.specifiers() else { return Vec::new() };
+    let [one] = &**specifiers else { return Vec::new() };
+    let pins = matches!(one.operator(), Operator::Equal | Operator::ExactEqual);
+    let parts: Vec<String> = one.version().release().iter().map(ToString::to_string).collect();
+    let lines = [2, 1].into_iter().filter(|length| pins && parts.len() > *length);
+    let line = |length: usize| format!("=={}.*", parts[..length].join(".")).parse::<VersionSpecifiers>().ok();
+    lines.filter_map(line).map(|line| Edit::Near(user.clone(), line)).collect()
 }
 
 /// The versions of a request's packages.
@@ -366,9 +402,12 @@ pub(super) fn versions(request: &Request) -> Vec<Edit> {
 /// package, the request without it.
 fn other_version(user: &UserRequirement, solution: &Solution) -> Change {
     let package = user.name().to_owned();
+    let found = || solution.packages.iter().find(|chosen| chosen.name == package);
     if let Some(specifiers) = user.specifiers()
         && let [one] = &**specifiers
         && *one.operator() == Operator::GreaterThanEqual
+        // `<4.0` admits no pre-release of 4.0, and no other one either.
+        && found().is_none_or(|found| !found.version.any_prerelease())
     {
         return Change::Below { package, version: one.version().clone() };
     }

@@ -14,6 +14,8 @@ use crate::solver::{Joint, JointAnswer, Member, Question, SolveOne, solve_stack}
 
 /// How often sources that cannot be built are left out and the rest is solved again.
 const MAX_ROUNDS: usize = 3;
+/// How often packages of an answer are read for their machine code, and the question is asked again: each is a download.
+const MAX_LEARNED: usize = 6;
 
 impl Task<'_> {
     /// The answer, and the registry with what was learned from wheels.
@@ -49,18 +51,29 @@ impl Task<'_> {
         client: &IndexClient,
         registry: &Registry,
     ) -> Result<(JointAnswer, Option<Registry>), Failure> {
-        let mut session = Session::new(client, registry, self.interface, &self.request.metadata, self.budget);
-        let answer = self.joint(registry, &mut |question| session.solve(question))?;
-        let JointAnswer::Solved(solutions) = &answer else { return Ok((answer, None)) };
-        let more = match self.args.no_learn {
-            true => None,
-            false => learning::with_code_of_companions(self, client, solutions, registry),
-        };
-        let Some(more) = more else { return Ok((answer, None)) };
-        let mut session = session.with_registry(&more);
-        let answer = self.joint(&more, &mut |question| session.solve(question))?;
-        drop(session);
-        Ok((answer, Some(more)))
+        let metadata = &self.request.metadata;
+        let mut session = Session::new(client, registry, self.interface, metadata, self.budget);
+        let mut answer = self.joint(registry, &mut |question| session.solve(question))?;
+        let mut first = Some(session);
+        let mut learned: Option<Registry> = None;
+        // What takes the place of a release whose code does not run here is judged too.
+        for _ in 0..MAX_LEARNED {
+            let JointAnswer::Solved(solutions) = &answer else { break };
+            let known = learned.as_ref().unwrap_or(registry);
+            let more = match self.args.no_learn {
+                true => None,
+                false => learning::with_code_of_companions(self, client, solutions, known),
+            };
+            let Some(more) = more else { break };
+            let mut again = match first.take() {
+                Some(first) => first.with_registry(&more),
+                None => Session::new(client, &more, self.interface, metadata, self.budget),
+            };
+            answer = self.joint(&more, &mut |question| again.solve(question))?;
+            drop(again);
+            learned = Some(more);
+        }
+        Ok((answer, learned))
     }
 
     fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, Failure>) -> Result<JointAnswer, Failure> {

@@ -502,9 +502,15 @@ impl Telling<'_, '_> {
             self.say(Order::Wheels, text, &[party, Party::Python], source);
         }
         self.patches();
-        if (self.involves(&Node::Python) || self.leaves.needs.contains_key(&(Node::Root, Node::Patch)))
-            && let Some(python) = &p.asked.request.python
-        {
+    }
+
+    /// Adds the limit on Python, where it has a part in the proof.
+    pub(super) fn limit_on_python(&mut self) {
+        let p = self.problem;
+        let has_part = self.involves(&Node::Python)
+            || self.leaves.needs.contains_key(&(Node::Root, Node::Patch))
+            || self.involves_party(&Party::Python);
+        if has_part && let Some(python) = &p.asked.request.python {
             let text = format!("you require Python {}", python.text);
             self.asked(Order::Limits, text, Party::Python, &python.origin, python.bounds_above());
         }

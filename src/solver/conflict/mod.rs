@@ -147,6 +147,7 @@ pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     telling.pythons();
     telling.packages();
     telling.absent();
+    telling.limit_on_python();
     telling.requests();
     telling.finish()
 }

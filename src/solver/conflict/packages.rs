@@ -18,6 +18,8 @@ use crate::solver::node::Node;
 use crate::solver::problem::Candidate;
 use crate::solver::tables::{Set, is_stack_package};
 
+/// The maximum number of ranges of Python in a message.
+const MAX_STATED: usize = 2;
 /// The maximum number of extras in a message.
 const MAX_LISTED_EXTRAS: usize = 12;
 
@@ -246,7 +248,8 @@ impl Telling<'_, '_> {
         };
         let in_metadata = |candidate: &Candidate<'_>, name: &str| {
             let metadata = p.metadata_of(candidate, name).ok().and_then(Result::ok)?;
-            let all = metadata.requirements(&p.pythons.environments[0], &extras).filter_map(Result::ok);
+            let environment = *p.environments_for(metadata).first()?;
+            let all = metadata.requirements(environment, &extras).filter_map(Result::ok);
             let mut lines: Vec<_> = all.filter(|(r, _)| (r.name.as_ref() as &str) == to).collect();
             // A line without a version says nothing beside one with it.
             if lines.iter().any(|(r, _)| r.version_or_url.is_some()) {
@@ -348,6 +351,18 @@ impl Telling<'_, '_> {
                 }
                 let named = p.name_versions(&node, &set);
                 let has = Count(members.len()).has();
+                let fits_newer_libc = |i: &u32| {
+                    let candidate = &candidates[*i as usize];
+                    let page = candidate.page;
+                    let mut series = p.pythons.series.iter();
+                    series.any(|python| page.has_usable(candidate.release, *python, p.machine.platform, None))
+                };
+                if let Some(libc) = p.machine.libc.as_ref().filter(|_| members.iter().all(fits_newer_libc)) {
+                    let text =
+                        format!("{named} {has} wheels for a newer C library than the machine's {libc} alone");
+                    self.say(Order::Packages, text, &[Party::package(&**name), Party::Glibc], "wheel tags");
+                    continue;
+                }
                 let series = span(&p.pythons.series);
                 let text = format!("{named} {has} no wheel for Python {series} on {}", p.machine.platform);
                 self.say(Order::Packages, text, &parties, "wheel tags");
@@ -355,26 +370,33 @@ impl Telling<'_, '_> {
         }
     }
 
-    /// `demo 1.0 requires Python <=3.9`, if `Requires-Python` alone keeps releases from the Pythons of the problem, and all
-    /// of them state the same.
+    /// `demo 1.0 requires Python <=3.9`, if `Requires-Python` alone keeps releases from the Pythons of the problem. Of several
+    /// that state more than that, the newest is told.
     pub(super) fn refused_by_python(&self, node: &Node, set: &Set) -> Option<String> {
         let p = self.problem;
         let name = node.package_name().filter(|name| !is_stack_package(name))?;
         let candidates = p.candidates(name).ok()?;
         let (platform, libc) = (p.machine.platform, p.machine.libc.as_ref());
         let members = p.members(node, set);
-        let mut stated: Option<String> = None;
+        let mut stated: Vec<String> = Vec::new();
         for candidate in members.iter().map(|i| candidates.get(*i as usize)) {
             let candidate = candidate?;
             for python in &p.pythons.series {
                 let refusal = candidate.page.refusal(candidate.release, *python, platform, libc)?.to_string();
-                if *stated.get_or_insert_with(|| refusal.clone()) != refusal {
-                    return None;
+                if !stated.contains(&refusal) {
+                    stated.push(refusal);
                 }
             }
         }
         let requires = Count(members.len()).verb("require");
-        Some(format!("{} {requires} Python {}", p.name_versions(node, set), stated?))
+        let named = p.name_versions(node, set);
+        match stated.as_slice() {
+            [] => None,
+            several if several.len() <= MAX_STATED => {
+                Some(format!("{named} {requires} Python {}", several.join(" or ")))
+            }
+            [.., newest] => Some(format!("{named} {requires} other Pythons, the newest {newest}")),
+        }
     }
 
     /// Reports the releases that allow some patch releases of the Python series only.
@@ -415,7 +437,11 @@ impl Telling<'_, '_> {
         if let Some(Ok(Ok(metadata))) = newest.map(|candidate| p.metadata_of(&candidate, name)) {
             let offered: Vec<&str> = metadata.extras().take(MAX_LISTED_EXTRAS).collect();
             if !offered.is_empty() {
-                text.push_str(&format!("; its extras: {}", offered.join(", ")));
+                let whose = match (p.versions(&plain, set).as_slice(), newest) {
+                    ([_, _, ..], Some(newest)) => format!("those of {}", newest.release.version),
+                    _ => "its extras".to_owned(),
+                };
+                text.push_str(&format!("; {whose}: {}", offered.join(", ")));
             }
         }
         self.say(Order::Packages, text, &[Party::package(&**name)], "its metadata");

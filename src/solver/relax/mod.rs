@@ -128,6 +128,7 @@ impl Relaxer<'_, '_> {
         self.forward_compatibility();
         self.requirements();
         self.constraints();
+        self.overrides();
         self.ways.found.extend(of_limits);
         self.gpus();
         self.libc();
@@ -140,6 +141,7 @@ impl Relaxer<'_, '_> {
 
     fn ways(self) -> Ways {
         let mut ways = self.ways;
+        ways.found.sort_by_key(|way| way.is_far_behind);
         ways.needs.sort();
         ways.needs.dedup();
         ways
@@ -212,6 +214,10 @@ impl Relaxer<'_, '_> {
         if wants_gpu && !has_framework && solution.envelope.driver.is_none() {
             way.gives.push_str(", without CUDA");
         }
+        if let (Change::Below { package, .. }, Some(version)) = (&way.change, &way.release) {
+            let is_told = way.stack.contains_key(package);
+            way.gives = if is_told { way.gives } else { format!("{package} {version}, {}", way.gives) };
+        }
         self.ways.found.push(way);
     }
 
@@ -244,8 +250,19 @@ impl Relaxer<'_, '_> {
             let mut is_provisional = false;
             if user.requirement.version_or_url.is_some() {
                 let of_extras = self.ways.found.len();
+                // Near the release that was asked for, before the newest.
+                let _ = edit::near(user).iter().any(|near| self.offer_if_solved(near));
+                let of_near = self.ways.found.len();
                 if self.offer_if_solved(&Edit::AnyVersion(user.clone())) {
+                    let [.., near, any] = &self.ways.found[..] else { continue };
+                    if of_near > of_extras && near.change == any.change {
+                        self.ways.found.pop();
+                    }
                     // All of what was asked for, in another version, says more.
+                    self.ways.found.drain(first..of_extras);
+                    continue;
+                }
+                if of_near > of_extras {
                     self.ways.found.drain(first..of_extras);
                     continue;
                 }
@@ -304,6 +321,12 @@ impl Relaxer<'_, '_> {
             if self.may_help(bound) {
                 self.offer_if_solved(&Edit::WithoutConstraint(bound.clone()));
             }
+        }
+    }
+
+    fn overrides(&mut self) {
+        for edit in edit::overrides(&self.inputs.question.request) {
+            self.offer_if_solved(&edit);
         }
     }
 

@@ -122,6 +122,10 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         Change::WithoutConstraint(text) => {
             request.constraints.retain(|bound| clean(&bound.requirement.to_string(), 60) != *text);
         }
+        Change::WithoutOverride(text) => {
+            request.overrides.retain(|own| clean(&own.requirement.to_string(), 60) != *text);
+        }
+        Change::AllowSources => request.no_sources = None,
         Change::WithoutLimit { what: "cuda", .. } => request.cuda = None,
         Change::WithoutLimit { what: "cudnn", .. } => request.cudnn = None,
         Change::WithoutLimit { what: "nccl", .. } => request.nccl = None,

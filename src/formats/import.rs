@@ -40,7 +40,7 @@ pub fn import(
         (_, "toml") => {
             let text = context.text(file)?;
             let mut read = pyproject::read(out, context, &text, place, optional)?;
-            pixi::add_of_pyproject(&mut read, context, &text, place, optional.conda)?;
+            pixi::add_of_pyproject(&mut read, context, &text, place, optional)?;
             match read.requirements.is_empty() && lock_pins::python::is_of_workspace(&text) {
                 true => Err(lock_pins::python::workspace_without_requirements()),
                 false => Ok(read),

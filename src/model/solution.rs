@@ -14,6 +14,7 @@ use super::level::Level;
 use super::part::Part;
 use super::patches::Patches;
 use super::platform::Platform;
+use super::request::STACK_PACKAGES;
 use super::source::{CondaPackage, Source, SourceBuild};
 use super::version::{DottedVersion, cuda_short};
 use super::wheel::Python;
@@ -100,7 +101,9 @@ impl Solution {
             _ => None,
         };
         let release = release.map(|own| own.version.clone());
-        let is_far_behind = !self.behind.is_empty();
+        // How old a stack is, the machine decides.
+        let is_of_stack = STACK_PACKAGES.contains(&party.as_str()) || party.is_machine_fact();
+        let is_far_behind = !is_of_stack && !self.behind.is_empty();
         WayOut {
             release,
             is_far_behind,

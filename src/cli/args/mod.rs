@@ -202,6 +202,9 @@ pub(super) struct InitArgs {
     /// With --from environment.yml or pixi.toml: take the conda packages that PyPI has from there, and leave out the others
     #[arg(long, requires = "from", conflicts_with = "conda")]
     pub pypi: bool,
+    /// With --from pixi.toml: import this environment
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub environment: Option<String>,
     /// With --from-prefix: write only envlock.toml
     #[arg(long)]
     pub no_lock: bool,

@@ -24,7 +24,13 @@ pub(super) fn run(global: &Global, args: &InitArgs, printer: &Printer) -> Result
         python: args.python.clone(),
         from: args.from.clone(),
         from_prefix: args.from_prefix.clone(),
-        optional: Optional { extras, groups, all_extras: args.all_extras, conda },
+        optional: Optional {
+            extras,
+            groups,
+            environment: args.environment.clone(),
+            all_extras: args.all_extras,
+            conda,
+        },
         force: args.force,
     };
     let new = match init::init(global, &options, printer)? {

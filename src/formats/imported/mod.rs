@@ -60,6 +60,8 @@ pub struct Optional {
     pub extras: Vec<String>,
     /// Dependency groups by name.
     pub groups: Vec<String>,
+    /// The environment of a pixi manifest; `default` if none is named.
+    pub environment: Option<String>,
     /// All extras.
     pub all_extras: bool,
     /// Which packages a conda file becomes.

@@ -76,7 +76,8 @@ pub(in crate::formats) fn read(
         Tool::Pixi if stated.ends_with("pyproject.toml") => {
             let (own, optional) = (context.text(&stated)?, Optional::default());
             let mut out = pyproject::read(out, context, &own, (&stated_name, base), &optional)?;
-            pixi::add_of_pyproject(&mut out, context, &own, (&stated_name, base), part)?;
+            let optional = Optional { conda: part, ..Optional::default() };
+            pixi::add_of_pyproject(&mut out, context, &own, (&stated_name, base), &optional)?;
             out
         }
         Tool::Pixi => {

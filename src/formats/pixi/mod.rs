@@ -1,5 +1,6 @@
 //! pixi's files: `pixi.toml`, `[tool.pixi]` of a pyproject.toml, and `pixi.lock`.
 
+mod features;
 mod lock;
 mod machines;
 mod project;

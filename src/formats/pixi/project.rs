@@ -5,47 +5,23 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::features::{self, Feature};
 use crate::formats::conda::conda_part;
-use crate::formats::imported::{
-    CondaPart, Context, ImportError, Imported, Listing, Optional, extras_of, unreadable,
-};
+use crate::formats::imported::{Context, ImportError, Imported, Listing, Optional, extras_of, unreadable};
 use crate::formats::uv;
 use crate::model::cutoff::Cutoff;
 use crate::model::text::{clean, normalized_name};
 
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
 struct Pixi {
-    #[serde(default)]
-    system_requirements: toml::Table,
-    #[serde(default)]
-    host_dependencies: toml::Table,
-    #[serde(default)]
-    build_dependencies: toml::Table,
-    #[serde(default)]
-    constraints: toml::Table,
-    #[serde(default)]
     workspace: Option<toml::Table>,
-    #[serde(default)]
     project: Option<toml::Table>,
     #[serde(default)]
-    dependencies: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    pypi_dependencies: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    feature: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    target: BTreeMap<String, toml::Value>,
-    #[serde(default)]
-    pypi_options: toml::Table,
-    #[serde(default)]
-    tasks: toml::Table,
-    #[serde(default)]
-    activation: toml::Table,
+    feature: BTreeMap<String, Feature>,
     #[serde(default)]
     environments: toml::Table,
     #[serde(flatten)]
-    others: toml::Table,
+    top: Feature,
 }
 
 /// Keys of `[workspace]` that say nothing of what is installed, or that are taken.
@@ -74,7 +50,7 @@ pub(in crate::formats) fn add_of_pyproject(
     context: Context<'_>,
     text: &str,
     (name, base): (&str, &Path),
-    part: CondaPart,
+    optional: &Optional,
 ) -> Result<(), ImportError> {
     #[derive(Deserialize)]
     struct Document {
@@ -88,7 +64,7 @@ pub(in crate::formats) fn add_of_pyproject(
     let document: Document = toml::from_str(text).map_err(|error| unreadable(name, text, &error))?;
     match document.tool.pixi {
         Some(pixi) => {
-            add(out, context, &pixi, (name, base), part)?;
+            add(out, context, &pixi, (name, base), optional)?;
             // Its own folder is what `[project]` describes.
             if let Some(own) = out.name.as_deref().map(normalized_name) {
                 out.requirements.retain(|(_, one)| one.name() != own);
@@ -115,13 +91,13 @@ pub(in crate::formats) fn read(
 ) -> Result<Imported, ImportError> {
     if let Some(group) = optional.groups.iter().chain(&optional.extras).next() {
         return Err(ImportError::usage(format!(
-            "{}: there is no group or extra `{}`; pixi has features, which are not imported",
+            "{}: there is no group or extra `{}`; pixi has environments: `--environment NAME`",
             clean(name, 80),
             clean(group, 60)
         )));
     }
     let document: Pixi = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
-    add(&mut out, context, &document, (name, base), optional.conda)?;
+    add(&mut out, context, &document, (name, base), optional)?;
     Ok(out)
 }
 
@@ -136,19 +112,50 @@ fn add(
     context: Context<'_>,
     document: &Pixi,
     (name, base): (&str, &Path),
-    part: CondaPart,
+    optional: &Optional,
 ) -> Result<(), ImportError> {
     let workspace = document.workspace.as_ref().or(document.project.as_ref());
     add_workspace(out, context, workspace);
-    let specs = conda_specs(out, &document.dependencies);
-    let channels = workspace.map(channels).unwrap_or_default();
-    conda_part(out, context, (&specs, channels.into_iter()), name, part)?;
-    for (package, value) in &document.pypi_dependencies {
-        add_of_pypi(out, context, (package, value), (name, base))?;
+    let all = (&document.top, &document.feature, &document.environments);
+    let features = features::chosen(out, all, (name, optional.environment.as_deref()))?;
+    let mut specs = Vec::new();
+    for (own, feature) in &features {
+        for part in feature.on_linux() {
+            specs.extend(conda_specs(out, *own, &part.dependencies));
+        }
     }
-    add_pypi_options(out, &document.pypi_options);
-    leave_out(out, document);
+    // Those of a feature come before those of the workspace.
+    let mut listed: Vec<&str> =
+        features.iter().flat_map(|(_, feature)| channels(&feature.channels)).collect();
+    let of_workspace = workspace.and_then(|table| table.get("channels")).and_then(toml::Value::as_array);
+    listed.extend(of_workspace.map(|all| channels(all)).unwrap_or_default());
+    conda_part(out, context, (&specs, listed.into_iter()), name, optional.conda)?;
+    for (own, feature) in features {
+        for part in feature.on_linux() {
+            for (package, value) in &part.pypi_dependencies {
+                add_of_pypi(out, context, (package, value), (name, base))?;
+            }
+            add_pypi_options(out, &part.pypi_options);
+            add_system(out, own, &part.system_requirements);
+        }
+        leave_out(out, own, feature);
+    }
     Ok(())
+}
+
+/// Adds the CUDA that the machine must support: builds of an older or the same major version run on it. What the packages say of
+/// CUDA says more.
+fn add_system(out: &mut Imported, feature: Option<&str>, requirements: &toml::Table) {
+    for (key, value) in requirements {
+        let version = value.as_str().or_else(|| value.get("driver")?.as_str());
+        let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
+        let is_limited = out.limits.iter().any(|(own, _)| ["cuda", "variant"].contains(own));
+        match (key.as_str(), major) {
+            ("cuda", Some(major)) if !is_limited => out.limit("cuda", format!("<{}", major + 1)),
+            ("cuda", Some(_)) => {}
+            _ => out.leave_out(&format!("{} {key}", Feature::table(feature, "system-requirements"))),
+        }
+    }
 }
 
 /// Adds what `[workspace]` says, but for its channels.
@@ -175,12 +182,11 @@ fn add_workspace(out: &mut Imported, context: Context<'_>, workspace: Option<&to
     }
 }
 
-/// The channels of a workspace. The highest priority first; without one it is 0, and equal ones stay in their order.
-fn channels(workspace: &toml::Table) -> Vec<&str> {
+/// The channels of a list. The highest priority first; without one it is 0, and equal ones stay in their order.
+fn channels(list: &[toml::Value]) -> Vec<&str> {
     let priority =
         |channel: &&toml::Value| channel.get("priority").and_then(toml::Value::as_integer).unwrap_or(0);
-    let channels = workspace.get("channels").and_then(toml::Value::as_array);
-    let mut channels: Vec<&toml::Value> = channels.into_iter().flatten().collect();
+    let mut channels: Vec<&toml::Value> = list.iter().collect();
     channels.sort_by_key(|channel| std::cmp::Reverse(priority(channel)));
     let channels = channels.into_iter();
     channels.filter_map(|channel| channel.as_str().or_else(|| channel.get("channel")?.as_str())).collect()
@@ -192,11 +198,16 @@ fn version(value: &toml::Value) -> Option<&str> {
 }
 
 /// The conda packages, as environment.yml has them.
-fn conda_specs(out: &mut Imported, dependencies: &BTreeMap<String, toml::Value>) -> Vec<String> {
+fn conda_specs(
+    out: &mut Imported,
+    feature: Option<&str>,
+    dependencies: &BTreeMap<String, toml::Value>,
+) -> Vec<String> {
+    let table = Feature::table(feature, "dependencies");
     let mut specs = Vec::new();
     for (package, value) in dependencies {
         let Some(version) = version(value) else {
-            out.leave_out(&format!("[dependencies] {package}"));
+            out.leave_out(&format!("{table} {package}"));
             continue;
         };
         let channel = value.get("channel").and_then(toml::Value::as_str);
@@ -206,7 +217,7 @@ fn conda_specs(out: &mut Imported, dependencies: &BTreeMap<String, toml::Value>)
         specs.push(format!("{channel}{package} {version}{build}"));
         let others = value.as_table().into_iter().flatten().map(|(key, _)| key.as_str());
         let others = others.filter(|key| !["version", "channel", "build"].contains(key));
-        others.for_each(|key| out.leave_out(&format!("[dependencies] {package}: {key}")));
+        others.for_each(|key| out.leave_out(&format!("{table} {package}: {key}")));
     }
     specs
 }
@@ -265,43 +276,40 @@ fn add_pypi_options(out: &mut Imported, options: &toml::Table) {
     }
 }
 
-/// Says which tables are not taken.
-fn leave_out(out: &mut Imported, document: &Pixi) {
+/// Says which tables of a feature are not taken.
+fn leave_out(out: &mut Imported, name: Option<&str>, feature: &Feature) {
+    let table = |table: &str| Feature::table(name, table);
     let tables = [
-        ("system-requirements", &document.system_requirements),
-        ("host-dependencies", &document.host_dependencies),
-        ("build-dependencies", &document.build_dependencies),
-        ("constraints", &document.constraints),
+        ("host-dependencies", &feature.host_dependencies),
+        ("build-dependencies", &feature.build_dependencies),
+        ("constraints", &feature.constraints),
     ];
-    for (table, rows) in tables {
+    for (own, rows) in tables {
         for key in rows.keys() {
-            out.leave_out(&format!("[{table}] {key}"));
+            out.leave_out(&format!("{} {key}", table(own)));
         }
     }
-    for (table, rows, why) in [
-        ("tasks", &document.tasks, "envlock runs no tasks"),
-        ("activation", &document.activation, "envlock sets no variables and runs no scripts"),
-        ("environments", &document.environments, "they are sets of features, which are not imported"),
+    for (own, rows, why) in [
+        ("tasks", &feature.tasks, "envlock runs no tasks"),
+        ("activation", &feature.activation, "envlock sets no variables and runs no scripts"),
     ] {
         if !rows.is_empty() {
             let names = rows.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            out.leave_out_because(&format!("[{table}] {names}"), why);
+            out.leave_out_because(&format!("{} {names}", table(own)), why);
         }
     }
-    for key in document.others.keys() {
-        out.leave_out(&format!("[{key}]"));
+    for key in feature.others.keys() {
+        out.leave_out(&table(key));
     }
-    for (table, rows) in [("feature", &document.feature), ("target", &document.target)] {
-        for key in rows.keys() {
-            out.leave_out(&format!("[{table}.{key}]"));
-        }
+    for platform in feature.other_platforms() {
+        out.leave_out(&table(&format!("target.{platform}")));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::imported::nothing;
+    use crate::formats::imported::{CondaPart, nothing};
 
     #[test]
     fn pixi_files() {
@@ -349,10 +357,9 @@ cmake = "*"
         assert_eq!(
             out.left_out,
             [
+                "`[feature.dev]`: the environment does not have it",
                 "`cuda 12.6`: the file asks for torch's CPU build",
-                "`[system-requirements] cuda` is not supported in envlock.toml",
                 "`[host-dependencies] cmake` is not supported in envlock.toml",
-                "`[feature.dev]` is not supported in envlock.toml"
             ]
         );
         assert!(read(&Optional { groups: vec!["nosuch".into()], ..optional }).is_err());
@@ -360,20 +367,71 @@ cmake = "*"
 
     #[test]
     fn of_a_pyproject() {
-        let text = "[project]\nname = \"x\"\nrequires-python = \">=3.9\"\ndependencies = [\"einops\"]\n[tool.pixi.workspace]\nchannels = [\"conda-forge\"]\nplatforms = [\"osx-arm64\"]\nchannel-priority = \"disabled\"\n[tool.pixi.dependencies]\npython = \"<3.13\"\ngdal = \"*\"\nnumpy = { version = \"2.*\", build-number = \">=1\" }\n[tool.pixi.pypi-options.dependency-overrides]\npandas = \"==2.3.3\"\n[tool.pixi.environments]\ndefault = [\"a\"]\n[tool.pixi.dev]\n";
+        let text = "[project]\nname = \"x\"\nrequires-python = \">=3.9\"\ndependencies = [\"einops\"]\n[tool.pixi.workspace]\nchannels = [\"conda-forge\"]\nplatforms = [\"osx-arm64\"]\nchannel-priority = \"disabled\"\n[tool.pixi.dependencies]\npython = \"<3.13\"\ngdal = \"*\"\nnumpy = { version = \"2.*\", build-number = \">=1\" }\n[tool.pixi.pypi-options.dependency-overrides]\npandas = \"==2.3.3\"\n[tool.pixi.environments]\ndefault = [\"a\"]\ncpu = []\n[tool.pixi.feature.a.pypi-dependencies]\ntqdm = \"*\"\n[tool.pixi.dev]\n";
         let mut out = Imported::default();
         out.python = Some(">=3.9".to_owned());
-        add_of_pyproject(&mut out, nothing(), text, ("pyproject.toml", Path::new(".")), CondaPart::Pypi)
-            .unwrap();
+        let optional = Optional { conda: CondaPart::Pypi, ..Optional::default() };
+        add_of_pyproject(&mut out, nothing(), text, ("pyproject.toml", Path::new(".")), &optional).unwrap();
         let written: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
-        assert_eq!(written, ["gdal", "numpy==2.*"]);
+        assert_eq!(written, ["gdal", "numpy==2.*", "tqdm"]);
         assert_eq!(out.python.as_deref(), Some(">=3.9,<3.13"));
         assert_eq!(out.overrides, ["pandas==2.3.3"]);
         let told = out.left_out.join("\n");
-        for what in
-            ["platforms", "channel-priority", "numpy: build-number", "[environments] default", "[dev]"]
-        {
+        for what in ["platforms", "channel-priority", "numpy: build-number", "[environments] cpu", "[dev]"] {
             assert!(told.contains(what), "{what}: {told}");
         }
+    }
+
+    #[test]
+    fn features_of_environments() {
+        let text = r#"
+[workspace]
+name = "x"
+[dependencies]
+python = "3.11.*"
+[target.linux-64.pypi-dependencies]
+tqdm = "*"
+[target.osx-arm64.pypi-dependencies]
+rich = "*"
+[feature.gpu.system-requirements]
+cuda = "12.4"
+[feature.gpu.pypi-dependencies]
+torch = "==2.8.0"
+[feature.old.pypi-dependencies]
+torch = "==1.13.1"
+[feature.test.dependencies]
+pytest = "*"
+"#;
+        let read = |environments: &str, environment: Option<&str>| {
+            let text = format!("{text}\n[environments]\n{environments}");
+            let optional = Optional {
+                conda: CondaPart::Pypi,
+                environment: environment.map(str::to_owned),
+                ..Optional::default()
+            };
+            let out = Imported::into_folder(Path::new("."));
+            super::read(out, nothing(), &text, ("pixi.toml", Path::new(".")), &optional)
+        };
+        let taken = |environments: &str, environment: Option<&str>| {
+            let out = read(environments, environment).unwrap();
+            let texts: Vec<&str> = out.requirements.iter().map(|(text, _)| text.as_str()).collect();
+            (texts.join(" "), out.limits, out.left_out.join("; "))
+        };
+        let limit = vec![("cuda", "<13".to_owned())];
+        let (of_default, limits, told) = taken("default = [\"gpu\"]\nold = [\"old\"]", None);
+        assert_eq!((of_default.as_str(), limits), ("tqdm torch==2.8.0", limit));
+        for what in ["[environments] old", "[target.osx-arm64]", "[feature.test]"] {
+            assert!(told.contains(what), "{what}: {told}");
+        }
+        let row = "old = { features = [\"old\", \"test\"], no-default-feature = true }";
+        assert_eq!(taken(row, Some("old")).0, "pytest torch==1.13.1");
+        // The tables at the top are an environment too, where it is not the frameworks that are in others.
+        assert_eq!(taken("test = [\"test\"]\ngpu = [\"gpu\"]", Some("default")).0, "tqdm");
+        let refused = |environments: &str, environment: Option<&str>| {
+            read(environments, environment).err().map(|error| error.message).unwrap_or_default()
+        };
+        assert!(refused("gpu = [\"gpu\"]", None).contains("pass `--environment NAME`"));
+        assert!(refused("gpu = [\"gpu\"]", Some("cpu")).contains("no environment `cpu`; it has gpu"));
+        assert!(refused("gpu = [\"nosuch\"]", Some("gpu")).contains("no feature `nosuch`"));
     }
 }

@@ -81,6 +81,13 @@ pub(super) fn refuse<'m>(
         if let ReasonKind::NoProject { nearest: Some(nearest) } = &reason.kind {
             printer.hint(&format!("did you mean `{nearest}`?"));
         }
+        if let ReasonKind::Stub { package, index } = &reason.kind
+            && told.insert(package)
+        {
+            printer.hint(&format!(
+                "`{package}` is on the index that its stub names: a table `[[index]]` in envlock.toml with `name = \"stub\"`, `url = \"{index}\"` and `packages = [\"{package}\"]` takes it from there"
+            ));
+        }
         // Several releases of one package, and one table.
         if let ReasonKind::UnknownMetadata { package } = &reason.kind
             && told.insert(package)

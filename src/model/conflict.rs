@@ -138,6 +138,13 @@ pub enum ReasonKind {
         /// The package.
         package: String,
     },
+    /// A package exists only as a stub, which names the index that has it.
+    Stub {
+        /// The package.
+        package: String,
+        /// The URL of the index.
+        index: String,
+    },
     /// A part of the request.
     Asked {
         /// Where it was written.

@@ -94,6 +94,8 @@ pub struct SourceFacts {
     pub unknown: Option<String>,
     /// What its build fetches from elsewhere instead of building, if it is such a stub, one phrase.
     pub fetches: Option<String>,
+    /// The URL of the index that a stub names for what it fetches.
+    pub index: Option<String>,
 }
 
 impl SourceFacts {

@@ -87,6 +87,11 @@ impl Registry {
         self.rows(&self.parts.tables.backports).iter().find(|row| row.package == package)
     }
 
+    /// What a name on PyPI is, where another project is meant by it.
+    pub fn other_project(&self, package: &str) -> Option<&Cited<OtherProject>> {
+        self.rows(&self.parts.tables.other_projects).iter().find(|row| row.package == package)
+    }
+
     /// The wheels that a project publishes for a release, outside the index.
     pub fn prebuilt(&self, package: &str, version: &Version) -> Option<&Cited<Prebuilt>> {
         self.rows(&self.parts.tables.prebuilt)

@@ -68,6 +68,7 @@ tables! {
         Sorted by |r| (r.package.clone(), r.versions.to_string());
     build_modules: BuildModule = "packages" / "build_module", Sorted by |r| r.module.clone();
     backports: Backport = "packages" / "backport", Sorted by |r| r.package.clone();
+    other_projects: OtherProject = "packages" / "other_project", Sorted by |r| r.package.clone();
     removed: Removed = "packages" / "removed", Sorted by |r| r.name.clone();
     python_limits: PythonLimit = "packages" / "python_limit",
         Sorted by |r| (r.package.clone(), r.versions.to_string());

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::{GpuLookupError, Registry, RegistryFile};
+use crate::model::wheel::Python;
 
 /// The frozen registry.
 pub(crate) fn frozen() -> Registry {
@@ -105,4 +106,18 @@ fn the_cuda_of_a_newer_branch_is_a_bound() {
         crate::model::version::cuda_short(&newest.cuda)
     );
     assert_eq!(cuda("999.10"), bound);
+}
+
+/// A series of less than two years before the registry's date is for what needs it.
+#[test]
+fn pythons_that_can_be_had() {
+    let registry = Registry::embedded();
+    let settled: Vec<u32> =
+        registry.pythons().iter().copied().filter(|minor| registry.is_settled(Python::new(*minor))).collect();
+    assert_eq!(settled, [6, 7, 8, 9, 10, 11, 12, 13], "on {}", registry.meta().date);
+    // Of one that the registry does not have, and where it states no days, nothing is said.
+    assert!(
+        registry.is_settled(Python::new(40))
+            && frozen().pythons().iter().all(|m| frozen().is_settled(Python::new(*m)))
+    );
 }

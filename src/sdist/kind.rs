@@ -5,7 +5,7 @@ use super::archive::Contents;
 use super::pyproject::Pyproject;
 use super::setup_py::SetupPy;
 use crate::model::source::BuildKind;
-use crate::model::text::requirement_name;
+use crate::model::text::{clean, requirement_name, without_logins};
 
 /// Build backends that compile.
 const NATIVE_BACKENDS: [&str; 5] = ["maturin", "mesonpy", "scikit_build_core", "setuptools_rust", "skbuild"];
@@ -65,6 +65,13 @@ pub(super) fn fetches(pyproject: &Pyproject, setup_py: Option<&SetupPy>) -> Opti
         return Some("nothing: it is a placeholder for a package of another index".to_owned());
     }
     (setup.calls_pip && !setup.has_extensions).then(|| "other packages by pip".to_owned())
+}
+
+/// The index that a stub of wheel-stub names: `[tool.wheel_stub] index_url`.
+pub(super) fn index_of_stub(pyproject: &Pyproject) -> Option<String> {
+    let stated = pyproject.tool_at(&["wheel_stub", "index_url"])?.as_str()?;
+    let url = url::Url::parse(stated).ok().filter(|url| url.scheme() == "https" && url.host().is_some())?;
+    Some(clean(&without_logins(url.as_str()), 200))
 }
 
 /// Whether `[build-system] requires` has one of these packages.

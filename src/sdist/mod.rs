@@ -257,6 +257,7 @@ pub fn read(contents: &Contents) -> Result<SourceTree, Unreadable> {
         uses,
         unknown,
         fetches: kind::fetches(&pyproject, setup_py.as_ref()),
+        index: kind::index_of_stub(&pyproject),
     };
     Ok(SourceTree { headers, facts })
 }

@@ -6,6 +6,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 
 use super::behind;
 use super::choices;
+use super::empty_extras;
 use super::envelope;
 use super::failures;
 use super::inputs::Depth;
@@ -69,6 +70,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
         notes.extend(unknown_cuda_user(problem.registry, &packages).map(|text| Note { text, source: None }));
     }
     notes.extend(runtime::notes_of_files(problem.registry, &packages));
+    notes.extend(empty_extras::notes(problem, selected));
     let behind = behind::notes(problem, &packages);
     let patches = patches(problem, selected, &packages);
     Solution {

@@ -40,8 +40,10 @@ pub(super) enum Unusable {
     UnknownMetadata(String),
     /// It has wheels, for other Pythons or platforms alone, and the requirements of its source cannot be known.
     UnknownHere(String),
-    /// It exists only as a stub, which fetches this when it is built.
-    Stub(String),
+    /// It exists only as a stub, which fetches this when it is built, from this index if it names one.
+    Stub { fetches: String, index: Option<String> },
+    /// The name is that of another project than the one that is meant, which is this.
+    OtherProject(String),
     /// It exists only as source that never builds, and why.
     NeverBuilds(String),
     /// The metadata cannot be read or contradicts its file.
@@ -76,10 +78,11 @@ impl Unusable {
                     "{has} no wheel for this Python and platform, and the requirements of {its} source are not known: {why}"
                 )
             }
-            Unusable::Stub(what) => {
+            Unusable::Stub { fetches, .. } => {
                 let exists = verb("exists only as a stub", "exist only as stubs");
-                format!("{exists}, whose build fetches {what}")
+                format!("{exists}, whose build fetches {fetches}")
             }
+            Unusable::OtherProject(what) => format!("{is} {what}"),
             Unusable::NeverBuilds(why) => {
                 format!("{} that never builds: {why}", verb("exists only as source", "exist only as source"))
             }
@@ -225,6 +228,11 @@ impl<'a> Problem<'a> {
         let candidate = candidates[ordinal as usize];
         if !self.index_allowed(candidate.index) {
             return Ok(Err(Unusable::IndexNotAllowed(candidate.index.to_owned())));
+        }
+        if candidate.index == "pypi"
+            && let Some(row) = self.registry.other_project(name)
+        {
+            return Ok(Err(Unusable::OtherProject(row.text())));
         }
         let version = &candidate.release.version;
         let mut out = self.runtime_dependencies(name, version, extra);

@@ -28,6 +28,7 @@ mod closure;
 mod conflict;
 mod deciding;
 mod edit;
+mod empty_extras;
 mod envelope;
 mod explain;
 mod failures;

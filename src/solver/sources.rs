@@ -160,7 +160,7 @@ impl Problem<'_> {
     pub fn accepted(&self, metadata: &CoreMetadata) -> Result<(), Unusable> {
         let Some(facts) = &metadata.source else { return Ok(()) };
         if let Some(what) = &facts.fetches {
-            return Err(Unusable::Stub(what.clone()));
+            return Err(Unusable::Stub { fetches: what.clone(), index: facts.index.clone() });
         }
         let name: &str = metadata.name.as_ref();
         let row = self.registry.source_package(name, &metadata.version);

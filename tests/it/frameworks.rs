@@ -144,7 +144,11 @@ fn jax_by_its_plugins() {
     assert!(old.flat().contains("no jax[cuda13] runs on NVIDIA V100 (7.0)"), "{}", old.shown());
     // An extra that no release has is no release's.
     let typo = resolve(&context, &["jax[cuda99]"], "NVIDIA H200", "580.159.04").expect(1);
-    assert!(typo.flat().contains("no extra `cuda99`; its extras: cuda12, cuda13"), "{}", typo.shown());
+    assert!(
+        typo.flat().contains("no extra `cuda99`; the extras of 0.10.2: cuda12, cuda13"),
+        "{}",
+        typo.shown()
+    );
 }
 
 /// The snippet asks the framework that is locked: what it sees is held against the lock.

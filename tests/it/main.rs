@@ -43,6 +43,7 @@ mod parts;
 mod paths;
 mod probe;
 mod questions;
+mod refusals;
 mod resolve;
 mod roots;
 mod run;

@@ -329,6 +329,19 @@ fn backports_are_left_out_or_named() {
     let run = context.run(&resolve(&["enum34"], &[])).expect(1);
     let expected = "enum34 1.1.10 is a backport of `enum`, which Python 3.4 and newer have";
     assert!(run.flat().contains(expected), "{}", run.shown());
+    // One rule for wheels and sources; a list that was made for Python 2 is imported without it.
+    let demo = wheel("demo", "1.0").needs("enum34").needs("idna");
+    let (_server, context) = index(vec![demo, wheel("enum34", "1.1.10")]);
+    context.run(&resolve(&["demo"], &[])).expect(0);
+    assert!(!context.read("envlock.lock").contains("enum34"));
+    context.write("requirements.txt", "demo\nenum34\n");
+    for arguments in [&["init", "--force", "--from", "requirements.txt"][..], &resolve(&[], &[])] {
+        let run = context.run(arguments).expect(0);
+        let is_told = run.flat().contains("left out: enum34 (Python 3.4 and newer have `enum`)");
+        assert!(is_told || arguments[0] == "resolve", "{}", run.shown());
+    }
+    let lock = context.read("envlock.lock");
+    assert!(lock.contains("name = \"demo\"") && !lock.contains("enum34"), "{lock}");
 }
 
 #[test]

@@ -41,8 +41,8 @@ pub use loading::{
     CudaLibraries, CudaPart, CudnnPart, Pair, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim,
 };
 pub use packages::{
-    Backport, BuildModule, CondaName, Cxx11Abi, Prebuilt, PrebuiltFor, PythonLimit, Removed, SourcePackage,
-    Undeclared,
+    Backport, BuildModule, CondaName, Cxx11Abi, OtherProject, Prebuilt, PrebuiltFor, PythonLimit, Removed,
+    SourcePackage, Undeclared,
 };
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES, SourceCode};
 pub(super) use torch::{sort_builds, sort_companions};

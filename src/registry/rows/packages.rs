@@ -73,6 +73,27 @@ pub struct Backport {
     pub is_harmless: bool,
 }
 
+/// A name on PyPI that is another project's than the one that is meant by it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtherProject {
+    /// Normalized name.
+    pub package: String,
+    /// What it is on PyPI: `a toolkit for web applications`.
+    pub is: String,
+    /// What is meant: `NVIDIA's Apex`.
+    pub meant: String,
+    /// Where that is.
+    pub place: String,
+}
+
+impl OtherProject {
+    /// As a predicate: `a toolkit for web applications on PyPI, not NVIDIA's Apex, which ...`.
+    pub fn text(&self) -> String {
+        format!("{} on PyPI, not {}, which {}", self.is, self.meant, self.place)
+    }
+}
+
 /// Releases of a package that cannot be imported with newer Pythons, although their metadata admits these.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

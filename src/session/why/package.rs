@@ -245,7 +245,8 @@ pub(super) fn told(conflict: Conflict) -> Vec<Reason> {
         ReasonKind::Fact
         | ReasonKind::Available
         | ReasonKind::NoProject { .. }
-        | ReasonKind::UnknownMetadata { .. } => true,
+        | ReasonKind::UnknownMetadata { .. }
+        | ReasonKind::Stub { .. } => true,
     };
     conflict.reasons.into_iter().filter(counts).collect()
 }

@@ -320,6 +320,9 @@ impl Telling<'_, '_> {
                     (Unusable::UnknownMetadata(_) | Unusable::UnknownHere(_), Some(name)) => {
                         ReasonKind::UnknownMetadata { package: name.to_string() }
                     }
+                    (Unusable::Stub { index: Some(index), .. }, Some(name)) => {
+                        ReasonKind::Stub { package: name.to_string(), index: index.clone() }
+                    }
                     _ => ReasonKind::Fact,
                 };
                 self.add(Order::Packages, kind, text, &parties, "index".to_owned());
@@ -438,7 +441,7 @@ impl Telling<'_, '_> {
             let offered: Vec<&str> = metadata.extras().take(MAX_LISTED_EXTRAS).collect();
             if !offered.is_empty() {
                 let whose = match (p.versions(&plain, set).as_slice(), newest) {
-                    ([_, _, ..], Some(newest)) => format!("those of {}", newest.release.version),
+                    ([_, _, ..], Some(newest)) => format!("the extras of {}", newest.release.version),
                     _ => "its extras".to_owned(),
                 };
                 text.push_str(&format!("; {whose}: {}", offered.join(", ")));

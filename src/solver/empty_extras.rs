@@ -7,7 +7,6 @@ use super::problem::Problem;
 use super::release;
 use super::tables::is_stack_package;
 use crate::model::marker::marker_environment;
-use crate::model::project::specifiers_allow;
 use crate::model::solution::Note;
 use crate::model::wheel::Python;
 
@@ -30,14 +29,13 @@ impl Problem<'_> {
                 continue;
             }
             let Some(metadata) = release::metadata(self, selected, name) else { continue };
+            let Some(candidate) = release::candidate(self, selected, name) else { continue };
             let requires = |python: &Python, extra: &ExtraName| {
                 let environment = marker_environment(*python, self.machine.platform);
                 let lines = metadata.applying(&[&environment], Some(extra.clone()));
                 lines.is_ok_and(|lines| !lines.is_empty())
             };
-            let is_for = |python: &&Python| {
-                metadata.requires_python.as_ref().is_none_or(|range| specifiers_allow(range, **python))
-            };
+            let is_for = |python: &&Python| self.has_usable(&candidate, **python);
             for extra in user.requirement.extras.iter().filter(|extra| metadata.has_extra(extra)) {
                 if requires(&self.pythons.series[0], extra) {
                     continue;

@@ -24,8 +24,9 @@ pub(super) enum Outcome {
     Impossible,
 }
 
-/// The quality of a solution, greater is better: the stack, whether Python is the locked one, how few of the extras that are
-/// asked for are empty on it, how few packages are built only because of this Python, how few releases the requested packages fall back, the Python.
+/// The quality of a solution, greater is better: the stack, whether Python is the locked one, how few packages are built
+/// only because of this Python, how few releases the requested packages fall back, how few of the extras that are asked for
+/// are empty on it, the Python.
 type Quality = (Option<StackQuality>, bool, Reverse<usize>, Reverse<usize>, Reverse<usize>, Standing);
 
 /// The answer with every requested package, apart from the stack, at the newest release that any Python could have.
@@ -234,18 +235,19 @@ impl<'i, 'a> Choosing<'i, 'a> {
             }
             let problem = self.newest_on(*python);
             let Ended::Selected(selected) = search::ranked(&problem)? else { return Ok(Tried::NotBetter) };
-            if problem.needless_builds(&selected) > 0 || !problem.empty_extras(&selected).is_empty() {
+            if problem.needless_builds(&selected) > 0 {
                 return Ok(Tried::NotBetter);
             }
+            let empty = Reverse(problem.empty_extras(&selected).len());
             let stack = answer::stack_quality(&problem, &selected);
             let solution = Box::new(answer::solution(&problem, &selected));
-            Ok::<_, Vec<Need>>(match stack.as_ref() >= ceiling {
-                true => Tried::Last(stack, solution),
-                false => Tried::Answer(stack, solution),
+            Ok::<_, Vec<Need>>(match stack.as_ref() >= ceiling && empty == Reverse(0) {
+                true => Tried::Last((stack, empty), solution),
+                false => Tried::Answer((stack, empty), solution),
             })
         })?;
         Ok(match found {
-            Some((stack, solution)) if stack.as_ref() >= ceiling => Newest::Best(solution),
+            Some(((stack, _), solution)) if stack.as_ref() >= ceiling => Newest::Best(solution),
             Some((_, solution)) => Newest::OlderStack(solution),
             None => Newest::None,
         })
@@ -268,7 +270,7 @@ impl<'i, 'a> Choosing<'i, 'a> {
             };
             let quality = found.quality.clone();
             solved.push(quality.clone());
-            let (stack, locked, Reverse(empty), Reverse(builds), Reverse(steps), _) = &quality;
+            let (stack, locked, Reverse(builds), Reverse(steps), Reverse(empty), _) = &quality;
             let is_final =
                 ((*steps == 0 && *builds == 0 && *empty == 0) || *locked) && stack.as_ref() >= ceiling;
             Ok::<_, Open>(match is_final {
@@ -276,11 +278,10 @@ impl<'i, 'a> Choosing<'i, 'a> {
                 false => Tried::Answer(quality, found),
             })
         })?;
-        Ok(found.map(|((stack, locked, empty, builds, _, Standing { python, .. }), best)| {
+        Ok(found.map(|((stack, locked, builds, _, _, Standing { python, .. }), best)| {
             let mut solution = answer::solution(&best.problem, &best.selected);
-            let differs_in_releases = |other: &&Quality| {
-                (&other.0, &other.1, &other.2, &other.3) == (&stack, &locked, &empty, &builds)
-            };
+            let differs_in_releases =
+                |other: &&Quality| (&other.0, &other.1, &other.2) == (&stack, &locked, &builds);
             let others = solved.iter().filter(differs_in_releases);
             solution.newer_python = others.map(|other| other.5.python).max().filter(|other| *other > python);
             Box::new(solution)
@@ -336,7 +337,7 @@ impl<'i, 'a> Choosing<'i, 'a> {
             Depth::Full => problem.empty_extras(&selected).len(),
             Depth::Stack => 0,
         };
-        let quality: Quality = (stack, locked, Reverse(empty), Reverse(builds), Reverse(steps), standing);
+        let quality: Quality = (stack, locked, Reverse(builds), Reverse(steps), Reverse(empty), standing);
         Ok(OnSeries::Found(Box::new(Best { quality, problem, selected, releases })))
     }
 }
@@ -352,7 +353,7 @@ struct Best<'a> {
 impl Best<'_> {
     /// Whether the answer of an older series is better only if it has what [`Best::better`] says.
     fn can_be_compared(&self, other: &Problem<'_>, is_locked: bool, python: Standing) -> bool {
-        let (_, _, Reverse(empty), Reverse(builds), _, own) = &self.quality;
+        let (_, _, Reverse(builds), _, Reverse(empty), own) = &self.quality;
         let asks_the_same = self.problem.user_requirements().eq(other.user_requirements())
             && self.problem.user_constraints().eq(other.user_constraints());
         *empty == 0 && *builds == 0 && !is_locked && python < *own && asks_the_same
@@ -363,7 +364,7 @@ impl Best<'_> {
     ///
     /// A proof that this does not exist is cheaper than the closure of the series.
     fn better(&self, other: &Problem<'_>, bound: Option<&StackQuality>) -> Option<Wish> {
-        let (stack, _, _, _, Reverse(steps), _) = &self.quality;
+        let (stack, _, _, Reverse(steps), _, _) = &self.quality;
         let chosen = |name: &str| Some((Node::package(name), *self.selected.get(&Node::package(name))?));
         let newer = |(node, ordinal)| (node, Set::strictly_higher_than(ordinal));
         let mut alternatives: Vec<(Node, Set)> =

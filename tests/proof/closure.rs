@@ -269,6 +269,19 @@ fn newest(world: &World, (package, specifiers, _): &Asked) -> Option<usize> {
         .find(|i| usable(&world[*package][*i]) && admits(specifiers, world[*package][*i].version))
 }
 
+/// How many of the extras that are asked for are empty on a Python and are not on another one, with the newest releases.
+fn empty_extras(world: &World, asked: &[Asked], python: u32) -> usize {
+    let is_empty = |asked: &&Asked| {
+        let Some(release) = newest(world, asked).map(|i| &world[asked.0][i]) else { return false };
+        let needs = |python: u32| {
+            let has_file = release.python.is_none_or(|only| only == python);
+            has_file && release.needs.iter().any(|n| n.extra && n.below.is_none_or(|m| python < m))
+        };
+        asked.2 && !needs(python) && PYTHONS.into_iter().any(needs)
+    };
+    asked.iter().filter(is_empty).count()
+}
+
 fn chosen(world: &World, solution: &Solution) -> Vec<Option<usize>> {
     let of: BTreeMap<&str, String> =
         solution.packages.iter().map(|p| (p.name.as_str(), p.version.to_string())).collect();
@@ -323,12 +336,17 @@ fn packages_are_solved_exactly_where_they_can_be() {
             question: &Question::new(&host, &request, &nothing_kept),
         };
         let place = || format!("world {seed}: {asked:?}\n{world:#?}");
-        // The Python that is taken where nothing requested has to step back: the newest such.
-        let without_steps = PYTHONS.iter().rev().find(|python| {
-            all(&world, &asked, **python)
+        // The Python that is taken where nothing requested has to step back: of those with the fewest extras that are asked
+        // for and empty, the newest.
+        let has_no_steps = |python: u32| {
+            all(&world, &asked, python)
                 .iter()
                 .any(|chosen| asked.iter().all(|a| chosen[a.0].is_some() && chosen[a.0] == newest(&world, a)))
-        });
+        };
+        let without_steps = PYTHONS
+            .iter()
+            .filter(|python| has_no_steps(**python))
+            .max_by_key(|python| (std::cmp::Reverse(empty_extras(&world, &asked, **python)), **python));
         let any = PYTHONS.iter().any(|python| !all(&world, &asked, *python).is_empty());
         let answer = match seed % 2 {
             0 => solve(&inputs, Depth::Full),

@@ -10,6 +10,9 @@ use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 use semver::Version as Semver;
 
+/// The newest series of Python 3 that was released two years before the date of the shipped registry, 2026-11-21.
+const SETTLED: u32 = 13;
+
 /// A combination that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
@@ -21,7 +24,7 @@ pub struct Choice {
     /// Companions that were asked for, in alphabetical order.
     pub companions: Vec<(String, Version)>,
     /// What is compared first to last; greater is better.
-    rank: (Version, bool, bool, bool, Option<Semver>, u32, Vec<Version>),
+    rank: (Version, bool, bool, bool, Option<Semver>, (bool, i64), Vec<Version>),
 }
 
 /// One build of a companion: version, flavour, index, what it asks of torch, its code.
@@ -319,7 +322,8 @@ impl BruteForce<'_> {
                     build.on_pypi,
                     self.native(build.cuda.as_ref()),
                     build.cuda.clone(),
-                    python,
+                    // A newer one is for what needs it, the oldest first.
+                    if python <= SETTLED { (true, i64::from(python)) } else { (false, -i64::from(python)) },
                     companions.iter().map(|c| c.1.clone()).collect(),
                 );
                 out.push(Choice {

@@ -6,9 +6,11 @@ use envlock::compatibility::check_host;
 use envlock::model::conflict;
 use envlock::model::conflict::{Change, WayOut};
 use envlock::model::host::Host;
-use envlock::model::request::Request;
+use envlock::model::request::{Request, UserRequirement};
 use envlock::model::version::DottedVersion;
 use envlock::registry::Registry;
+
+use pep508_rs::VersionOrUrl;
 
 use super::rules::BruteForce;
 use super::stack::{ask, told};
@@ -65,6 +67,14 @@ impl Conflict<'_> {
             let mut free = request.clone();
             free.requirements[i].requirement.version_or_url = None;
             let had = user.requirement.version_or_url.is_some();
+            // Of a pin, a release of its minor line first, then of its major one.
+            let _ = lines_of_pin(user).into_iter().any(|line| {
+                let mut near = request.clone();
+                let specifiers = line.parse().unwrap();
+                near.requirements[i].requirement.version_or_url =
+                    Some(VersionOrUrl::VersionSpecifier(specifiers));
+                self.relax(&name, host, &near)
+            });
             if had && self.relax(&name, host, &free) {
                 continue;
             }
@@ -118,8 +128,20 @@ impl Conflict<'_> {
             open.system.libc = None;
             self.relax("glibc", &open, request);
         }
+        // The release near a pin may be the newest one.
+        self.expected.dedup();
         self.expected
     }
+}
+
+/// `==2.1.*` and `==2.*` of `==2.1.0`.
+fn lines_of_pin(user: &UserRequirement) -> Vec<String> {
+    let text = user.requirement.version_or_url.as_ref().map(ToString::to_string).unwrap_or_default();
+    let Some(version) = text.trim().strip_prefix("==").filter(|v| !v.contains([',', '*'])) else {
+        return Vec::new();
+    };
+    let parts: Vec<&str> = version.trim().split('+').next().unwrap().split('.').collect();
+    [2, 1].into_iter().filter(|n| parts.len() > *n).map(|n| format!("=={}.*", parts[..n].join("."))).collect()
 }
 
 /// Another GPU in place of the only one is offered by the range that serves; it is not compared. Sets of changes are
@@ -192,7 +214,7 @@ fn ways_out_are_true_and_none_is_missing() {
             continue;
         }
         let Err(conflict) = ask(&registry, &host, &request) else { continue };
-        let offered: Vec<Expected> = conflict
+        let mut offered: Vec<Expected> = conflict
             .would_work_if
             .iter()
             .filter(compared)
@@ -201,6 +223,7 @@ fn ways_out_are_true_and_none_is_missing() {
                 (w.party.to_string(), of("torch"), of("variant"), of("python"))
             })
             .collect();
+        offered.dedup();
         let expected =
             Conflict { registry: &registry, host: &host, request: &request, expected: Vec::new() }.all();
         if !conflict.also.is_empty() {

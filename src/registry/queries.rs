@@ -12,7 +12,7 @@ use super::table::Row;
 use super::{Cited, DriverCuda, Registry, embedded};
 use crate::model::capability::{CodeTargets, ComputeCapability};
 use crate::model::platform::{Os, Platform};
-use crate::model::version::DottedVersion;
+use crate::model::version::{DottedVersion, minor_line};
 use crate::model::wheel::Python;
 
 impl Registry {
@@ -127,11 +127,26 @@ impl Registry {
         self.rows(&self.parts.tables.toolkit_targets)
     }
 
-    /// The last series of torch with builds for a compute capability, if newer ones have none.
+    /// The last series of torch with builds for a compute capability, if newer ones have none. One whose builds have no code
+    /// for it either is not its last.
     pub fn last_build(&self, capability: ComputeCapability) -> Option<&Cited<LastBuild>> {
-        let rows =
-            self.rows(&self.parts.tables.last_builds).iter().filter(|row| capability < row.capability_below);
-        rows.min_by_key(|row| row.capability_below)
+        let runs = |row: &&Cited<LastBuild>| {
+            let series = |build: &Build| {
+                let line = minor_line(&build.version).into_iter();
+                line.map(|part| part.to_string()).collect::<Vec<_>>().join(".")
+            };
+            let mut builds = self
+                .builds()
+                .iter()
+                .filter(|build| build.variant == row.variant && series(build) == row.torch);
+            builds.any(|build| {
+                let targets = build.targets.as_ref();
+                targets.is_some_and(|own| own.covers(capability, |one| self.is_tegra(one)).is_some())
+            })
+        };
+        let rows = self.rows(&self.parts.tables.last_builds).iter();
+        let below = rows.filter(|row| capability < row.capability_below).filter(runs);
+        below.min_by_key(|row| row.capability_below)
     }
 
     /// Driver branches, oldest first.

@@ -121,3 +121,15 @@ fn pythons_that_can_be_had() {
             && frozen().pythons().iter().all(|m| frozen().is_settled(Python::new(*m)))
     );
 }
+
+/// A GPU that the builds of the last series have no code for had its last series before.
+#[test]
+fn the_last_series_for_a_gpu_runs_on_it() {
+    let registry = Registry::embedded();
+    let last =
+        |capability: &str| registry.last_build(capability.parse().unwrap()).map(|row| row.torch.as_str());
+    assert_eq!(
+        [last("3.7"), last("6.1"), last("7.0"), last("8.0")],
+        [None, Some("2.14"), Some("2.14"), None]
+    );
+}

@@ -281,8 +281,8 @@ fn proof<'a>(
     // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
     // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
     // absent); if it has no conflict, the proof is reported for the series that most requested packages have a file for,
-    // the newest of those: that one of them has none for the newest Python is no reason against an older one.
-    let mut one_by_one: Vec<Python> = pythons.iter().rev().copied().collect();
+    // the best of those: that one of them has none for the newest Python is no reason against an older one.
+    let mut one_by_one: Vec<Python> = inputs::preferred_pythons(inputs.catalogue.registry, inputs.question);
     if depth == Depth::Full && each_python {
         let problem = Problem::new(inputs, tables, depth, pythons.clone());
         one_by_one.sort_by_key(|python| Reverse(problem.requested_with_files(*python)));

@@ -239,41 +239,49 @@ impl Relaxer<'_, '_> {
         let requirements: Vec<&UserRequirement> =
             question.request.requirements.iter().filter(is_open).collect();
         for user in requirements {
-            let first = self.ways.found.len();
             // An extra less is the cheapest change: it is tried before the search may be at its limit.
-            for other in self.other_extras(&user.requirement) {
-                self.offer_if_solved(&Edit::Extras(user.clone(), other));
-            }
-            for extra in &user.requirement.extras {
-                self.offer_if_solved(&Edit::WithoutExtra(user.clone(), extra.clone()));
-            }
+            let mut of_user = self.offered(|own| own.extras(user));
             let mut is_provisional = false;
             if user.requirement.version_or_url.is_some() {
-                let of_extras = self.ways.found.len();
-                // Near the release that was asked for, before the newest.
-                let _ = edit::near(user).iter().any(|near| self.offer_if_solved(near));
-                let of_near = self.ways.found.len();
-                if self.offer_if_solved(&Edit::AnyVersion(user.clone())) {
-                    let [.., near, any] = &self.ways.found[..] else { continue };
-                    if of_near > of_extras && near.change == any.change {
-                        self.ways.found.pop();
-                    }
-                    // All of what was asked for, in another version, says more.
-                    self.ways.found.drain(first..of_extras);
-                    continue;
-                }
-                if of_near > of_extras {
-                    self.ways.found.drain(first..of_extras);
+                let of_versions = self.offered(|own| own.versions(user));
+                // All of what was asked for, in another version, says more.
+                if !of_versions.is_empty() {
+                    self.ways.found.extend(of_versions);
                     continue;
                 }
                 is_provisional = self.is_open;
             }
             if question.request.requirements.len() > 1 {
-                self.without(user);
+                of_user.extend(self.offered(|own| own.without(user)));
             }
-            for way in &mut self.ways.found[first..] {
-                way.is_provisional = is_provisional;
-            }
+            of_user.iter_mut().for_each(|way| way.is_provisional = is_provisional);
+            self.ways.found.extend(of_user);
+        }
+    }
+
+    /// What is offered meanwhile.
+    fn offered(&mut self, offer: impl FnOnce(&mut Self)) -> Vec<WayOut> {
+        let before = std::mem::take(&mut self.ways.found);
+        offer(self);
+        std::mem::replace(&mut self.ways.found, before)
+    }
+
+    /// Other extras, or one less.
+    fn extras(&mut self, user: &UserRequirement) {
+        for other in self.other_extras(&user.requirement) {
+            self.offer_if_solved(&Edit::Extras(user.clone(), other));
+        }
+        for extra in &user.requirement.extras {
+            self.offer_if_solved(&Edit::WithoutExtra(user.clone(), extra.clone()));
+        }
+    }
+
+    /// Of a pin, a release near it; then any release.
+    fn versions(&mut self, user: &UserRequirement) {
+        let is_near = edit::near(user).iter().any(|near| self.offer_if_solved(near));
+        let is_any = self.offer_if_solved(&Edit::AnyVersion(user.clone()));
+        if is_near && is_any {
+            self.ways.found.dedup_by(|a, b| a.change == b.change);
         }
     }
 

@@ -239,7 +239,8 @@ impl<'i, 'a> Choosing<'i, 'a> {
                 return Ok(Tried::NotBetter);
             }
             let empty = Reverse(problem.empty_extras(&selected).len());
-            let stack = answer::stack_quality(&problem, &selected);
+            // One that nobody asked for decides nothing.
+            let stack = if self.asks_for_stack { answer::stack_quality(&problem, &selected) } else { None };
             let solution = Box::new(answer::solution(&problem, &selected));
             Ok::<_, Vec<Need>>(match stack.as_ref() >= ceiling && empty == Reverse(0) {
                 true => Tried::Last((stack, empty), solution),

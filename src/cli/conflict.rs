@@ -85,7 +85,7 @@ pub(super) fn refuse<'m>(
             && told.insert(package)
         {
             printer.hint(&format!(
-                "`{package}` is on the index that its stub names: a table `[[index]]` in envlock.toml with `name = \"stub\"`, `url = \"{index}\"` and `packages = [\"{package}\"]` takes it from there"
+                "`{package}` is on the index that its stub names: a table `[[index]]` in envlock.toml with `name = \"{package}\"`, `url = \"{index}\"` and `packages = [\"{package}\"]` takes it from there"
             ));
         }
         // Several releases of one package, and one table.

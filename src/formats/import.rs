@@ -31,7 +31,7 @@ pub fn import(
         (_, "txt" | "in") => requirements::read(out, context, file),
         (name, "lock") if lock_pins::python::NAMES.contains(&name) => lock_pins::python::read(out, context, file, place, optional),
         (name, "lock" | "yml" | "yaml") if let Some(tool) = lock_pins::conda_locks::tool(name) => {
-            lock_pins::conda_locks::read(out, context, (tool, file), place, optional.conda)
+            lock_pins::conda_locks::read(out, context, (tool, file), place, optional)
         }
         ("pixi.toml", _) => pixi::read(out, context, &context.text(file)?, place, optional),
         ("setup.py" | "setup.cfg", _) if context.files.is_file(file) => {

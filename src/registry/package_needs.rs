@@ -8,6 +8,7 @@ use super::{Cited, Registry};
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
 use crate::model::text::requirement_name;
+use crate::model::wheel::Python;
 
 /// Names of projects, the most downloaded first.
 const POPULAR: &str = include_str!("../../registry/popular.txt");
@@ -85,6 +86,13 @@ impl Registry {
     /// The backport that a package is, if it is one.
     pub fn backport(&self, package: &str) -> Option<&Cited<Backport>> {
         self.rows(&self.parts.tables.backports).iter().find(|row| row.package == package)
+    }
+
+    /// Whether Python has the module of a backport itself, and the package does harm beside it: a requirement on it does not
+    /// count.
+    pub fn is_of_python(&self, package: &str, python: Python) -> bool {
+        let row = self.backport(package).filter(|row| !row.is_harmless);
+        row.is_some_and(|row| python.minor >= row.python.minor)
     }
 
     /// What a name on PyPI is, where another project is meant by it.

@@ -47,9 +47,24 @@ pub(super) struct SetupPy {
     /// Whether it certainly passes no requirements: no word of the whole file could be one.
     pub requires_nothing: bool,
     /// Why what it states depends on the machine.
-    doubt: Option<String>,
+    doubt: Option<Doubt>,
     /// Requirements that it states for Python 2 only.
     python2: Vec<String>,
+}
+
+/// Why what a file states depends on the machine.
+#[derive(Debug)]
+struct Doubt {
+    /// Whether it is the version alone that does, as far as is known.
+    is_of_version: bool,
+    /// In words.
+    text: String,
+}
+
+impl Doubt {
+    fn of(text: impl Into<String>) -> Option<Doubt> {
+        Some(Doubt { is_of_version: false, text: text.into() })
+    }
 }
 
 impl SetupPy {
@@ -62,7 +77,7 @@ impl SetupPy {
         let tree = syntax_tree(text);
         let slice = tree.as_ref().and_then(|tree| Slice::new(tree.root_node(), text));
         let Some(slice) = slice else {
-            out.doubt = Some("it is too large or too deeply nested to follow".to_owned());
+            out.doubt = Doubt::of("it is too large or too deeply nested to follow");
             return out;
         };
         out.imports = slice.imports();
@@ -76,21 +91,24 @@ impl SetupPy {
             .any(|word| text.contains(word));
         let mut python2 = Vec::new();
         if calls.is_empty() {
-            out.doubt = Some("it calls `setup` by another name".to_owned());
+            out.doubt = Doubt::of("it calls `setup` by another name");
         }
         if text.contains("distribution.install_requires") {
-            out.doubt = Some("a class of its own computes them".to_owned());
+            out.doubt = Doubt::of("a class of its own computes them");
         }
         for call in &calls {
             out.doubt = out.doubt.or_else(|| {
                 let taint = slice.guards(*call)?;
-                Some(format!("which `setup` is called depends on {taint}"))
+                Doubt::of(format!("which `setup` is called depends on {taint}"))
             });
             for (key, value) in slice.arguments(*call, &DECIDING) {
                 let is_strict = key.is_none_or(|key| ["install_requires", "extras_require"].contains(&key));
                 let found = slice.depends_on(value, is_strict, &mut python2);
                 let what = key.map_or("what it passes as `**`".to_owned(), |key| format!("`{key}`"));
-                out.doubt = out.doubt.or_else(|| Some(format!("{what} depends on {}", found?)));
+                out.doubt = out.doubt.or_else(|| {
+                    let text = format!("{what} depends on {}", found?);
+                    Some(Doubt { is_of_version: key == Some("version"), text })
+                });
             }
         }
         out.requires_nothing = !calls.is_empty() && !names_requirements(text, &slice, has_module);
@@ -182,7 +200,7 @@ impl SetupPy {
             return None;
         }
         if let Some(doubt) = &self.doubt {
-            return Some(format!("its setup.py computes them: {}", clean(doubt, 160)));
+            return Some(format!("its setup.py computes them: {}", clean(&doubt.text, 160)));
         }
         let unconditional = published.iter().filter(|line| !line.contains(';'));
         let of_python2 =
@@ -192,8 +210,7 @@ impl SetupPy {
 
     /// Whether a build on another day or machine may have another version.
     fn computes_version(&self) -> bool {
-        self.doubt.as_ref().is_some_and(|doubt| doubt.starts_with("`version`"))
-            && self.version == Argument::Unknown
+        self.doubt.as_ref().is_some_and(|doubt| doubt.is_of_version) && self.version == Argument::Unknown
     }
 
     /// Whether it passes exactly these requirements to `setup`, on every machine.

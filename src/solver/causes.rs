@@ -279,8 +279,8 @@ fn proof<'a>(
 ) -> Result<Cause, Answer> {
     let pythons = inputs::allowed_pythons(inputs.catalogue.registry, &inputs.question.request);
     // Try the shortest proofs first: the stack alone, then the closure; all Python series at once, then each. The
-    // graph of all series is slightly too permissive (a requirement whose marker differs between them counts as
-    // absent); if it has no conflict, the proof is reported for the series that most requested packages have a file for,
+    // graph of all series is slightly too permissive (a requirement that does not apply on each of them that its release is
+    // for counts as absent); if it has no conflict, the proof is reported for the series that most requested packages have a file for,
     // the best of those: that one of them has none for the newest Python is no reason against an older one.
     let mut one_by_one: Vec<Python> = inputs::preferred_pythons(inputs.catalogue.registry, inputs.question);
     if depth == Depth::Full && each_python {

@@ -223,14 +223,14 @@ impl Problem<'_> {
     /// Whether a requirement of a package does not count: a backport that its author's Python needed, that every Python of
     /// the problem has as a module, and that does harm beside it.
     pub fn is_left_out(&self, required: &str) -> bool {
-        self.pythons_of_backport(required).is_some_and(|pythons| pythons.is_empty())
+        self.pythons.series.iter().all(|python| self.registry.is_of_python(required, *python))
     }
 
     /// The Python series on which a backport of the standard library may be installed; `None` for other packages.
     pub fn pythons_of_backport(&self, package: &str) -> Option<Set> {
-        let row = self.registry.backport(package).filter(|row| !row.is_harmless)?;
+        self.registry.backport(package).filter(|row| !row.is_harmless)?;
         let series = &self.pythons.series;
-        Some(ordinals(series.len(), |i| series[i].minor < row.python.minor))
+        Some(ordinals(series.len(), |i| !self.registry.is_of_python(package, series[i])))
     }
 
     /// The Python series that a release works with, by the registry; `None` if it knows of no limit.
@@ -265,8 +265,7 @@ impl Problem<'_> {
 
     /// What is locked of the build of a source distribution.
     pub fn build_of(&self, metadata: &CoreMetadata) -> Option<SourceBuild> {
-        let is_of_python =
-            |name: &str| self.pythons_of_backport(name).is_some_and(|pythons| pythons.is_empty());
+        let is_of_python = |name: &str| self.is_left_out(name);
         source_build(self.registry, metadata, &is_of_python)
     }
 

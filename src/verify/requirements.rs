@@ -20,6 +20,7 @@ use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{shell_word, without_logins};
+use crate::registry::Registry;
 
 /// Checks installed packages against each other. With a lock, the lock decides.
 pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
@@ -28,7 +29,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
         return None;
     }
     let mut found = super::packages::duplicates(installed);
-    let active = active_requirements(installed, facts.platform()?);
+    let active = active_requirements(installed, facts.platform()?, facts.registry);
     let versions = versions(installed);
     for (name, broken) in broken(installed, &active) {
         // All requirements on the package together, so that the command does not break another one.
@@ -79,7 +80,7 @@ pub(super) fn of_locked(facts: &Facts<'_>) -> Option<Area> {
     let versions = versions(installed);
     let is_overridden =
         |name: &str| installed.overridden.iter().chain(&locked.overridden).any(|own| own == name);
-    let mut active = active_requirements(installed, target.platform);
+    let mut active = active_requirements(installed, target.platform, facts.registry);
     active.retain(|(distribution, _, requirement)| {
         let (by, name): (&str, &str) = (&distribution.name, requirement.name.as_ref());
         // What the rows of the registry say of a package is held against those.
@@ -118,7 +119,7 @@ pub(super) fn beside(facts: &Facts<'_>) -> Option<Area> {
         return None;
     }
     let is_locked = |name: &str| target.package(name).is_some() || PREINSTALLED_PACKAGES.contains(&name);
-    let mut active = active_requirements(installed, target.platform);
+    let mut active = active_requirements(installed, target.platform, facts.registry);
     active.retain(|(distribution, _, requirement)| {
         // conda installs what its own records require.
         let is_of_conda = distribution.installer.as_deref() == Some("conda");
@@ -172,8 +173,13 @@ type Line = Requirement<VerbatimUrl>;
 /// A package, one line of its requirements, and its parsed form.
 type Active<'i> = (&'i Distribution, &'i str, Line);
 
-/// The requirements of installed packages that apply without extras: the package, the line and its parsed form.
-fn active_requirements(installed: &Installed, platform: Platform) -> Vec<Active<'_>> {
+/// The requirements of installed packages that apply without extras: the package, the line and its parsed form. A backport that
+/// Python has as a module is not missed.
+fn active_requirements<'i>(
+    installed: &'i Installed,
+    platform: Platform,
+    registry: &Registry,
+) -> Vec<Active<'i>> {
     let environment = marker_environment(installed.marker_python(), platform);
     let mut out = Vec::new();
     for distribution in &installed.distributions {
@@ -183,7 +189,8 @@ fn active_requirements(installed: &Installed, platform: Platform) -> Vec<Active<
             if installed.marker_python().patch.is_none() && line.contains("python_full_version") {
                 continue;
             }
-            if requirement.marker.evaluate(&environment, &[]) {
+            let is_of_python = registry.is_of_python(requirement.name.as_ref(), installed.marker_python());
+            if !is_of_python && requirement.marker.evaluate(&environment, &[]) {
                 out.push((distribution, line.as_str(), requirement));
             }
         }

@@ -1,5 +1,6 @@
 //! What a refusal says, whom it blames, and which changes it offers: each was tried by people who read only the text.
 
+use super::common::installed::{install, interpreter};
 use super::context::{IndexServer, Run, Shape, TestContext};
 use super::wheels::{Wheel, wheel};
 
@@ -157,4 +158,26 @@ fn a_stub_names_its_index() {
     let (_server, context) = index(vec![stub]);
     let run = resolve(&context, &["flow"]).expect(1);
     says(&run, &["exists only as a stub", "`url = \"https://host.example/simple/\"`"]);
+}
+
+/// What `resolve` leaves out, `verify` does not miss: with the lock, and without one.
+#[test]
+fn a_backport_that_is_left_out_is_not_missed() {
+    let demo = || wheel("demo", "1.0").needs("enum34").needs("gamma");
+    let (_server, context) = index(vec![demo(), wheel("enum34", "1.1.10"), wheel("gamma", "1.0")]);
+    let run = resolve(&context, &["demo", "--python", "3.12"]).expect(0);
+    assert!(!context.read("envlock.lock").contains("enum34"), "{}", run.shown());
+    let prefix = context.project().join(".venv");
+    interpreter(&prefix);
+    let site = prefix.join("lib/python3.12/site-packages");
+    for made in [demo(), wheel("gamma", "1.0")] {
+        install(&site, &made);
+    }
+    let folder = prefix.display().to_string();
+    let verify = || context.run(&["verify", "--only", "environment", "--prefix", &folder]);
+    is_silent_about(&verify().expect(0), &["enum34"]);
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    is_silent_about(&verify().expect(0), &["enum34"]);
+    std::fs::remove_dir_all(site.join("gamma-1.0.dist-info")).unwrap();
+    says(&verify().expect(1), &["demo needs gamma, which is not installed"]);
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{bound, is_of_a_build, leave_out_several};
 use crate::formats::conda::{self, CondaRecord};
 use crate::formats::foreign_lock::ForeignLock;
-use crate::formats::imported::{CondaPart, Context, ImportError, Imported, Optional};
+use crate::formats::imported::{Context, ImportError, Imported, Optional};
 use crate::formats::types::Tool;
 use crate::formats::{pixi, pyproject};
 use crate::model::conda::CONDA_FORGE;
@@ -34,7 +34,7 @@ pub(in crate::formats) fn read(
     context: Context<'_>,
     (tool, file): (Tool, &Path),
     (name, base): (&str, &Path),
-    part: CondaPart,
+    optional: &Optional,
 ) -> Result<Imported, ImportError> {
     let document = context.text(file)?;
     let lock = ForeignLock::parse(tool, &document).map_err(|error| {
@@ -74,17 +74,20 @@ pub(in crate::formats) fn read(
     let stated_name = stated.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = match tool {
         Tool::Pixi if stated.ends_with("pyproject.toml") => {
-            let (own, optional) = (context.text(&stated)?, Optional::default());
-            let mut out = pyproject::read(out, context, &own, (&stated_name, base), &optional)?;
-            let optional = Optional { conda: part, ..Optional::default() };
-            pixi::add_of_pyproject(&mut out, context, &own, (&stated_name, base), &optional)?;
+            let own = context.text(&stated)?;
+            let mut out = pyproject::read(out, context, &own, (&stated_name, base), &Optional::default())?;
+            pixi::add_of_pyproject(&mut out, context, &own, (&stated_name, base), optional)?;
             out
         }
         Tool::Pixi => {
-            let optional = Optional { conda: part, ..Optional::default() };
+            let optional = Optional {
+                conda: optional.conda,
+                environment: optional.environment.clone(),
+                ..Optional::default()
+            };
             pixi::read(out, context, &context.text(&stated)?, (&stated_name, base), &optional)?
         }
-        _ => conda::environment(out, context, &context.text(&stated)?, (&stated_name, base), part)?,
+        _ => conda::environment(out, context, &context.text(&stated)?, (&stated_name, base), optional.conda)?,
     };
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut add = |name: String, version: Version| {

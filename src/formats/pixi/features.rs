@@ -7,13 +7,10 @@ use serde::Deserialize;
 use crate::formats::imported::{ImportError, Imported};
 use crate::model::request::STACK_PACKAGES;
 use crate::model::text::clean;
+use crate::registry::conda_names::framework_of;
 
 /// The environment of a manifest that names none.
 const DEFAULT: &str = "default";
-
-/// Packages that decide the stack, beside [`STACK_PACKAGES`]: an environment without them is another one.
-const FRAMEWORKS: [&str; 8] =
-    ["pytorch", "pytorch-gpu", "pytorch-cuda", "tensorflow", "tensorflow-gpu", "jax", "jaxlib", "cupy"];
 
 /// The names of a platform's tables for linux-64, which is locked for where none is named.
 const LINUX: [&str; 3] = ["linux-64", "linux", "unix"];
@@ -57,12 +54,12 @@ impl Feature {
         self.target.keys().map(String::as_str).filter(|name| !LINUX.contains(name))
     }
 
+    /// Whether it asks for a framework: an environment without it is another one.
     fn decides_stack(&self) -> bool {
         let names = |part: &Feature| -> Vec<String> {
             part.dependencies.keys().chain(part.pypi_dependencies.keys()).cloned().collect()
         };
-        let is_one =
-            |name: &String| STACK_PACKAGES.contains(&name.as_str()) || FRAMEWORKS.contains(&name.as_str());
+        let is_one = |name: &str| STACK_PACKAGES.contains(&name) || framework_of(name).is_some();
         self.on_linux().flat_map(names).any(|name| is_one(&name))
     }
 }

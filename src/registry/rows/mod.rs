@@ -130,9 +130,10 @@ impl PythonRow {
 
     /// Whether it was released at least two years before a day.
     pub fn is_settled_on(&self, day: &str) -> bool {
-        let two_years_before = day.get(..4).and_then(|year| year.parse::<u32>().ok()).map(|year| year - 2);
+        let year = day.get(..4).and_then(|year| year.parse::<u32>().ok());
+        let two_years_before = year.and_then(|year| year.checked_sub(2));
         let Some((year, rest)) = two_years_before.zip(day.get(4..)) else { return true };
         // Days are in the order of their texts.
-        self.released.as_ref().is_none_or(|released| *released <= format!("{year}{rest}"))
+        self.released.as_ref().is_none_or(|released| *released <= format!("{year:04}{rest}"))
     }
 }

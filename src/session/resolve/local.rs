@@ -49,7 +49,7 @@ pub(crate) fn differences(
         let extras = extras(&package.name, &found, target, request, &environment);
         let now = found.edges(&environment, &extras);
         // A backport that Python has as a module is not locked.
-        let counts = |edge: &&Edge| registry.backport(&edge.to).is_none();
+        let counts = |edge: &&Edge| !registry.is_of_python(&edge.to, target.python);
         let (now, locked): (Vec<&Edge>, Vec<&Edge>) =
             (now.iter().filter(counts).collect(), package.requires.iter().filter(counts).collect());
         let other = now.iter().find(|edge| !locked.contains(edge)).map(|edge| ("requires", edge));
@@ -70,10 +70,7 @@ fn build_difference(
     target: &Target,
     registry: &Registry,
 ) -> Option<String> {
-    let is_of_python = |name: &str| {
-        let row = registry.backport(name).filter(|row| !row.is_harmless);
-        row.is_some_and(|row| target.python.minor >= row.python.minor)
-    };
+    let is_of_python = |name: &str| registry.is_of_python(name, target.python);
     let now = source_build(registry, found, &is_of_python)?;
     let locked = package.build.as_ref()?;
     if now.kind != locked.kind {

@@ -394,12 +394,13 @@ fn why_python(
         return format!("requested packages are older with Python {newer}");
     }
     let has_builds = solution.packages.iter().any(|package| package.build.is_some());
-    let is_settled = registry.is_settled(solution.python);
-    let mut allowed = asked_pythons(registry, asked);
-    if !names_it && !is_settled && allowed.any(|python| registry.is_settled(python)) {
-        return "older ones hold packages back or need builds from source".to_owned();
-    }
     let is_installed = preferences.installed.contains(&solution.python.minor);
+    let is_settled = registry.is_settled(solution.python);
+    // A newer series than those of two years, though an older one is allowed.
+    let mut allowed = asked_pythons(registry, asked);
+    if !names_it && !is_installed && !is_settled && allowed.any(|python| python < solution.python) {
+        return "older ones lack something that is asked for, or need builds from source".to_owned();
+    }
     let mut known_ones = registry.pythons().iter();
     // Of series whose age is not known nothing is said.
     let age = match known_ones.all(|minor| registry.is_settled(Python::new(*minor))) || is_installed {

@@ -181,3 +181,17 @@ fn a_backport_that_is_left_out_is_not_missed() {
     std::fs::remove_dir_all(site.join("gamma-1.0.dist-info")).unwrap();
     says(&verify().expect(1), &["demo needs gamma, which is not installed"]);
 }
+
+/// With the shipped days of release: the newest Python of two years, a newer one where something needs it, and why.
+#[test]
+fn a_python_that_can_be_had() {
+    let newer = wheel("newer", "2.0").python(">=3.14");
+    let (_server, context) = index(vec![wheel("flow", "1.0"), newer, wheel("newer", "1.0")]);
+    let context = context.with_shipped_registry();
+    let run = resolve(&context, &["flow", "--dry-run"]).expect(0);
+    says(&run, &["python 3.13 newest of at least two years with wheels for all packages"]);
+    let run = resolve(&context, &["newer", "--dry-run"]).expect(0);
+    says(&run, &["newer 2.0", "python 3.14 older ones lack something that is asked for"]);
+    context.write("envlock.toml", "[project]\npython = \">=3.14\"\ndependencies = [\"flow\"]\n");
+    says(&resolve(&context, &["--dry-run"]).expect(0), &["python 3.14 oldest of >=3.14"]);
+}

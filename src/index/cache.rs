@@ -137,6 +137,11 @@ impl Cache {
         CoreMetadata::parse(headers, digest.to_owned()).ok()
     }
 
+    /// Whether there is an entry for the METADATA of a wheel, or for a source distribution.
+    pub(super) fn has_metadata(&self, identity: &str, is_wheel: bool) -> bool {
+        if is_wheel { self.metadata_path(identity).exists() } else { self.source_path(identity).exists() }
+    }
+
     pub(super) fn store_metadata(&self, identity: &str, digest: &str, text: &str) {
         let headers = CoreMetadata::headers(text);
         self.store(&self.metadata_path(identity), &[digest.as_bytes(), b"\n", headers.as_bytes()]);

@@ -405,6 +405,11 @@ impl IndexClient {
         let cached = self.cache.metadata(&identity(index, file))?;
         file.metadata_sha256.as_ref().is_none_or(|stated| *stated == cached.sha256).then_some(Ok(cached))
     }
+
+    /// Whether the cache has an entry for the METADATA of a file.
+    pub fn has_metadata_at_hand(&self, index: &str, file: &ReleaseFile) -> bool {
+        self.cache.has_metadata(&identity(index, file), file.wheel().is_some())
+    }
 }
 
 impl IndexClient {

@@ -149,12 +149,13 @@ impl CoreMetadata {
                 .into_iter()
                 .map(|text| {
                     let marker = text.split_once(';').map_or("", |(_, marker)| marker);
-                    let mentions_extra = marker.contains("extra");
-                    let may_be_without =
-                        marker.contains("!=") || marker.contains(" or ") || marker.contains(")or");
+                    // `str::contains` compares short texts window by window.
+                    let has = |word: &str| memchr::memmem::find(marker.as_bytes(), word.as_bytes()).is_some();
+                    let mentions_extra = has("extra");
+                    let may_be_without = || has("!=") || has(" or ") || has(")or");
                     RequiresDist {
                         mentions_extra,
-                        needs_extra: mentions_extra && !may_be_without,
+                        needs_extra: mentions_extra && !may_be_without(),
                         text,
                         parsed: OnceLock::new(),
                     }
@@ -217,8 +218,10 @@ impl CoreMetadata {
             if line.needs_extra && extra.is_none() {
                 continue;
             }
-            // A line that does not mention an extra applies without it too.
-            if extra.is_some() && !line.mentions_extra {
+            // A line that does not mention an extra applies without it too; one that needs another extra does not apply.
+            if let Some(extra) = &extra
+                && (!line.mentions_extra || line.needs_extra && !line.names(extra))
+            {
                 continue;
             }
             let marker = &match line.parsed() {

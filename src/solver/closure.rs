@@ -1,5 +1,6 @@
 //! The Python closure: METADATA as dependencies.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use pep508_rs::{ExtraName, MarkerEnvironment, Requirement, VerbatimUrl, VersionO
 use super::inputs::Depth;
 use super::memory::Applied;
 use super::node::Node;
-use super::problem::{Candidate, Problem};
+use super::problem::{Candidate, Problem, RequestNames, UserBound};
 use super::tables::{BuildRow, Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ReleaseFile, specifiers_allow};
@@ -172,12 +173,27 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Reads the METADATA of a release, or records that it is needed.
+    /// Records that the METADATA of a release is needed, unless it can be had without waiting: most of what is recorded ahead
+    /// is never looked at.
     pub fn read_ahead(&self, candidate: &Candidate<'_>, name: &str) {
         let release = std::ptr::from_ref(candidate.release);
-        if !self.memo.read.borrow().contains(&release) && self.metadata_of(candidate, name).is_ok() {
-            self.memo.read.borrow_mut().insert(release);
+        if self.memory.is_release_at_hand(release) {
+            return;
         }
+        match self.representative(candidate) {
+            Some(file) if !self.universe.has_metadata(candidate.index, file) => {
+                self.need_metadata(candidate, name, file);
+            }
+            _ => self.memory.note_at_hand(release),
+        }
+    }
+
+    fn need_metadata(&self, candidate: &Candidate<'_>, name: &str, file: &ReleaseFile) {
+        self.memo.needs.borrow_mut().insert(Need::Metadata {
+            index: candidate.index.to_owned(),
+            project: name.to_owned(),
+            filename: file.filename.clone(),
+        });
     }
 
     /// The METADATA of a release in one of its files.
@@ -189,11 +205,7 @@ impl<'a> Problem<'a> {
     ) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
         match self.universe.metadata(candidate.index, file) {
             None => {
-                self.memo.needs.borrow_mut().insert(Need::Metadata {
-                    index: candidate.index.to_owned(),
-                    project: name.to_owned(),
-                    filename: file.filename.clone(),
-                });
+                self.need_metadata(candidate, name, file);
                 Err(Missing)
             }
             Some(Err(why)) => Ok(Err(Unusable::Metadata(why.to_owned()))),
@@ -403,15 +415,22 @@ impl<'a> Problem<'a> {
     }
 
     /// The user's constraints on a package that apply in all environments of the problem.
-    pub fn bounds_on<'s>(
-        &'s self,
-        name: &'s str,
-    ) -> impl Iterator<Item = (&'s UserRequirement, &'s VersionSpecifiers)> {
-        self.user_constraints().filter(move |c| c.name() == name).filter_map(|c| {
-            match &c.requirement.version_or_url {
-                Some(VersionOrUrl::VersionSpecifier(s)) => Some((c, s)),
-                _ => None,
+    pub fn bounds_on(&self, name: &str) -> impl Iterator<Item = UserBound<'a>> {
+        self.named().bounds.get(name).into_iter().flatten().copied()
+    }
+
+    /// The packages that the request names: a search asks for them at each of its decisions.
+    pub fn named(&self) -> &RequestNames<'a> {
+        self.memo.named.get_or_init(|| {
+            let request = self.asked.request;
+            let mut bounds: HashMap<&str, Vec<UserBound<'a>>> = HashMap::new();
+            for constraint in self.user_constraints() {
+                if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &constraint.requirement.version_or_url {
+                    bounds.entry(constraint.name()).or_default().push((constraint, specifiers));
+                }
             }
+            let requested = request.requirements.iter().map(UserRequirement::name).collect();
+            RequestNames { requested, bounds }
         })
     }
 
@@ -444,7 +463,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The user's constraints that apply in all environments of the problem.
-    pub fn user_constraints(&self) -> impl Iterator<Item = &UserRequirement> {
+    pub fn user_constraints(&self) -> impl Iterator<Item = &'a UserRequirement> {
         let applies = |c: &&UserRequirement| {
             self.pythons.environments.iter().all(|e| c.requirement.marker.evaluate(e, &[]))
         };

@@ -42,7 +42,7 @@ impl KnownCandidates {
         self.answer(candidate, 0, find)
     }
 
-    /// Whether the machine runs it.
+    /// Whether the machine and the constraints allow it.
     pub fn is_possible(&self, candidate: u32, find: impl FnOnce() -> bool) -> bool {
         self.answer(candidate, 2, find)
     }

@@ -5,7 +5,7 @@
 //! added and never changed, so the result stays true and is kept.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use super::tables::Set;
 use crate::model::cutoff::ExcludeNewer;
 use crate::model::metadata::CoreMetadata;
 use crate::model::platform::Platform;
+use crate::model::project::Release;
 use crate::model::request::Request;
 use crate::model::wheel::Python;
 
@@ -29,6 +30,8 @@ pub struct Memory {
     searched: Cell<Option<Python>>,
     left_out: Cell<Doubtful>,
     prereleases: RefCell<BTreeSet<String>>,
+    /// Releases whose METADATA is at hand or that have none, by their addresses in the pages of the universe, which stay.
+    at_hand: RefCell<HashSet<*const Release>>,
 }
 
 /// What is known about one question.
@@ -162,6 +165,16 @@ impl Memory {
         let sets = Sets::default();
         known.push((request.exclude_newer.clone(), sets.clone()));
         sets
+    }
+
+    /// Whether the METADATA of a release is known to be at hand.
+    pub(super) fn is_release_at_hand(&self, release: *const Release) -> bool {
+        self.at_hand.borrow().contains(&release)
+    }
+
+    /// Notes that the METADATA of a release is at hand.
+    pub(super) fn note_at_hand(&self, release: *const Release) {
+        self.at_hand.borrow_mut().insert(release);
     }
 
     /// The Python series of the search that needed more data.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionSpecifiers};
 use pep508_rs::MarkerEnvironment;
 
 use super::budget::{Budget, Share};
@@ -21,7 +21,7 @@ use crate::compatibility::Policy;
 use crate::model::capability::{ComputeCapability, Via};
 use crate::model::marker::marker_environment;
 use crate::model::project::{ProjectPage, Release};
-use crate::model::request::{Preferences, Request};
+use crate::model::request::{Preferences, Request, UserRequirement};
 use crate::model::requirement::{names_prerelease, pins};
 use crate::model::solution::Need;
 use crate::model::variant::CPU;
@@ -122,10 +122,10 @@ pub(super) struct Memo<'a> {
     pub of_builds: RefCell<HashMap<String, HashMap<usize, OfBuild<'a>>>>,
     /// What is known of candidates, by package.
     pub known: RefCell<HashMap<String, Rc<KnownCandidates>>>,
-    /// Releases whose METADATA was read, by their addresses in their pages.
-    pub read: RefCell<HashSet<*const Release>>,
     /// For which Pythons a release has wheels, by its address in its page.
     pub wheels_of: RefCell<HashMap<*const Release, WheelsOf>>,
+    /// See [`Problem::named`].
+    pub named: std::cell::OnceCell<RequestNames<'a>>,
     /// The frameworks that the request names.
     pub requested_frameworks: std::cell::OnceCell<Vec<String>>,
     /// See [`Problem::pythons_of_newest_torch`].
@@ -139,6 +139,18 @@ pub(super) struct Memo<'a> {
     /// Pages and METADATA that the search needs and that are not in the universe.
     pub needs: RefCell<BTreeSet<Need>>,
 }
+
+/// The packages that the request names.
+#[derive(Default)]
+pub(super) struct RequestNames<'a> {
+    /// Those of its requirements.
+    pub requested: HashSet<&'a str>,
+    /// The constraints that apply in all environments of the problem, by package.
+    pub bounds: HashMap<&'a str, Vec<UserBound<'a>>>,
+}
+
+/// A constraint of the user, and what it says.
+pub(super) type UserBound<'a> = (&'a UserRequirement, &'a VersionSpecifiers);
 
 /// A problem ready to search.
 pub(super) struct Problem<'a> {

@@ -264,7 +264,9 @@ impl<'i, 'a> Choosing<'i, 'a> {
             }
             let found = match self.on_series(python, bound.as_ref(), found.map(|(_, best)| &**best))? {
                 OnSeries::Found(found) => found,
-                OnSeries::Impossible(steps) if i == 0 && self.is_impossible(steps)? => {
+                OnSeries::Impossible(steps)
+                    if i == 0 && self.order.len() > 1 && self.is_impossible(steps)? =>
+                {
                     return Ok(Tried::Over);
                 }
                 OnSeries::Impossible(_) | OnSeries::NotBetter => return Ok(Tried::NotBetter),

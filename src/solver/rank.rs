@@ -49,8 +49,8 @@ impl Problem<'_> {
         }
     }
 
-    /// The preferred candidate of a node within a set. With `possible`, versions that the machine cannot run
-    /// are skipped. That is for the answer; a proof has to state these facts one by one.
+    /// The preferred candidate of a node within a set. With `possible`, versions that the machine cannot run, and those
+    /// that a constraint excludes, are skipped. That is for the answer; a proof has to state these facts one by one.
     pub fn choose(&self, node: &Node, set: &Set, possible: bool) -> Result<Option<u32>, Missing> {
         let contained = |count: usize| within(set, count);
         Ok(match node {
@@ -100,7 +100,8 @@ impl Problem<'_> {
                         && (!possible
                             || known.is_possible(*i, || {
                                 let version = &candidates[*i as usize].release.version;
-                                self.machine_allows_runtime(name, version, None)
+                                self.bound(name, version).is_none_or(|set| !set.is_empty())
+                                    && self.machine_allows_runtime(name, version, None)
                             }))
                 };
                 let near = self.asked.near.and_then(|near| near.get(name.as_ref()));
@@ -151,7 +152,7 @@ impl Problem<'_> {
 
     pub fn is_requested(&self, name: &str) -> bool {
         debug_assert!(self.asked.depth == Depth::Full || is_stack_package(name));
-        self.asked.request.requirements.iter().any(|r| r.name() == name)
+        self.named().requested.contains(name)
     }
 
     /// The text of a constraining advisory's requirement.

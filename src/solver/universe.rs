@@ -18,6 +18,8 @@ pub trait AtHand {
     fn page(&self, index: &str, project: &str) -> Option<Arc<ProjectPage>>;
     /// The metadata of a file, or why it cannot be used.
     fn metadata(&self, index: &str, file: &ReleaseFile) -> Option<Result<Arc<CoreMetadata>, String>>;
+    /// Whether [`AtHand::metadata`] will probably have it.
+    fn has_metadata(&self, index: &str, file: &ReleaseFile) -> bool;
 }
 
 /// Known pages and metadata. An absent entry was not fetched yet; a `None` page means that the index does not have the
@@ -117,6 +119,12 @@ impl<'s> Universe<'s> {
             known()
         });
         found.map(|metadata| metadata.as_ref().map_err(String::as_str))
+    }
+
+    /// Whether the metadata of a file is known, or is probably at hand.
+    pub fn has_metadata(&self, index: &str, file: &ReleaseFile) -> bool {
+        self.of_index(index).is_some_and(|of| of.metadata.get(&file.filename).is_some())
+            || self.at_hand.as_ref().is_some_and(|at_hand| at_hand.has_metadata(index, file))
     }
 
     /// Whether what is needed is known.

@@ -141,6 +141,10 @@ impl AtHand for Cached<'_> {
         let found = self.client.metadata_at_hand(index, file)?;
         Some(found.map(|metadata| self.overrides.apply(metadata.into(), &file.filename)))
     }
+
+    fn has_metadata(&self, index: &str, file: &ReleaseFile) -> bool {
+        self.client.has_metadata_at_hand(index, file)
+    }
 }
 
 impl<'s> Session<'s> {

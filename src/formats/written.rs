@@ -7,6 +7,7 @@ use crate::lockfile::Target;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::index_owner::PYTORCH;
 use crate::model::level::Level;
+use crate::model::listing::Listing;
 use crate::model::secrets::secret_parameter;
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
@@ -258,6 +259,19 @@ pub(crate) fn address(
             None => address,
         })
         .ok_or_else(|| ExportError::NoAddress { package: package.to_owned(), index: index.to_owned() })
+}
+
+/// The option of pip and uv that names an index: `--extra-index-url https://corp.example/simple`, `--find-links ./wheels`.
+pub(crate) fn index_option(
+    addresses: &[(String, String)],
+    index: &str,
+    package: &str,
+) -> Result<String, ExportError> {
+    let address = address(addresses, index, package)?;
+    Ok(match Listing::of_address(&address) {
+        Listing::Index => format!("--extra-index-url {address}"),
+        Listing::Links => format!("--find-links {address}"),
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! takes the time of its longest dependency chain instead of one round trip per level and solve.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -17,7 +18,8 @@ use url::Url;
 use super::cache::{self, CachedPage};
 use super::guess::Job;
 use super::http::{Http, Limit, headers};
-use super::{Fetched, Guess, IndexClient, IndexError, remote_wheel, sdists, simple};
+use super::{Fetched, Guess, IndexClient, IndexError, local, remote_wheel, sdists, simple};
+use crate::model::listing::Listing;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
@@ -316,7 +318,7 @@ async fn fetch_page(
 ) -> Result<Option<Arc<ProjectPage>>, IndexError> {
     client.reads.page().map_err(IndexError::Limit)?;
     let url = client.page_url(index, project)?;
-    let address = super::credentials::without_login(&url).to_string();
+    let address = cached_as(&url, project);
     let cached = client.cache.page(&address);
     let mut ask = headers(&[(header::ACCEPT, ACCEPT)]);
     if let Some(entry) = &cached {
@@ -368,6 +370,15 @@ async fn fetch_page(
     }
 }
 
+/// The cache key of a project's page: its URL, and the project, since a page of links lists the files of several.
+fn cached_as(url: &Url, project: &str) -> String {
+    let mut url = super::credentials::without_login(url);
+    if Listing::of_address(url.as_str()) == Listing::Links {
+        url.set_fragment(Some(project));
+    }
+    url.into()
+}
+
 /// The cache key of a wheel's METADATA: index, URL and hash, if the index states one. Includes the index, so that an
 /// index cannot supply the METADATA of another index's file.
 fn identity(index: &str, file: &ReleaseFile) -> String {
@@ -385,8 +396,12 @@ impl IndexClient {
         if let Some(page) = self.read_before(index, project) {
             return Ok(Some(page));
         }
-        let url = self.page_url(index, project)?;
-        let address = super::credentials::without_login(&url).to_string();
+        if let Some(place) = self.local(index)? {
+            let page = self.page_in(&place, index, project)?;
+            self.keep_page(index, project, &page);
+            return Ok(Some(page));
+        }
+        let address = cached_as(&self.page_url(index, project)?, project);
         let cached = self.cache.page(&address).filter(|entry| self.config.offline || entry.is_fresh());
         let page = cached.map(|entry| Arc::new(entry.page));
         if let Some(page) = &page {
@@ -396,8 +411,11 @@ impl IndexClient {
     }
 
     /// The cached METADATA of a wheel, if its hash matches the one that the index states; that of a source
-    /// distribution, or why it has none.
+    /// distribution, or why it has none. That of a file on this machine is read from it.
     pub fn metadata_at_hand(&self, index: &str, file: &ReleaseFile) -> Option<Result<CoreMetadata, String>> {
+        if let Some(path) = local::path(&file.url) {
+            return Some(local::metadata(&path, file));
+        }
         if file.wheel().is_none() {
             let tree = self.cache.source(&identity(index, file))?;
             return Some(tree.and_then(sdists::metadata));
@@ -408,7 +426,8 @@ impl IndexClient {
 
     /// Whether the cache has an entry for the METADATA of a file.
     pub fn has_metadata_at_hand(&self, index: &str, file: &ReleaseFile) -> bool {
-        self.cache.has_metadata(&identity(index, file), file.wheel().is_some())
+        local::path(&file.url).is_some()
+            || self.cache.has_metadata(&identity(index, file), file.wheel().is_some())
     }
 }
 
@@ -416,6 +435,16 @@ impl IndexClient {
     fn read_before(&self, index: &str, project: &str) -> Option<Arc<ProjectPage>> {
         let key = (index.to_owned(), project.to_owned());
         self.pages.lock().ok()?.get(&key).cloned()
+    }
+
+    /// A project's page of the files in a folder.
+    fn page_in(&self, place: &Path, index: &str, project: &str) -> Result<Arc<ProjectPage>, IndexError> {
+        let files = local::files(place, project).map_err(|why| IndexError::Request {
+            what: format!("`{project}`"),
+            index: index.to_owned(),
+            why,
+        })?;
+        Ok(Arc::new(ProjectPage::from_files(project, files)))
     }
 
     fn keep_page(&self, index: &str, project: &str, page: &Arc<ProjectPage>) {
@@ -544,11 +573,13 @@ pub(super) fn measure(
         let key = (index.clone(), project.clone());
         let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
         let Some(file) = page.as_ref().and_then(|p| p.find(filename)) else { continue };
-        if let Some(known) = client.cache.measured(&identity(index, file)) {
+        // A file on this machine may be another one by now.
+        let is_local = local::path(&file.url).is_some();
+        if let Some(known) = client.cache.measured(&identity(index, file)).filter(|_| !is_local) {
             found.insert(filename.clone(), known);
             continue;
         }
-        if client.config.offline {
+        if client.config.offline && !is_local {
             return Err(IndexError::Offline { what: filename.clone() });
         }
         let (http, runtime) = client.http()?;
@@ -564,7 +595,9 @@ pub(super) fn measure(
                     }
                 }
             })?;
-        client.cache.store_measured(&identity(index, file), &measured);
+        if !is_local {
+            client.cache.store_measured(&identity(index, file), &measured);
+        }
         found.insert(filename.clone(), measured);
     }
     Ok(found)

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use super::credentials::{Credentials, without_login};
-use super::simple;
+use super::{local, simple};
 
 const ATTEMPTS: u32 = 4;
 /// A larger body is spooled to disk, or waits until fewer such bodies are in memory. In bytes.
@@ -162,6 +162,7 @@ impl Http {
     }
 
     /// GET with retries on transient failures: connection errors, timeouts, 429 and 5xx, truncated bodies.
+    /// A file on this machine is opened.
     ///
     /// # Errors
     /// The last failure, one phrase.
@@ -172,6 +173,9 @@ impl Http {
         headers: &HeaderMap,
         limit: Limit,
     ) -> Result<Response, String> {
+        if let Some(path) = local::path(url.as_str()) {
+            return opened(&path, url, limit);
+        }
         let mut pause = self.pause;
         let mut last = String::new();
         for attempt in 0..ATTEMPTS {
@@ -298,6 +302,17 @@ impl Http {
         };
         Ok(Response { status, headers, body, length, url, _large: large })
     }
+}
+
+/// A file on this machine, as a server would send it.
+fn opened(path: &Path, url: &Url, limit: Limit) -> Result<Response, String> {
+    let file = fs_err::File::open(path).map_err(|e| e.to_string())?;
+    let length = file.metadata().map_err(|e| e.to_string())?.len();
+    if length > limit.total {
+        return Err(format!("the file is larger than {} MiB", limit.total >> 20));
+    }
+    let body = Body::Disk(BufReader::new(file.into()));
+    Ok(Response { status: 200, headers: HeaderMap::new(), body, length, url: url.clone(), _large: None })
 }
 
 /// Ends a transfer that is slower than [`SLOWEST`] over a time limit.

@@ -10,6 +10,7 @@ mod crawl;
 mod credentials;
 mod guess;
 mod http;
+mod local;
 pub mod locate;
 mod ranged;
 mod reads;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::model::listing::Listing;
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::Need;
@@ -36,8 +38,8 @@ pub use wheels::Wheel;
 /// Configuration of the index client.
 #[derive(Debug, Clone)]
 pub struct IndexConfig {
-    /// Name and simple API URL of each index. For `pytorch`, the variant is appended to the URL
-    /// (`pytorch/cu126`).
+    /// Name and URL of each index: a simple API, a page of links, or a folder (`file:///srv/wheels`). For `pytorch`, the
+    /// variant is appended to the URL (`pytorch/cu126`).
     pub addresses: Vec<(String, String)>,
     /// The cache folder.
     pub cache_dir: PathBuf,
@@ -210,19 +212,28 @@ impl IndexClient {
         }
     }
 
-    /// The URL of a project's page on an index.
-    fn page_url(&self, index: &str, project: &str) -> Result<url::Url, IndexError> {
+    /// The address of an index: the URL that is configured for it, or that of the sub-index.
+    fn address(&self, index: &str) -> Result<String, IndexError> {
         let (family, variant) = index.split_once('/').map_or((index, None), |(f, v)| (f, Some(v)));
-        let base = self
-            .config
-            .addresses
-            .iter()
-            .find(|(name, _)| name == family)
-            .map(|(_, address)| address.trim_end_matches('/'))
-            .ok_or_else(|| IndexError::NoAddress(index.to_owned()))?;
-        let text = match variant {
-            Some(variant) => format!("{base}/{variant}/{project}/"),
-            None => format!("{base}/{project}/"),
+        let configured = self.config.addresses.iter().find(|(name, _)| name == family);
+        let (_, base) = configured.ok_or_else(|| IndexError::NoAddress(index.to_owned()))?;
+        Ok(match variant {
+            Some(variant) => format!("{}/{variant}", base.trim_end_matches('/')),
+            None => base.clone(),
+        })
+    }
+
+    /// The folder or file on this machine that an index is, if it is none on a server.
+    fn local(&self, index: &str) -> Result<Option<PathBuf>, IndexError> {
+        Ok(local::path(&self.address(index)?))
+    }
+
+    /// The URL of the page that lists the files of a project: its own, or that of all of them.
+    fn page_url(&self, index: &str, project: &str) -> Result<url::Url, IndexError> {
+        let address = self.address(index)?;
+        let text = match Listing::of_address(&address) {
+            Listing::Index => format!("{}/{project}/", address.trim_end_matches('/')),
+            Listing::Links => address,
         };
         url::Url::parse(&text).map_err(|why| {
             IndexError::Setup(format!(
@@ -279,6 +290,9 @@ impl IndexClient {
     pub fn download_up_to(&self, address: &str, limit: u64) -> Result<std::fs::File, IndexError> {
         let shown = crate::model::text::without_logins(&crate::model::text::clean(address, 200));
         let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
+        if let Some(path) = local::path(address) {
+            return fs_err::File::open(path).map(Into::into).map_err(|e| failed(e.to_string()));
+        }
         if self.config.offline {
             return Err(IndexError::Offline { what: shown });
         }

@@ -46,14 +46,20 @@ struct Files {
 }
 
 impl Files {
-    /// Adds a file. `url` is relative to `base`; a login in it is removed. Returns whether the page is within its
-    /// limits.
+    /// Adds a file. `url` is relative to `base`; a login in it is removed. A server does not name files of this machine.
+    /// Returns whether the page is within its limits.
     fn push(&mut self, base: &Url, url: &str, file: RawFile) -> bool {
         let fits = url.len() <= MAX_URL
             && file.filename.len() <= MAX_FIELD
             && file.requires_python.as_ref().is_none_or(|text| text.len() <= MAX_FIELD);
-        let Some(url) =
-            fits.then(|| base.join(url).ok()).flatten().filter(|url| url.as_str().len() <= MAX_URL)
+        let is_reachable = |url: &Url| match url.scheme() {
+            "http" | "https" => true,
+            scheme => scheme == "file" && base.scheme() == "file",
+        };
+        let Some(url) = fits
+            .then(|| base.join(url).ok())
+            .flatten()
+            .filter(|url| url.as_str().len() <= MAX_URL && is_reachable(url))
         else {
             return true;
         };

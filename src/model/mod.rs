@@ -27,6 +27,7 @@ pub mod level;
 pub mod library;
 pub mod limit;
 pub mod linked;
+pub mod listing;
 pub mod machine_state;
 pub mod marker;
 pub mod metadata;

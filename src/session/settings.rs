@@ -431,6 +431,16 @@ pub(crate) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
     (addresses, pypi)
 }
 
+/// The same addresses as URLs: a manifest names a folder of wheels relative to itself.
+pub(crate) fn as_urls(project: &Project, addresses: Vec<(String, String)>) -> Vec<(String, String)> {
+    let folder = std::path::absolute(&project.folder).unwrap_or_else(|_| project.folder.clone());
+    let url = |address: String| match address.contains("://") {
+        true => address,
+        false => url::Url::from_file_path(folder.join(&address)).map_or(address, String::from),
+    };
+    addresses.into_iter().map(|(name, address)| (name, url(address))).collect()
+}
+
 /// Where conda channels are: what their names are appended to.
 pub(crate) fn conda_channel_alias() -> String {
     let variable = variables::text("ENVLOCK_CONDA_CHANNEL_ALIAS").filter(|alias| !alias.trim().is_empty());

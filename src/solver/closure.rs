@@ -425,7 +425,9 @@ impl<'a> Problem<'a> {
             let request = self.asked.request;
             let mut bounds: HashMap<&str, Vec<UserBound<'a>>> = HashMap::new();
             for constraint in self.user_constraints() {
-                if let Some(VersionOrUrl::VersionSpecifier(specifiers)) = &constraint.requirement.version_or_url {
+                if let Some(VersionOrUrl::VersionSpecifier(specifiers)) =
+                    &constraint.requirement.version_or_url
+                {
                     bounds.entry(constraint.name()).or_default().push((constraint, specifiers));
                 }
             }

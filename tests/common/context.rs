@@ -177,7 +177,12 @@ fn answer(
         send(request, bytes.clone(), "application/octet-stream", shape);
         return;
     }
-    let Some(list) = pages.get(&path) else {
+    // A page of links: all files of an index.
+    let listed = path.strip_suffix(".html").and_then(|path| path.split('/').next()).map(|index| {
+        let of_index = pages.iter().filter(|(page, _)| page.starts_with(&format!("{index}/")));
+        of_index.flat_map(|(_, list)| list.clone()).collect::<Vec<Page>>()
+    });
+    let Some(list) = listed.as_ref().or_else(|| pages.get(&path)) else {
         let _ = request.respond(Response::from_string("none").with_status_code(404));
         return;
     };

@@ -31,6 +31,7 @@ mod images;
 mod index;
 mod learn;
 mod linked;
+mod lists;
 mod loader;
 mod native;
 mod nodes;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::formats::written::ENVIRONMENT_MARK;
 use crate::formats::written::{
-    ExportError, address, beside_conda, channels, extra_indexes, in_two_steps, open_indexes, pinned,
+    ExportError, beside_conda, channels, extra_indexes, in_two_steps, index_option, open_indexes, pinned,
     without_hash,
 };
 use crate::formats::yaml;
@@ -106,7 +106,7 @@ pub fn conda_environment(
     }
     out.push_str("  - pip:\n");
     for (index, package) in extra_indexes(&packages) {
-        let _ = writeln!(out, "      - --extra-index-url {}", address(addresses, index, package)?);
+        let _ = writeln!(out, "      - {}", index_option(addresses, index, package)?);
     }
     for package in first {
         let (requirement, hashes) = pinned(package, addresses)?;

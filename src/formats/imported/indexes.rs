@@ -2,27 +2,9 @@
 
 use super::Imported;
 use crate::model::index_owner::PYTORCH_INDEX;
+use crate::model::listing::Listing;
 use crate::model::text::without_logins;
 use crate::model::variant::{CPU, is_cuda};
-
-/// What a setting names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::formats) enum Listing {
-    /// A package index (PEP 503).
-    Index,
-    /// A page of links to files, or a folder of them.
-    Links,
-}
-
-impl Listing {
-    /// What an option or a key names: `--find-links`, `index-url`.
-    pub fn of(key: &str) -> Listing {
-        match key {
-            "-f" | "--find-links" | "find-links" => Listing::Links,
-            _ => Listing::Index,
-        }
-    }
-}
 
 impl Imported {
     /// Takes note of an index. `what` names the setting: `--extra-index-url`, `[tool.uv] index-url`.
@@ -55,7 +37,7 @@ impl Imported {
         let value = value.trim_start_matches('=').trim().trim_matches(['"', '\'']);
         match name {
             "-i" | "--index-url" | "--extra-index-url" | "-f" | "--find-links" => {
-                self.index(name, value, Listing::of(name));
+                self.index(name, value, Listing::of_option(name));
             }
             "--no-index" => {
                 self.left_out_index = true;
@@ -68,7 +50,10 @@ impl Imported {
     /// Leaves out a setting of an index.
     pub(in crate::formats) fn leave_out_index(&mut self, what: &str, listing: Listing) {
         if listing == Listing::Links {
-            return self.leave_out_because(what, "envlock reads package indexes, not pages of links");
+            return self.leave_out_because(
+                what,
+                "an `[[index]]` table with this URL and the packages that come from it takes its place",
+            );
         }
         self.left_out_index = true;
         self.leave_out_because(what, "an index has a table of its own in envlock.toml");

@@ -14,7 +14,7 @@ pub use context::{Context, Files, ImportError, path_from};
 #[cfg(test)]
 pub(super) use context::{Texts, nothing};
 pub(super) use context::{absent, unreadable};
-pub(super) use indexes::{Listing, pytorch_index};
+pub(super) use indexes::pytorch_index;
 pub(super) use reference::{extras_of, folder_of};
 
 /// Imported requirements, in the terms of envlock.toml.

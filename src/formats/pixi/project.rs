@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use super::features::{self, Feature};
 use crate::formats::conda::conda_part;
-use crate::formats::imported::{Context, ImportError, Imported, Listing, Optional, extras_of, unreadable};
+use crate::formats::imported::{Context, ImportError, Imported, Optional, extras_of, unreadable};
 use crate::formats::uv;
 use crate::model::cutoff::Cutoff;
+use crate::model::listing::Listing;
 use crate::model::text::{clean, normalized_name};
 
 #[derive(Deserialize)]
@@ -258,7 +259,7 @@ fn add_pypi_options(out: &mut Imported, options: &toml::Table) {
     for (key, value) in options {
         match (key.as_str(), value) {
             ("index-url" | "extra-index-urls" | "find-links", value) => {
-                out.indexes(&format!("[pypi-options] {key}"), value, Listing::of(key));
+                out.indexes(&format!("[pypi-options] {key}"), value, Listing::of_option(key));
             }
             ("dependency-overrides", toml::Value::Table(rows)) => {
                 for (package, value) in rows {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::formats::written::{ExportError, address, beside_conda, channels, in_two_steps};
+use crate::formats::written::{ExportError, address, beside_conda, channels, extra_indexes, in_two_steps};
 use crate::lockfile::Target;
+use crate::model::listing::{Listing, is_local};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
@@ -66,9 +67,17 @@ pub fn pixi(
         };
         let _ = writeln!(out, "{} = {}", toml_string(name), toml_string(&version));
     }
+    let mut options = String::new();
     if !built.is_empty() {
         let names: Vec<String> = built.iter().map(|package| toml_string(&package.name)).collect();
-        let _ = writeln!(out, "\n[pypi-options]\nno-build-isolation = [{}]", names.join(", "));
+        let _ = writeln!(options, "no-build-isolation = [{}]", names.join(", "));
+    }
+    let lists = lists(&packages, addresses)?;
+    if !lists.is_empty() {
+        let _ = writeln!(options, "find-links = [{}]", lists.join(", "));
+    }
+    if !options.is_empty() {
+        let _ = write!(out, "\n[pypi-options]\n{options}");
     }
     if !packages.is_empty() {
         out.push_str("\n[pypi-dependencies]\n");
@@ -83,6 +92,20 @@ pub fn pixi(
     Ok(out)
 }
 
+/// The lists of files that packages come from, as pixi's `find-links` has them.
+fn lists(packages: &[&ChosenPackage], addresses: &[(String, String)]) -> Result<Vec<String>, ExportError> {
+    let mut out = Vec::new();
+    for (index, package) in extra_indexes(packages) {
+        let address = address(addresses, index, package)?;
+        if Listing::of_address(&address) == Listing::Links {
+            let key = if is_local(&address) { "path" } else { "url" };
+            let place = address.strip_prefix("file://").unwrap_or(&address);
+            out.push(format!("{{ {key} = {} }}", toml_string(place)));
+        }
+    }
+    Ok(out)
+}
+
 /// What pixi requires of a package.
 fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Result<String, ExportError> {
     let version = toml_string(&format!("=={}", package.version));
@@ -90,6 +113,9 @@ fn requirement(package: &ChosenPackage, addresses: &[(String, String)]) -> Resul
         Source::Index(index) if index == "pypi" => version,
         Source::Index(index) => {
             let address = address(addresses, index, &package.name)?;
+            if Listing::of_address(&address) == Listing::Links {
+                return Ok(version);
+            }
             format!("{{ version = {version}, index = {} }}", toml_string(&address))
         }
         Source::Url(url) => format!("{{ url = {} }}", toml_string(url)),

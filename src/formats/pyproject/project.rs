@@ -6,13 +6,12 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::parts::{self, Entry, Lists};
-use crate::formats::imported::{
-    Context, ImportError, Imported, Listing, Optional, pytorch_index, unreadable,
-};
+use crate::formats::imported::{Context, ImportError, Imported, Optional, pytorch_index, unreadable};
 use crate::formats::poetry::Poetry;
 use crate::formats::uv::{self, Workspace};
 use crate::formats::{requirements, setup};
 use crate::model::cutoff::Cutoff;
+use crate::model::listing::Listing;
 use crate::model::part::Part;
 use crate::model::text::{clean, normalized_name, requirement_name};
 
@@ -81,7 +80,7 @@ impl Tool {
         for (table, values) in [("[tool.uv]", Some(&self.uv.others)), ("[tool.uv.pip]", pip)] {
             for key in ["index-url", "extra-index-url", "find-links"] {
                 if let Some(value) = values.and_then(|values| values.get(key)) {
-                    out.indexes(&format!("{table} {key}"), value, Listing::of(key));
+                    out.indexes(&format!("{table} {key}"), value, Listing::of_option(key));
                 }
             }
         }
@@ -349,7 +348,9 @@ mine = { git = "https://x/" }
             };
             let other = read("https://h.example/simple").unwrap();
             let why = match what.contains("find-links") {
-                true => "envlock reads package indexes, not pages of links",
+                true => {
+                    "an `[[index]]` table with this URL and the packages that come from it takes its place"
+                }
                 false => "an index has a table of its own in envlock.toml",
             };
             let told = format!("`{what} https://h.example/simple`: {why}");

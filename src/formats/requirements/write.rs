@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::builds::build_requirements;
 use crate::formats::written::REQUIREMENTS_MARK;
 use crate::formats::written::{
-    ExportError, address, extra_indexes, in_two_steps, installable, open_indexes, pinned,
+    ExportError, extra_indexes, in_two_steps, index_option, installable, open_indexes, pinned,
     pip_constrains_builds, without_hash,
 };
 use crate::lockfile::Target;
@@ -87,7 +87,7 @@ pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<Strin
         );
     }
     for (index, package) in extra_indexes(&packages) {
-        let _ = writeln!(out, "--extra-index-url {}", address(addresses, index, package)?);
+        let _ = writeln!(out, "{}", index_option(addresses, index, package)?);
     }
     for package in first {
         let (requirement, hashes) = pinned(package, addresses)?;

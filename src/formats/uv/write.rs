@@ -7,6 +7,7 @@ use super::tables::marker;
 use crate::formats::own_entries::OWN;
 use crate::formats::written::{ExportError, address, extra_indexes, is_from_pytorch};
 use crate::lockfile::Target;
+use crate::model::listing::Listing;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
@@ -63,11 +64,13 @@ pub fn uv(
     }
     for (index, url) in &indexes {
         let name = toml_string(&index.replace('/', "-"));
-        let _ = writeln!(
-            out,
-            "\n[[tool.uv.index]] {OWN}\nname = {name}\nurl = {}\nexplicit = true",
-            toml_string(url)
-        );
+        let format = match Listing::of_address(url) {
+            Listing::Index => "",
+            Listing::Links => "format = \"flat\"\n",
+        };
+        let url = toml_string(url);
+        let _ =
+            writeln!(out, "\n[[tool.uv.index]] {OWN}\nname = {name}\nurl = {url}\n{format}explicit = true");
     }
     let sources: Vec<String> = packages
         .iter()

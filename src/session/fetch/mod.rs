@@ -63,7 +63,7 @@ pub(crate) fn client(
             "set `ENVLOCK_INDEX_URL` (or `PIP_INDEX_URL`), pass `--index-url`, or set it in envlock.toml",
         ));
     }
-    Ok(Box::leak(Box::new(with_addresses(global, addresses, None))))
+    Ok(Box::leak(Box::new(with_addresses(global, settings::as_urls(project, addresses), None))))
 }
 
 /// The same for something that can be done without: it waits for no channel longer than that.
@@ -74,7 +74,7 @@ pub(crate) fn client_for(
     patience: Duration,
 ) -> IndexClient {
     let (addresses, _) = settings::indexes(project, index_url);
-    with_addresses(global, addresses, Some(Instant::now() + patience))
+    with_addresses(global, settings::as_urls(project, addresses), Some(Instant::now() + patience))
 }
 
 /// A client for files that the user names by URL. It needs no index.

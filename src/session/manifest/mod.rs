@@ -17,6 +17,7 @@ use crate::formats::pyproject::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::cutoff::Cutoff;
 use crate::model::index_owner::IndexOwner;
+use crate::model::listing::{Listing, is_local};
 use crate::model::only::{InvalidOnly, Only};
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
@@ -459,10 +460,10 @@ fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
 }
 
 fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
-    let scheme_ok = ["http://", "https://"].iter().any(|s| row.url.starts_with(s));
-    if !scheme_ok {
+    let scheme_ok = ["http://", "https://"].iter().any(|s| row.url.starts_with(s)) || is_local(&row.url);
+    if !scheme_ok || row.url.trim().is_empty() {
         return Err(format!(
-            "the URL of the index `{}` must start with `http://` or `https://`",
+            "the URL of the index `{}` must start with `http://` or `https://`, or name a folder",
             clean(&row.name, 40)
         ));
     }
@@ -477,11 +478,20 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
     }
     let builtin = |name: &str| BUILT_IN.contains(&name);
     let role = row.replaces.as_deref().or_else(|| builtin(&row.name).then_some(row.name.as_str()));
-    if let Err(why) = url::Url::parse(&row.url) {
+    let url = match row.url.contains("://") {
+        true => plain_address(&row.url),
+        false => row.url.clone(),
+    };
+    if let (true, Err(why)) = (row.url.contains("://"), url::Url::parse(&row.url)) {
         return Err(format!("the URL of the index `{}` is not valid: {why}", clean(&row.name, 40)));
     }
-    let url = plain_address(&row.url);
     match (role, row.packages.is_empty()) {
+        (Some(_), true) if Listing::of_address(&url) == Listing::Links => {
+            return Err(format!(
+                "the index `{}` is a list of files, which cannot replace an index: give it `packages = [...]`",
+                clean(&row.name, 40)
+            ));
+        }
         (Some("pypi"), true) => {
             manifest.pypi = Some(url);
             manifest.redefined.push("pypi".to_owned());

@@ -200,9 +200,10 @@ impl Run<'_> {
     fn work<'w>(&'w self, target: &'w Target, compared: &'w Compared) -> Result<Work<'w>, Failure> {
         let Compared { found, own, changes } = compared;
         let missing = own.as_ref().filter(|own| !own.is_installed);
+        let (addresses, pypi) = settings::indexes(self.project, self.options.index_url.as_deref());
         Ok(Work {
             installer: installer::choose(found)?,
-            addresses: settings::indexes(self.project, self.options.index_url.as_deref()),
+            addresses: (settings::as_urls(self.project, addresses), pypi),
             talk: self.talk,
             target,
             found,

@@ -14,6 +14,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Tab
 use crate::formats::own_entries::{Entries, OWN, in_its_form, is_own};
 use crate::formats::written::{ExportError, address};
 use crate::lockfile::Target;
+use crate::model::listing::Listing;
 use crate::model::marker::marker_environment;
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::source::Source;
@@ -207,6 +208,9 @@ impl UvTables {
             let mut table = Table::new();
             table.insert("name", Item::Value(Value::from(own.clone())));
             table.insert("url", Item::Value(Value::from(url)));
+            if Listing::of_address(url) == Listing::Links {
+                table.insert("format", Item::Value(Value::from("flat")));
+            }
             // Without it, uv would take every package from this index that the index has.
             table.insert("explicit", Item::Value(Value::from(true)));
             table.decor_mut().set_prefix("\n");

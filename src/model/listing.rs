@@ -1,0 +1,55 @@
+//! What the address of an index names: a package index with a page for each project, or one list of files.
+
+/// What an address names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// A package index: a page for each project (PEP 503, PEP 691).
+    Index,
+    /// A page of links to files, or a folder of them: pip's `--find-links`, uv's `format = "flat"`.
+    Links,
+}
+
+impl Listing {
+    /// What the address of an index names: a folder, or a page by the end of its path (`.html`), is a list of files.
+    pub fn of_address(address: &str) -> Listing {
+        let path = address.split(['?', '#']).next().unwrap_or(address).to_ascii_lowercase();
+        match is_local(address) || path.ends_with(".html") || path.ends_with(".htm") {
+            true => Listing::Links,
+            false => Listing::Index,
+        }
+    }
+
+    /// What an option or a key names: `--find-links`, `index-url`.
+    pub fn of_option(name: &str) -> Listing {
+        match name {
+            "-f" | "--find-links" | "find-links" => Listing::Links,
+            _ => Listing::Index,
+        }
+    }
+}
+
+/// Whether an address is on this machine: `file:///srv/wheels`, `./wheels`.
+pub fn is_local(address: &str) -> bool {
+    !address.contains("://") || address.to_ascii_lowercase().starts_with("file://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_address_names() {
+        for (address, expected, local) in [
+            ("https://h.example/simple", Listing::Index, false),
+            ("https://h.example/whl/cu121", Listing::Index, false),
+            ("https://h.example/whl/torch-2.4.0+cu121.html", Listing::Links, false),
+            ("https://h.example/dist/index.HTML?x=1", Listing::Links, false),
+            ("https://h.example/simple?page=a.html", Listing::Index, false),
+            ("file:///srv/wheels", Listing::Links, true),
+            ("./wheels", Listing::Links, true),
+            ("/srv/wheels", Listing::Links, true),
+        ] {
+            assert_eq!((Listing::of_address(address), is_local(address)), (expected, local), "{address}");
+        }
+    }
+}

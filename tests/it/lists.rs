@@ -1,0 +1,178 @@
+//! Indexes that are lists of files: a folder of wheels, a page of links.
+
+use super::common::synced::Synced;
+use super::context::{IndexServer, Shape, TestContext};
+use super::wheels::{Wheel, wheel};
+
+/// Writes wheels into a folder of the project.
+fn fill(context: &TestContext, folder: &str, wheels: &[Wheel]) {
+    for wheel in wheels {
+        let (page, bytes, _) = wheel.build();
+        let path = context.project().join(folder).join(page.filename);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
+fn manifest(dependencies: &str, url: &str, packages: &str) -> String {
+    format!(
+        "[project]\nname = \"demo\"\ndependencies = [{dependencies}]\n[[index]]\nname = \"own\"\nurl = \"{url}\"\n\
+         packages = [{packages}]\n"
+    )
+}
+
+const RESOLVE: [&str; 5] = ["resolve", "--gpu", "none", "--python", "3.12"];
+
+#[test]
+fn a_folder_of_wheels_is_an_index() {
+    let server = IndexServer::start(
+        vec![("pypi", wheel("idna", "3.11")), ("pypi", wheel("mine", "9.0"))],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server);
+    let own = [
+        wheel("mine", "1.0"),
+        wheel("mine", "2.0").needs("idna"),
+        wheel("mine", "3.0").tags("cp27-cp27m-win32"),
+    ];
+    fill(&context, "wheels", &own);
+    // Simple indexes on a disk have a folder for each project.
+    fill(&context, "wheels/helper", &[wheel("helper", "0.5")]);
+    let absolute = format!("file://{}", context.project().join("wheels").display());
+    for url in ["./wheels", "wheels/", absolute.as_str()] {
+        context.write("envlock.toml", &manifest("\"mine\", \"helper\"", url, "\"mine\", \"helper\""));
+        context.run(&[&RESOLVE[..], &["--upgrade"]].concat()).expect(0);
+        let lock = context.read("envlock.lock");
+        let (page, _, _) = own[1].build();
+        let sha256 = page.sha256;
+        assert!(lock.contains("name = \"mine\"\nversion = \"2.0\"\nindex = \"own\""), "{url}: {lock}");
+        assert!(lock.contains("name = \"helper\"\nversion = \"0.5\"\nindex = \"own\""), "{url}: {lock}");
+        assert!(lock.contains(&format!("sha256 = \"{sha256}\", hash-from = \"computed\"")), "{url}: {lock}");
+        assert!(
+            !lock.contains(&context.project().display().to_string()),
+            "{url}: the place is no part of the lock"
+        );
+    }
+    assert!(server.paths().iter().all(|path| !path.contains("mine")), "{:?}", server.paths());
+    // What the network gave is in the cache; the folder is there.
+    context.run(&[&RESOLVE[..], &["--upgrade", "--offline"]].concat()).expect(0);
+}
+
+#[test]
+fn a_wheel_that_changed_is_read_again() {
+    let server = IndexServer::start(vec![("pypi", wheel("idna", "3.11"))], Shape::default());
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", &manifest("\"mine\"", "wheels", "\"mine\""));
+    let mut hashes = Vec::new();
+    for content in ["one", "two"] {
+        fill(&context, "wheels", &[wheel("mine", "1.0").file("mine.py", content).needs("idna")]);
+        context.run(&[&RESOLVE[..], &["--upgrade"]].concat()).expect(0);
+        let lock = context.read("envlock.lock");
+        let of_mine = &lock[lock.find("mine-1.0").unwrap()..];
+        hashes
+            .push(of_mine.split('"').nth(2).unwrap().to_owned() + of_mine.split("sha256 = ").nth(1).unwrap());
+    }
+    assert_ne!(hashes[0], hashes[1]);
+}
+
+#[test]
+fn a_page_of_links_is_an_index() {
+    for shape in [
+        Shape::default(),
+        Shape { no_hashes: true, no_ranges: true, ..Shape::default() },
+        Shape { json: true, metadata: true, etag: true, ..Shape::default() },
+    ] {
+        let wheels = vec![
+            ("pypi", wheel("idna", "3.11")),
+            ("pypi", wheel("mm-ops", "9.0")),
+            ("links", wheel("mm-ops", "2.1.2+cu121").needs("idna")),
+            ("links", wheel("mm-cv", "0.6.18+cu121").needs("mm-ops")),
+        ];
+        let server = IndexServer::start(wheels, shape.clone());
+        let context = TestContext::with_index(&server);
+        let url = format!("{}/links/cu121+x.html", server.address);
+        context.write("envlock.toml", &manifest("\"mm-cv\"", &url, "\"mm-*\""));
+        context.run(&RESOLVE).expect(0);
+        let lock = context.read("envlock.lock");
+        assert!(lock.contains("name = \"mm-ops\"\nversion = \"2.1.2+cu121\"\nindex = \"own\""), "{lock}");
+        assert_eq!(lock.contains("hash-from = \"computed\""), shape.no_hashes, "{lock}");
+        context.run(&[&RESOLVE[..], &["--upgrade", "--offline"]].concat()).expect(0);
+        assert_eq!(context.read("envlock.lock"), lock);
+        for (format, line) in [
+            ("requirements.txt", format!("--find-links {url}")),
+            ("environment.yml", format!("- --find-links {url}")),
+            ("uv", "format = \"flat\"\nexplicit = true".to_owned()),
+            ("pixi", format!("find-links = [{{ url = \"{url}\" }}]")),
+        ] {
+            let run = context.run(&["export", format]);
+            assert!(run.stdout.contains(&line), "{format}: {}", run.shown());
+        }
+    }
+}
+
+/// A server must not make envlock read files of this machine.
+#[test]
+fn a_page_of_a_server_names_no_file_of_this_machine() {
+    let place = tempfile::tempdir().unwrap();
+    let (page, bytes, _) = wheel("mine", "1.0").build();
+    let file = place.path().join(page.filename);
+    std::fs::write(&file, bytes).unwrap();
+    let body: &'static str = format!("<a href=\"file://{}\">mine</a>", file.display()).leak();
+    let server = IndexServer::start(vec![], Shape { body: Some(body), ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    for url in [format!("{}/links.html", server.address), format!("{}/simple", server.address)] {
+        context.write("envlock.toml", &manifest("\"mine\"", &url, "\"mine\""));
+        context.run(&RESOLVE).expect(1);
+    }
+}
+
+#[test]
+fn what_cannot_be_such_a_list_is_said() {
+    let server = IndexServer::start(vec![("pypi", wheel("idna", "3.11"))], Shape::default());
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", &manifest("\"mine\"", "wheels", "\"mine\""));
+    let run = context.run(&RESOLVE).expect(3);
+    assert!(
+        run.stderr.contains("`mine` from the index `own`") && run.stderr.contains("wheels"),
+        "{}",
+        run.shown()
+    );
+    fill(&context, "wheels", &[wheel("other", "1.0")]);
+    let run = context.run(&RESOLVE).expect(1);
+    assert!(run.stdout.contains("own"), "{}", run.shown());
+    context.write(
+        "envlock.toml",
+        "[project]\ndependencies = [\"mine\"]\n[[index]]\nname = \"a\"\nurl = \"wheels\"\nreplaces = \"pypi\"\n",
+    );
+    let run = context.run(&RESOLVE).expect(2);
+    assert!(run.stderr.contains("the index `a` is a list of files"), "{}", run.shown());
+}
+
+fn a_folder_is_installed_by_hash(with_uv: bool) {
+    let Some(env) = Synced::new(with_uv) else { return };
+    let (page, bytes, _) = wheel("mine", "1.0").needs("alpha").file("mine.py", "x = 5\n").build();
+    let path = env.context.project().join("my wheels").join(page.filename);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    env.context.write("envlock.toml", &manifest("\"mine\"", "./my wheels", "\"mine\""));
+    env.context.run(&["resolve", "--gpu", "none", "--python", &env.series]).expect(0);
+    env.sync(&[]).expect(0);
+    assert_eq!(env.prints("import mine, alpha; print(mine.x)"), "5");
+    // Another file of that name is not installed.
+    std::fs::remove_dir_all(env.context.project().join(".venv")).unwrap();
+    let (_, bytes, _) = wheel("mine", "1.0").needs("alpha").file("mine.py", "x = 6\n").build();
+    std::fs::write(&path, bytes).unwrap();
+    let run = env.sync(&[]);
+    // uv has kept the one that is locked.
+    assert!(run.code != 0 || with_uv && env.prints("import mine; print(mine.x)") == "5", "{}", run.shown());
+}
+
+#[test]
+fn pip_installs_a_folder_by_hash() {
+    a_folder_is_installed_by_hash(false);
+}
+
+#[test]
+fn uv_installs_a_folder_by_hash() {
+    a_folder_is_installed_by_hash(true);
+}

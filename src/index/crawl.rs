@@ -19,7 +19,7 @@ use super::cache::{self, CachedPage};
 use super::guess::Job;
 use super::http::{Http, Limit, headers};
 use super::{Fetched, Guess, IndexClient, IndexError, local, remote_wheel, sdists, simple};
-use crate::model::listing::Listing;
+use crate::model::listing::{Listing, local_path};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile, ReleaseFile};
 use crate::model::solution::Need;
@@ -413,7 +413,7 @@ impl IndexClient {
     /// The cached METADATA of a wheel, if its hash matches the one that the index states; that of a source
     /// distribution, or why it has none. That of a file on this machine is read from it.
     pub fn metadata_at_hand(&self, index: &str, file: &ReleaseFile) -> Option<Result<CoreMetadata, String>> {
-        if let Some(path) = local::path(&file.url) {
+        if let Some(path) = local_path(&file.url) {
             return Some(local::metadata(&path, file));
         }
         if file.wheel().is_none() {
@@ -426,7 +426,7 @@ impl IndexClient {
 
     /// Whether the cache has an entry for the METADATA of a file.
     pub fn has_metadata_at_hand(&self, index: &str, file: &ReleaseFile) -> bool {
-        local::path(&file.url).is_some()
+        local_path(&file.url).is_some()
             || self.cache.has_metadata(&identity(index, file), file.wheel().is_some())
     }
 }
@@ -439,11 +439,8 @@ impl IndexClient {
 
     /// A project's page of the files in a folder.
     fn page_in(&self, place: &Path, index: &str, project: &str) -> Result<Arc<ProjectPage>, IndexError> {
-        let files = local::files(place, project).map_err(|why| IndexError::Request {
-            what: format!("`{project}`"),
-            index: index.to_owned(),
-            why,
-        })?;
+        let files =
+            local::files(place, project).map_err(|why| IndexError::Local { index: index.to_owned(), why })?;
         Ok(Arc::new(ProjectPage::from_files(project, files)))
     }
 
@@ -574,7 +571,7 @@ pub(super) fn measure(
         let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
         let Some(file) = page.as_ref().and_then(|p| p.find(filename)) else { continue };
         // A file on this machine may be another one by now.
-        let is_local = local::path(&file.url).is_some();
+        let is_local = local_path(&file.url).is_some();
         if let Some(known) = client.cache.measured(&identity(index, file)).filter(|_| !is_local) {
             found.insert(filename.clone(), known);
             continue;

@@ -12,7 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use super::credentials::{Credentials, without_login};
-use super::{local, simple};
+use super::simple;
+use crate::model::listing::local_path;
 
 const ATTEMPTS: u32 = 4;
 /// A larger body is spooled to disk, or waits until fewer such bodies are in memory. In bytes.
@@ -173,7 +174,7 @@ impl Http {
         headers: &HeaderMap,
         limit: Limit,
     ) -> Result<Response, String> {
-        if let Some(path) = local::path(url.as_str()) {
+        if let Some(path) = local_path(url.as_str()) {
             return opened(&path, url, limit);
         }
         let mut pause = self.pause;

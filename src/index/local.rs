@@ -2,7 +2,7 @@
 //!
 //! They are read in each run, without the network and without the cache.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use url::Url;
 
@@ -14,11 +14,6 @@ use crate::sdist;
 
 /// The maximum number of entries of a folder.
 const MAX_ENTRIES: usize = 100_000;
-
-/// The path that a URL names on this machine; `None` for a URL of a server.
-pub(super) fn path(url: &str) -> Option<PathBuf> {
-    Url::parse(url).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
-}
 
 /// The files that may be those of a project: of the folder itself, and of one with the project's name in it, as simple
 /// indexes are laid out.

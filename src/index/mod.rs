@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::model::listing::Listing;
+use crate::model::listing::{Listing, local_path};
 use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::Need;
@@ -100,6 +100,14 @@ pub enum IndexError {
         /// The last failure, without credentials.
         why: String,
     },
+    /// A folder or page on this machine that cannot be read.
+    #[error("cannot read the files of the index `{index}`: {why}")]
+    Local {
+        /// Index name.
+        index: String,
+        /// The failure, with the path.
+        why: String,
+    },
     /// A conda channel did not answer after all retries.
     #[error("cannot read {what} from the channel `{channel}`: {why}")]
     Channel {
@@ -141,6 +149,7 @@ impl IndexError {
     pub fn index(&self) -> Option<&str> {
         match self {
             IndexError::NoAddress(index)
+            | IndexError::Local { index, .. }
             | IndexError::Request { index, .. }
             | IndexError::Format { index, .. } => Some(index),
             IndexError::Offline { .. }
@@ -225,7 +234,7 @@ impl IndexClient {
 
     /// The folder or file on this machine that an index is, if it is none on a server.
     fn local(&self, index: &str) -> Result<Option<PathBuf>, IndexError> {
-        Ok(local::path(&self.address(index)?))
+        Ok(local_path(&self.address(index)?))
     }
 
     /// The URL of the page that lists the files of a project: its own, or that of all of them.
@@ -290,7 +299,7 @@ impl IndexClient {
     pub fn download_up_to(&self, address: &str, limit: u64) -> Result<std::fs::File, IndexError> {
         let shown = crate::model::text::without_logins(&crate::model::text::clean(address, 200));
         let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
-        if let Some(path) = local::path(address) {
+        if let Some(path) = local_path(address) {
             return fs_err::File::open(path).map(Into::into).map_err(|e| failed(e.to_string()));
         }
         if self.config.offline {

@@ -5,7 +5,8 @@ use reqwest::header;
 use url::Url;
 
 use super::http::{Http, Limit};
-use super::{IndexClient, local, remote_wheel, simple};
+use super::{IndexClient, remote_wheel, simple};
+use crate::model::listing::local_path;
 use crate::model::project::ReleaseFile;
 
 /// How many wheels are downloaded at the same time.
@@ -28,7 +29,7 @@ pub(super) fn download_each(
 ) {
     let (http, runtime) = match client.http() {
         Ok(_)
-            if client.config.offline && wheels.iter().all(|wheel| local::path(&wheel.file.url).is_none()) =>
+            if client.config.offline && wheels.iter().all(|wheel| local_path(&wheel.file.url).is_none()) =>
         {
             let each = 0..wheels.len();
             return each.for_each(|at| done(at, Err("nothing is downloaded with `--offline`".to_owned())));

@@ -1,5 +1,9 @@
 //! What the address of an index names: a package index with a page for each project, or one list of files.
 
+use std::path::PathBuf;
+
+use url::Url;
+
 /// What an address names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listing {
@@ -31,6 +35,11 @@ impl Listing {
 /// Whether an address is on this machine: `file:///srv/wheels`, `./wheels`.
 pub fn is_local(address: &str) -> bool {
     !address.contains("://") || address.to_ascii_lowercase().starts_with("file://")
+}
+
+/// The path that a URL names on this machine; `None` for a URL of a server.
+pub fn local_path(url: &str) -> Option<PathBuf> {
+    Url::parse(url).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
 }
 
 #[cfg(test)]

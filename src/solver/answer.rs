@@ -440,6 +440,23 @@ fn yanked(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
     notes
 }
 
+/// Releases that the lock has and that are on no index any more.
+fn gone(problem: &Problem<'_>, selected: &Selected) -> Vec<Note> {
+    let of_package = |(name, locked): (&String, &Version)| {
+        let ordinal = selected.get(&Node::package(name)).filter(|_| !is_stack_package(name))?;
+        let candidates = problem.candidates(name).ok().filter(|_| problem.universe.direct(name).is_none())?;
+        let taken = candidates.get(*ordinal as usize)?;
+        let is_there =
+            candidates.iter().any(|candidate| public(&candidate.release.version) == public(locked));
+        let text = format!(
+            "{name} {locked} -> {}: the index {} no longer has {locked}",
+            taken.release.version, taken.index
+        );
+        (!is_there).then_some(Note { text, source: None })
+    };
+    problem.asked.preferences.versions.iter().filter_map(of_package).collect()
+}
+
 /// The notes of a solution.
 fn notes(
     problem: &Problem<'_>,
@@ -468,6 +485,7 @@ fn notes(
     }
     notes.extend(repaired_requirements(problem, selected));
     notes.extend(yanked(problem, selected));
+    notes.extend(gone(problem, selected));
     notes.extend(framework_notes(problem, selected, frameworks));
     let Some(stack) = stack else {
         return notes;

@@ -58,10 +58,7 @@ fn a_long_way_back() {
 fn what_a_constraint_excludes_is_not_read() {
     let server = with_a_walker();
     let context = TestContext::with_index(&server);
-    context.write(
-        "envlock.toml",
-        "schema = 1\n[project]\ndependencies = [\"walker\"]\nconstraints = [\"walker<1.8\"]\n",
-    );
+    context.write("envlock.toml", "[project]\ndependencies = [\"walker\"]\nconstraints = [\"walker<1.8\"]\n");
     let run = context.run(&["resolve", "--gpu", "none", "--python", "3.12"]).expect(0);
     assert!(context.read("envlock.lock").contains("name = \"walker\"\nversion = \"1.7\""), "{}", run.shown());
     let of_walker = server.paths().into_iter().filter(|path| path.contains("walker-")).count();

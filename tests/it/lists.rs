@@ -75,6 +75,39 @@ fn a_wheel_that_changed_is_read_again() {
     assert_ne!(hashes[0], hashes[1]);
 }
 
+/// What a run changes against the lock, and why where nobody asked for it.
+#[test]
+fn what_changed_is_said() {
+    let server = IndexServer::start(
+        vec![("pypi", wheel("idna", "3.11")), ("pypi", wheel("certifi", "2026.1.1"))],
+        Shape::default(),
+    );
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", &manifest("\"mine\"", "wheels", "\"mine\""));
+    fill(&context, "wheels", &[wheel("mine", "1.0").needs("idna"), wheel("mine", "1.1").needs("certifi")]);
+    let run = context.run(&RESOLVE).expect(0);
+    assert!(!run.stdout.contains("\nchanged "), "{}", run.shown());
+    let run = context.run(&RESOLVE).expect(0);
+    assert!(!run.stdout.contains("\nchanged "), "{}", run.shown());
+    std::fs::remove_file(context.project().join("wheels/mine-1.1-py3-none-any.whl")).unwrap();
+    let run = context.run(&RESOLVE).expect(0);
+    assert!(
+        run.stdout.contains("changed        certifi 2026.1.1 removed, idna 3.11 added, mine 1.1 -> 1.0\n"),
+        "{}",
+        run.shown()
+    );
+    assert!(
+        run.flat().contains("warning: mine 1.1 -> 1.0: the index own no longer has 1.1"),
+        "{}",
+        run.shown()
+    );
+    // Asked for, it is no warning.
+    fill(&context, "wheels", &[wheel("mine", "1.2")]);
+    let run = context.run(&[&RESOLVE[..], &["--upgrade"]].concat()).expect(0);
+    assert!(run.stdout.contains("changed        idna 3.11 removed, mine 1.0 -> 1.2\n"), "{}", run.shown());
+    assert!(!run.stderr.contains("no longer"), "{}", run.shown());
+}
+
 #[test]
 fn a_page_of_links_is_an_index() {
     for shape in [
@@ -131,12 +164,13 @@ fn what_cannot_be_such_a_list_is_said() {
     let server = IndexServer::start(vec![("pypi", wheel("idna", "3.11"))], Shape::default());
     let context = TestContext::with_index(&server);
     context.write("envlock.toml", &manifest("\"mine\"", "wheels", "\"mine\""));
-    let run = context.run(&RESOLVE).expect(3);
-    assert!(
-        run.stderr.contains("`mine` from the index `own`") && run.stderr.contains("wheels"),
-        "{}",
-        run.shown()
-    );
+    let run = context.run(&RESOLVE).expect(2);
+    insta::assert_snapshot!(run.stderr, @r"
+    error: cannot read the files of the index `own`: failed to read directory
+           `[DIR]/project/wheels`: No such file or directory (os error 2)
+
+    hint: the `[[index]]` table of `own` in envlock.toml says where they are: `url`
+    ");
     fill(&context, "wheels", &[wheel("other", "1.0")]);
     let run = context.run(&RESOLVE).expect(1);
     assert!(run.stdout.contains("own"), "{}", run.shown());

@@ -29,7 +29,7 @@ fn a_requirements_file_is_the_request_where_there_is_no_manifest() {
         "pypi",
     ]);
     let run = run.expect(0);
-    assert!(run.flat().contains("`--find-links x`: envlock reads package indexes"), "{}", run.shown());
+    assert!(run.flat().contains("`--find-links x`: an `[[index]]` table with this URL"), "{}", run.shown());
     let lock = context.read("envlock.lock");
     for line in ["package idna>=3", "package numpy<2", "package requests"] {
         assert!(lock.contains(line), "{line}: {lock}");

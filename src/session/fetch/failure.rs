@@ -38,12 +38,18 @@ pub(crate) fn index_error(error: &IndexError, request: Option<&Request>) -> Fail
         _ if let Some(request) = request.filter(|request| pytorch && request.only_index.is_none()) => {
             without_pytorch(&std::env::args().skip(1).collect::<Vec<_>>(), &request.conda.channels)
         }
+        IndexError::Local { index, .. } => {
+            format!("the `[[index]]` table of `{index}` in envlock.toml says where they are: `url`")
+        }
+        _ if let Some(own) = error.index().filter(|index| *index != "pypi" && !pytorch) => {
+            format!("check the network and the `url` of the index `{own}` in envlock.toml")
+        }
         _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
     };
     match error {
         // A missing URL is a configuration error, which a retry does not fix.
         IndexError::NoAddress(_) => Failure::usage(error.to_string()),
-        IndexError::Limit(_) => Failure::input(error.to_string()),
+        IndexError::Limit(_) | IndexError::Local { .. } => Failure::input(error.to_string()),
         _ => Failure::network(error.to_string()),
     }
     .hint(hint)

@@ -25,7 +25,7 @@ use super::settings::{self, Project};
 use super::{fetch, files, lock, owner, requirements};
 use crate::compatibility::{UnreadBuild, unread_build};
 use crate::formats;
-use crate::lockfile::{self, Lockfile, Target};
+use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::Conflict;
 use crate::model::level::Level;
 use crate::model::owner::Owner;
@@ -338,6 +338,8 @@ pub(crate) struct Resolved {
     pub written: Vec<String>,
     /// Those of them that are not as they were.
     pub changed: Vec<String>,
+    /// What differs from the old lock, if there was one.
+    pub changes: Vec<TargetChanges>,
 }
 
 impl<'p> Prepared<'p> {
@@ -389,7 +391,8 @@ impl<'p> Prepared<'p> {
         self.asked.registry = registry;
         let lock = self.lock_of(&solutions);
         let (written, changed) = self.write(&lock)?;
-        let mut resolved = Resolved { solutions, preferences, series, lock, written, changed };
+        let changes = self.asked.old.as_ref().map(|old| lockfile::changes(old, &lock)).unwrap_or_default();
+        let mut resolved = Resolved { solutions, preferences, series, lock, written, changed, changes };
         if self.owner == Some(Owner::Uv) && !options.dry_run {
             with_uv::as_locked_by_uv(&mut resolved.solutions, project)?;
         }

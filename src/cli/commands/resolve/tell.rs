@@ -7,6 +7,7 @@ use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::{self, label};
 use crate::cli::view::Resolution;
 use crate::formats::write::environment_name;
+use crate::lockfile::{Change, TargetChanges};
 use crate::model::choice::Choice;
 use crate::model::count::Count;
 use crate::model::owner::Owner;
@@ -146,6 +147,7 @@ pub(super) fn resolved(prepared: &Prepared<'_>, mut resolved: Resolved, printer:
         is_dry: asked.options.dry_run,
         written: &resolved.written,
         changed: &resolved.changed,
+        changes: &resolved.changes,
         python: prepared.python,
         owner: prepared.owner,
         seconds: prepared.asked.seconds(),
@@ -155,6 +157,9 @@ pub(super) fn resolved(prepared: &Prepared<'_>, mut resolved: Resolved, printer:
     stack_only::print_other_frameworks(machines, &resolved.series, printer);
     writing::report_stale_environment_files(asked.project, asked.old.as_ref(), &resolved.written, printer);
 }
+
+/// How many changed packages are named; `envlock diff` names all of them.
+const CHANGES: usize = 8;
 
 /// A solved request and what is printed about it.
 struct Told<'a> {
@@ -171,6 +176,8 @@ struct Told<'a> {
     pub written: &'a [String],
     /// Those of them that are not as they were.
     pub changed: &'a [String],
+    /// What differs from the old lock.
+    pub changes: &'a [TargetChanges],
     /// The tool that holds the packages.
     pub owner: Option<Owner>,
     /// The Python that uv takes, and why, where uv holds the packages.
@@ -200,6 +207,7 @@ impl Told<'_> {
             return;
         }
         self.solutions(registry);
+        self.changes();
         self.files();
         self.builds();
         self.notes(registry);
@@ -228,6 +236,31 @@ impl Told<'_> {
         if self.solutions.len() > 1 {
             printer.out("");
         }
+    }
+
+    /// What changed against the old lock, the same of several targets once.
+    fn changes(&self) {
+        let changed = |change: &Change| {
+            let name = clean(&change.what, 60);
+            let [old, new] = [&change.old, &change.new].map(|side| side.as_ref().map(|text| clean(text, 60)));
+            Some(match (old, new) {
+                (Some(old), Some(new)) => format!("{name} {old} -> {new}"),
+                (None, Some(new)) => format!("{name} {new} added"),
+                (Some(old), None) => format!("{name} {old} removed"),
+                (None, None) => return None,
+            })
+        };
+        let all: BTreeSet<String> =
+            self.changes.iter().flat_map(|target| &target.packages).filter_map(changed).collect();
+        if all.is_empty() {
+            return;
+        }
+        let mut shown: Vec<String> = all.iter().take(CHANGES).cloned().collect();
+        if all.len() > CHANGES {
+            shown.push(format!("and {} more", all.len() - CHANGES));
+        }
+        let (printer, text) = (self.printer, shown.join(", "));
+        printer.out(&format!("{}{}", label(printer, "changed"), wrap(&text, 15)));
     }
 
     /// What was written, and the commands that come next.

@@ -7,7 +7,7 @@ use crate::lockfile::Target;
 use crate::model::conda::CONDA_FORGE;
 use crate::model::index_owner::PYTORCH;
 use crate::model::level::Level;
-use crate::model::listing::Listing;
+use crate::model::listing::{Listing, in_folder};
 use crate::model::secrets::secret_parameter;
 use crate::model::solution::{ChosenFile, ChosenPackage};
 use crate::model::source::Source;
@@ -234,6 +234,14 @@ pub(crate) fn pinned<'p>(
             let requirement = format!("{} @ {}/{name}", package.name, folder.trim_end_matches('/'));
             Ok((requirement, hashes(std::slice::from_ref(file))))
         }
+        // pip would take another index's file of that name and version, and refuse its hash.
+        (Some(file), Some(index)) if let Some(place) = file_in_folder(addresses, index, package, file) => {
+            let requirement = match place.contains("://") {
+                true => format!("{} @ {place}", package.name),
+                false => place,
+            };
+            Ok((requirement, hashes(std::slice::from_ref(file))))
+        }
         _ => Ok((format!("{}=={}", package.name, package.version), hashes(&package.files))),
     }
 }
@@ -261,16 +269,28 @@ pub(crate) fn address(
         .ok_or_else(|| ExportError::NoAddress { package: package.to_owned(), index: index.to_owned() })
 }
 
-/// The option of pip and uv that names an index: `--extra-index-url https://corp.example/simple`, `--find-links ./wheels`.
+/// Where a file of an index that is a folder is: `./wheels/demo-1.0-py3-none-any.whl`.
+fn file_in_folder(
+    addresses: &[(String, String)],
+    index: &str,
+    package: &ChosenPackage,
+    file: &ChosenFile,
+) -> Option<String> {
+    in_folder(&address(addresses, index, &package.name).ok()?, &file.name)
+}
+
+/// The option of pip and uv that names an index: `--extra-index-url https://corp.example/simple`, `--find-links
+/// https://corp.example/links.html`. None for a folder, whose files are named one by one.
 pub(crate) fn index_option(
     addresses: &[(String, String)],
     index: &str,
     package: &str,
-) -> Result<String, ExportError> {
+) -> Result<Option<String>, ExportError> {
     let address = address(addresses, index, package)?;
     Ok(match Listing::of_address(&address) {
-        Listing::Index => format!("--extra-index-url {address}"),
-        Listing::Links => format!("--find-links {address}"),
+        Listing::Index => Some(format!("--extra-index-url {address}")),
+        Listing::Links if in_folder(&address, "").is_some() => None,
+        Listing::Links => Some(format!("--find-links {address}")),
     })
 }
 

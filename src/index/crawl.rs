@@ -358,6 +358,10 @@ async fn fetch_page(
             client.cache.store_page(&address, &entry);
             Ok(Some(Arc::new(entry.page)))
         }
+        // It would have the files of all projects.
+        (404 | 410, _) if Listing::of_address(url.as_str()) == Listing::Links => {
+            Err(failed(format!("the server answered {}", answer.status)))
+        }
         // The pytorch index answers 403 for projects that it does not have.
         (404 | 410, _) => Ok(None),
         (403, _) if index.starts_with("pytorch/") => Ok(None),
@@ -439,8 +443,7 @@ impl IndexClient {
 
     /// A project's page of the files in a folder.
     fn page_in(&self, place: &Path, index: &str, project: &str) -> Result<Arc<ProjectPage>, IndexError> {
-        let files =
-            local::files(place, project).map_err(|why| IndexError::Local { index: index.to_owned(), why })?;
+        let files = local::files(place).map_err(|why| IndexError::Local { index: index.to_owned(), why })?;
         Ok(Arc::new(ProjectPage::from_files(project, files)))
     }
 
@@ -532,6 +535,10 @@ pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64
         let key = (index.clone(), project.clone());
         let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
         let Some(file) = page.as_ref().and_then(|p| p.find(filename)) else { continue };
+        if let Some(path) = local_path(&file.url) {
+            found.extend(fs_err::metadata(path).map(|metadata| (filename.clone(), metadata.len())));
+            continue;
+        }
         match client.cache.size(&identity(index, file)) {
             Some(size) => {
                 found.insert(filename.clone(), size);

@@ -307,7 +307,7 @@ impl Http {
 
 /// A file on this machine, as a server would send it.
 fn opened(path: &Path, url: &Url, limit: Limit) -> Result<Response, String> {
-    let file = fs_err::File::open(path).map_err(|e| e.to_string())?;
+    let file = super::open_file(path).map_err(|e| e.to_string())?;
     let length = file.metadata().map_err(|e| e.to_string())?.len();
     if length > limit.total {
         return Err(format!("the file is larger than {} MiB", limit.total >> 20));

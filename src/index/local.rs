@@ -15,22 +15,12 @@ use crate::sdist;
 /// The maximum number of entries of a folder.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The files that may be those of a project: of the folder itself, and of one with the project's name in it, as simple
-/// indexes are laid out.
+/// The files of a folder, or of a page of links.
 ///
 /// # Errors
 /// What cannot be read, one phrase.
-pub(super) fn files(place: &Path, project: &str) -> Result<Vec<RawFile>, String> {
-    if place.is_file() {
-        return links(place);
-    }
-    let mut files = entries(place)?;
-    let of_project = place.join(project);
-    if of_project.is_dir() {
-        let page = of_project.join("index.html");
-        files.extend(if page.is_file() { links(&page)? } else { entries(&of_project)? });
-    }
-    Ok(files)
+pub(super) fn files(place: &Path) -> Result<Vec<RawFile>, String> {
+    if place.is_file() { links(place) } else { entries(place) }
 }
 
 /// The files of a page of links.
@@ -52,8 +42,12 @@ fn entries(folder: &Path) -> Result<Vec<RawFile>, String> {
         }
         let path = entry.map_err(|e| e.to_string())?.path();
         let Some(filename) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        // A link to a file that is gone is no file.
-        let Ok(metadata) = fs_err::metadata(&path) else { continue };
+        let metadata = match fs_err::metadata(&path) {
+            Ok(metadata) => metadata,
+            // A link to a file that is gone, or to itself, is no file.
+            Err(_) if path.is_symlink() => continue,
+            Err(error) => return Err(error.to_string()),
+        };
         if metadata.is_file() {
             let (filename, url) = (filename.to_owned(), address(&path)?.into());
             out.push(RawFile { filename, url, size: Some(metadata.len()), ..RawFile::default() });
@@ -67,7 +61,7 @@ fn entries(folder: &Path) -> Result<Vec<RawFile>, String> {
 /// # Errors
 /// Why it cannot be used, one phrase.
 pub(super) fn metadata(path: &Path, file: &ReleaseFile) -> Result<CoreMetadata, String> {
-    let opened = fs_err::File::open(path).map_err(|e| e.to_string())?;
+    let opened = super::open_file(path).map_err(|e| e.to_string())?;
     match file.wheel() {
         Some(_) => super::metadata_of_wheel(opened, &file.filename),
         None => sdist::read_archive(opened, &file.filename)

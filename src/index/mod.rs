@@ -300,7 +300,7 @@ impl IndexClient {
         let shown = crate::model::text::without_logins(&crate::model::text::clean(address, 200));
         let failed = |why: String| IndexError::Setup(format!("cannot read `{shown}`: {why}"));
         if let Some(path) = local_path(address) {
-            return fs_err::File::open(path).map(Into::into).map_err(|e| failed(e.to_string()));
+            return open_file(&path).map(Into::into).map_err(|e| failed(e.to_string()));
         }
         if self.config.offline {
             return Err(IndexError::Offline { what: shown });
@@ -397,7 +397,17 @@ pub fn metadata_of_wheel(
 fn metadata_of_text(text: &[u8]) -> Result<CoreMetadata, String> {
     use sha2::{Digest as _, Sha256};
     let digest = hex::encode(Sha256::digest(text));
-    CoreMetadata::parse(&String::from_utf8_lossy(text), digest).map_err(|e| e.to_string())
+    // A login in a requirement goes no further.
+    let text = crate::model::text::without_logins(&String::from_utf8_lossy(text));
+    CoreMetadata::parse(&text, digest).map_err(|e| e.to_string())
+}
+
+/// Opens a file on this machine; a pipe or a device would be waited for.
+fn open_file(path: &std::path::Path) -> std::io::Result<fs_err::File> {
+    match fs_err::metadata(path)?.is_file() {
+        true => fs_err::File::open(path),
+        false => Err(std::io::Error::other(format!("`{}` is not a file", path.display()))),
+    }
 }
 
 /// Writes bytes to an unnamed temporary file and rewinds it.

@@ -304,7 +304,11 @@ fn parse_html(body: &[u8], page: &Url) -> Result<Vec<RawFile>, String> {
         let Ok(element) = element;
         let Some(href) = element.href else { continue };
         if !element.is_link {
-            base = page.join(&href).ok().filter(|url| url.as_str().len() <= MAX_URL).unwrap_or(base);
+            // A server does not move the links of its page to this machine.
+            let is_allowed = |url: &Url| {
+                url.as_str().len() <= MAX_URL && (url.scheme() != "file" || page.scheme() == "file")
+            };
+            base = page.join(&href).ok().filter(is_allowed).unwrap_or(base);
         } else if !files.push_link(&base, &href, element.requires_python, element.yanked, element.metadata) {
             break;
         }

@@ -8,7 +8,7 @@ use crate::model::direct::is_plain_path;
 use crate::model::project::archive_stem;
 use crate::model::secrets::{secret_parameter, shown_requirement};
 use crate::model::solution::Edge;
-use crate::model::text::{clean, is_line, normalized_name, requirement_name, without_logins};
+use crate::model::text::{clean, is_file_name, is_line, normalized_name, requirement_name, without_logins};
 use crate::model::wheel::WheelName;
 
 /// Size limit of a text in a lock, in bytes.
@@ -94,11 +94,7 @@ pub(super) fn word(text: String) -> Result<String, LockError> {
 }
 
 pub(super) fn file_name(text: String) -> Result<String, LockError> {
-    let is_file = !text.is_empty()
-        && text.len() <= 300
-        && !text.starts_with(['-', '.'])
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b));
-    if is_file { Ok(text) } else { Err(not(&text, "a file name")) }
+    if is_file_name(&text) { Ok(text) } else { Err(not(&text, "a file name")) }
 }
 
 /// The name of a wheel or source distribution of a package, of the same version.

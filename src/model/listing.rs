@@ -32,6 +32,20 @@ impl Listing {
     }
 }
 
+/// A file in the folder that an address names, as the address is written: `./wheels/demo-1.0-py3-none-any.whl`. `None` for what
+/// is no folder on this machine.
+pub fn in_folder(address: &str, file: &str) -> Option<String> {
+    let is_page = [".html", ".htm"].iter().any(|end| address.to_ascii_lowercase().ends_with(end));
+    (is_local(address) && !is_page).then(|| {
+        let folder = address.strip_prefix("./").unwrap_or(address).trim_end_matches('/');
+        match (address.contains("://"), folder) {
+            (true, folder) => format!("{folder}/{file}"),
+            (false, "" | ".") => format!("./{file}"),
+            (false, folder) => format!("./{folder}/{file}"),
+        }
+    })
+}
+
 /// Whether an address is on this machine: `file:///srv/wheels`, `./wheels`.
 pub fn is_local(address: &str) -> bool {
     !address.contains("://") || address.to_ascii_lowercase().starts_with("file://")
@@ -45,6 +59,21 @@ pub fn local_path(url: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_in_folders() {
+        for (address, expected) in [
+            ("./wheels", Some("./wheels/a.whl")),
+            ("wheels/", Some("./wheels/a.whl")),
+            ("../wheels", Some("./../wheels/a.whl")),
+            (".", Some("./a.whl")),
+            ("file:///srv/my%20wheels/", Some("file:///srv/my%20wheels/a.whl")),
+            ("./links.html", None),
+            ("https://h.example/simple", None),
+        ] {
+            assert_eq!(in_folder(address, "a.whl").as_deref(), expected, "{address}");
+        }
+    }
 
     #[test]
     fn what_an_address_names() {

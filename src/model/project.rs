@@ -19,7 +19,7 @@ use compact::{
 use super::fitting::{Fitting, Line};
 use super::patches;
 use super::platform::{Libc, Platform};
-use super::text::{lines, normalized_name};
+use super::text::{is_file_name, lines, normalized_name};
 use super::timestamp::Timestamp;
 use super::wheel::{Fit, Parts, Python, WheelName, may_fit_platform};
 
@@ -145,7 +145,7 @@ impl ProjectPage {
         let mut rows: Vec<(Version, bool, RawFile)> = Vec::new();
         for file in files {
             let flat = |c: char| c == '\t' || c == '\n' || c == '\r';
-            if file.filename.contains(flat) || file.url.contains(flat) {
+            if !is_file_name(&file.filename) || file.url.contains(flat) {
                 continue;
             }
             if file.filename.ends_with(".whl") {
@@ -160,6 +160,8 @@ impl ProjectPage {
             }
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.2.filename.cmp(&b.2.filename)));
+        // A page of links may list a file twice.
+        rows.dedup_by(|a, b| a.2.filename == b.2.filename);
         let mut table = String::new();
         let mut lines = String::new();
         let mut count = 0;

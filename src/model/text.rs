@@ -128,6 +128,15 @@ pub fn without_logins(text: &str) -> String {
     out
 }
 
+/// Whether a lock can name a file so: a wheel or source distribution whose name has no other characters than those of
+/// versions and tags.
+pub fn is_file_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 300
+        && !text.starts_with(['-', '.'])
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b))
+}
+
 /// A text without the logins and tokens in the addresses of conda channels: `https://host/t/TOKEN/channel` is conda's way to write
 /// a token. A local path may have a folder `t`.
 ///

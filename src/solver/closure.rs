@@ -294,12 +294,24 @@ impl<'a> Problem<'a> {
                 let avoided = self.avoided(candidate, name, metadata)?;
                 Ok(required.map(|mut out| {
                     out.extend(self.pythons_of_setup(metadata).map(|pythons| (Node::Python, pythons)));
+                    out.extend(
+                        self.unstated_pythons(candidate, metadata).map(|pythons| (Node::Python, pythons)),
+                    );
                     out.extend(avoided);
                     out
                 }))
             }
             Err(unusable) => Ok(Err(unusable)),
         }
+    }
+
+    /// The Python series that a release's METADATA is for, where the index does not state it; `None` if it is for all.
+    fn unstated_pythons(&self, candidate: &Candidate<'_>, metadata: &CoreMetadata) -> Option<Set> {
+        let range = metadata.requires_python.as_ref()?;
+        self.representative(candidate).filter(|file| file.requires_python.is_none())?;
+        let series = &self.pythons.series;
+        let is_for = |python: &Python| specifiers_allow(range, *python);
+        (!series.iter().all(is_for)).then(|| ordinals(series.len(), |i| is_for(&series[i])))
     }
 
     /// Whether a release lacks an extra that the user requires and that decides whether a GPU is used: `jax[cuda13]`

@@ -182,6 +182,7 @@ fn answer(
         let of_index = pages.iter().filter(|(page, _)| page.starts_with(&format!("{index}/")));
         of_index.flat_map(|(_, list)| list.clone()).collect::<Vec<Page>>()
     });
+    let listed = listed.filter(|list| !list.is_empty());
     let Some(list) = listed.as_ref().or_else(|| pages.get(&path)) else {
         let _ = request.respond(Response::from_string("none").with_status_code(404));
         return;

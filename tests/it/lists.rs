@@ -36,17 +36,14 @@ fn a_folder_of_wheels_is_an_index() {
         wheel("mine", "3.0").tags("cp27-cp27m-win32"),
     ];
     fill(&context, "wheels", &own);
-    // Simple indexes on a disk have a folder for each project.
-    fill(&context, "wheels/helper", &[wheel("helper", "0.5")]);
     let absolute = format!("file://{}", context.project().join("wheels").display());
     for url in ["./wheels", "wheels/", absolute.as_str()] {
-        context.write("envlock.toml", &manifest("\"mine\", \"helper\"", url, "\"mine\", \"helper\""));
+        context.write("envlock.toml", &manifest("\"mine\"", url, "\"mine\""));
         context.run(&[&RESOLVE[..], &["--upgrade"]].concat()).expect(0);
         let lock = context.read("envlock.lock");
         let (page, _, _) = own[1].build();
         let sha256 = page.sha256;
         assert!(lock.contains("name = \"mine\"\nversion = \"2.0\"\nindex = \"own\""), "{url}: {lock}");
-        assert!(lock.contains("name = \"helper\"\nversion = \"0.5\"\nindex = \"own\""), "{url}: {lock}");
         assert!(lock.contains(&format!("sha256 = \"{sha256}\", hash-from = \"computed\"")), "{url}: {lock}");
         assert!(
             !lock.contains(&context.project().display().to_string()),
@@ -56,6 +53,43 @@ fn a_folder_of_wheels_is_an_index() {
     assert!(server.paths().iter().all(|path| !path.contains("mine")), "{:?}", server.paths());
     // What the network gave is in the cache; the folder is there.
     context.run(&[&RESOLVE[..], &["--upgrade", "--offline"]].concat()).expect(0);
+}
+
+/// Folders do not state `Requires-Python`, and pages of links seldom do: the METADATA does.
+#[test]
+fn what_no_list_states_is_read_from_the_file() {
+    let server = IndexServer::start(vec![("pypi", wheel("idna", "3.11"))], Shape::default());
+    let context = TestContext::with_index(&server);
+    context.write("envlock.toml", &manifest("\"mine\"", "wheels", "\"mine\""));
+    let old = Wheel { requires_python: ">=3.8".to_owned(), ..wheel("mine", "0.9") };
+    fill(&context, "wheels", &[Wheel { requires_python: ">=3.13".to_owned(), ..wheel("mine", "1.0") }]);
+    let run = context.run(&RESOLVE).expect(1);
+    assert!(run.stdout.contains("mine 1.0 requires Python >=3.13"), "{}", run.shown());
+    fill(&context, "wheels", &[old]);
+    context.run(&RESOLVE).expect(0);
+    assert!(context.read("envlock.lock").contains("name = \"mine\"\nversion = \"0.9\""));
+}
+
+/// A name that no lock can have, a file twice, a pipe: what a list may hold besides.
+#[test]
+fn odd_entries_are_no_files() {
+    let server = IndexServer::start(vec![("pypi", wheel("idna", "3.11"))], Shape::default());
+    let context = TestContext::with_index(&server);
+    fill(&context, "wheels", &[wheel("mine", "1.0")]);
+    let folder = context.project().join("wheels");
+    std::fs::write(folder.join("mine-1.0-1#x-py3-none-any.whl"), "x").unwrap();
+    std::os::unix::fs::symlink("gone", folder.join("mine-3.0-py3-none-any.whl")).unwrap();
+    let pipe = folder.join("mine-2.0-py3-none-any.whl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let links = "<a href=wheels/mine-1.0-py3-none-any.whl>a</a><a href=wheels/mine-1.0-py3-none-any.whl>a</a>\
+                 <a href=wheels/mine-2.0-py3-none-any.whl>a</a>";
+    context.write("links.html", links);
+    for url in ["wheels", "./links.html"] {
+        context.write("envlock.toml", &manifest("\"mine\"", url, "\"mine\""));
+        context.run(&[&RESOLVE[..], &["--upgrade"]].concat()).expect(0);
+        let lock = context.read("envlock.lock");
+        assert_eq!(lock.matches("mine-1.0").count(), 1, "{lock}");
+    }
 }
 
 #[test]
@@ -150,12 +184,19 @@ fn a_page_of_a_server_names_no_file_of_this_machine() {
     let (page, bytes, _) = wheel("mine", "1.0").build();
     let file = place.path().join(page.filename);
     std::fs::write(&file, bytes).unwrap();
-    let body: &'static str = format!("<a href=\"file://{}\">mine</a>", file.display()).leak();
-    let server = IndexServer::start(vec![], Shape { body: Some(body), ..Shape::default() });
-    let context = TestContext::with_index(&server);
-    for url in [format!("{}/links.html", server.address), format!("{}/simple", server.address)] {
-        context.write("envlock.toml", &manifest("\"mine\"", &url, "\"mine\""));
-        context.run(&RESOLVE).expect(1);
+    let (name, folder) = (file.file_name().unwrap().to_str().unwrap(), place.path().display());
+    for body in [
+        format!("<a href=\"file://{folder}/{name}\">mine</a>"),
+        format!("<base href=\"file://{folder}/\"><a href=\"{name}\">mine</a>"),
+    ] {
+        let server =
+            IndexServer::start(vec![], Shape { body: Some(body.clone().leak()), ..Shape::default() });
+        let context = TestContext::with_index(&server);
+        for url in [format!("{}/links.html", server.address), format!("{}/simple", server.address)] {
+            context.write("envlock.toml", &manifest("\"mine\"", &url, "\"mine\""));
+            let run = context.run(&RESOLVE);
+            assert!(run.code != 0 && !context.exists("envlock.lock"), "{body}: {}", run.shown());
+        }
     }
 }
 
@@ -174,21 +215,44 @@ fn what_cannot_be_such_a_list_is_said() {
     fill(&context, "wheels", &[wheel("other", "1.0")]);
     let run = context.run(&RESOLVE).expect(1);
     assert!(run.stdout.contains("own"), "{}", run.shown());
-    context.write(
-        "envlock.toml",
-        "[project]\ndependencies = [\"mine\"]\n[[index]]\nname = \"a\"\nurl = \"wheels\"\nreplaces = \"pypi\"\n",
-    );
-    let run = context.run(&RESOLVE).expect(2);
-    assert!(run.stderr.contains("the index `a` is a list of files"), "{}", run.shown());
+    let own = "packages = [\"mine\"]";
+    for (url, more, told) in [
+        ("wheels", "replaces = \"pypi\"", "the index `a` is a list of files"),
+        ("my wheels", own, "`my wheels` cannot stand in a requirements file"),
+        ("file:wheels", own, "must start with `http://`"),
+        ("https:/h/x.html", own, "must start with `http://`"),
+        ("file://host/wheels", own, "names no path on this machine"),
+        (
+            "wheels",
+            "packages = [\"x\"]\n[[index]]\nname = \"a\"\nurl = \"w\"\npackages = [\"mine\"]",
+            "two indexes are called `a`",
+        ),
+    ] {
+        let text = format!(
+            "[project]\ndependencies = [\"mine\"]\n[[index]]\nname = \"a\"\nurl = \"{url}\"\n{more}\n"
+        );
+        context.write("envlock.toml", &text);
+        let run = context.run(&RESOLVE).expect(2);
+        assert!(run.flat().contains(told) && run.stderr.contains("envlock.toml:"), "{url}: {}", run.shown());
+    }
+    // A list that is not there is no list without the package.
+    let url = format!("{}/nope/x.html", server.address);
+    context.write("envlock.toml", &manifest("\"mine\"", &url, "\"mine\""));
+    let run = context.run(&RESOLVE).expect(3);
+    assert!(run.flat().contains("`mine` from the index `own`: the server answered 404"), "{}", run.shown());
+    assert!(run.flat().contains("the `url` of the index `own` in envlock.toml"), "{}", run.shown());
 }
 
 fn a_folder_is_installed_by_hash(with_uv: bool) {
-    let Some(env) = Synced::new(with_uv) else { return };
+    // PyPI has another file of that name.
+    let other = wheel("mine", "1.0").file("mine.py", "x = 4\n");
+    let Some(env) = Synced::with(with_uv, vec![("pypi", other)]) else { return };
     let (page, bytes, _) = wheel("mine", "1.0").needs("alpha").file("mine.py", "x = 5\n").build();
     let path = env.context.project().join("my wheels").join(page.filename);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, bytes).unwrap();
-    env.context.write("envlock.toml", &manifest("\"mine\"", "./my wheels", "\"mine\""));
+    let url = format!("file://{}/my%20wheels", env.context.project().display());
+    env.context.write("envlock.toml", &manifest("\"mine\"", &url, "\"mine\""));
     env.context.run(&["resolve", "--gpu", "none", "--python", &env.series]).expect(0);
     env.sync(&[]).expect(0);
     assert_eq!(env.prints("import mine, alpha; print(mine.x)"), "5");

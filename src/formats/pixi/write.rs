@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::formats::written::{ExportError, address, beside_conda, channels, extra_indexes, in_two_steps};
 use crate::lockfile::Target;
-use crate::model::listing::{Listing, is_local};
+use crate::model::listing::{Listing, is_local, local_path};
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::toml_string;
@@ -98,9 +98,9 @@ fn lists(packages: &[&ChosenPackage], addresses: &[(String, String)]) -> Result<
     for (index, package) in extra_indexes(packages) {
         let address = address(addresses, index, package)?;
         if Listing::of_address(&address) == Listing::Links {
+            let path = local_path(&address).map(|path| path.to_string_lossy().into_owned());
             let key = if is_local(&address) { "path" } else { "url" };
-            let place = address.strip_prefix("file://").unwrap_or(&address);
-            out.push(format!("{{ {key} = {} }}", toml_string(place)));
+            out.push(format!("{{ {key} = {} }}", toml_string(path.as_ref().unwrap_or(&address))));
         }
     }
     Ok(out)

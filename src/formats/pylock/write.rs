@@ -115,7 +115,8 @@ fn package(
         let index = package.source.index().unwrap_or_default();
         let address = address_of_file(package, index, url(index, &package.name, &file.name))?;
         out.push_str(if is_built { "" } else { "    " });
-        let _ = write!(out, "{{ name = {}, url = {}", quote(&file.name), quote(&clean(&address, 2000)));
+        let key = if address.contains("://") { "url" } else { "path" };
+        let _ = write!(out, "{{ name = {}, {key} = {}", quote(&file.name), quote(&clean(&address, 2000)));
         if let Some(size) = file.size {
             let _ = write!(out, ", size = {size}");
         }

@@ -87,7 +87,9 @@ pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<Strin
         );
     }
     for (index, package) in extra_indexes(&packages) {
-        let _ = writeln!(out, "{}", index_option(addresses, index, package)?);
+        if let Some(option) = index_option(addresses, index, package)? {
+            let _ = writeln!(out, "{option}");
+        }
     }
     for package in first {
         let (requirement, hashes) = pinned(package, addresses)?;

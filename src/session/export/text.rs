@@ -7,6 +7,7 @@ use super::{ExportOptions, Format};
 use crate::export;
 use crate::formats::write;
 use crate::lockfile::{Lockfile, Target};
+use crate::model::listing::in_folder;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
 use crate::model::text::shell_word;
@@ -54,7 +55,14 @@ pub(super) fn rendered(
         })?,
         Format::Pylock => {
             let pages = pages(global, options, project, target, interface)?;
-            write::pylock(target, &|index, project, file| url_in(&pages, index, project, file))?
+            let addresses = addresses();
+            let in_own_folder = |index: &str, file: &str| {
+                let (_, address) = addresses.iter().find(|(name, _)| name == index)?;
+                in_folder(address, file)
+            };
+            write::pylock(target, &|index, project, file| {
+                in_own_folder(index, file).or_else(|| url_in(&pages, index, project, file))
+            })?
         }
         Format::PixiLock => {
             // Nothing is asked of the index for what cannot be expressed.

@@ -16,8 +16,9 @@ use super::files::{PIXI, PYPROJECT};
 use crate::formats::pyproject::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::cutoff::Cutoff;
+use crate::model::direct::is_plain_path;
 use crate::model::index_owner::IndexOwner;
-use crate::model::listing::{Listing, is_local};
+use crate::model::listing::{Listing, is_local, local_path};
 use crate::model::only::{InvalidOnly, Only};
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
@@ -460,11 +461,34 @@ fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
 }
 
 fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
-    let scheme_ok = ["http://", "https://"].iter().any(|s| row.url.starts_with(s)) || is_local(&row.url);
+    let name = clean(&row.name, 40);
+    let is_url = row.url.contains("://");
+    let scheme_ok = match is_url {
+        true => {
+            ["http://", "https://", "file://"].iter().any(|s| row.url.to_ascii_lowercase().starts_with(s))
+        }
+        // `file:wheels`, `https:/host`, `C:\wheels`
+        false => url::Url::parse(&row.url).is_err(),
+    };
     if !scheme_ok || row.url.trim().is_empty() {
         return Err(format!(
-            "the URL of the index `{}` must start with `http://` or `https://`, or name a folder",
-            clean(&row.name, 40)
+            "the URL of the index `{name}` must start with `http://`, `https://` or `file:///`, or be a folder"
+        ));
+    }
+    if !is_url && !is_plain_path(&row.url) {
+        return Err(format!(
+            "`{}` cannot stand in a requirements file: name the folder of the index `{name}` by its URL, \
+             `file:///srv/my%20wheels`",
+            clean(&row.url, 80)
+        ));
+    }
+    let is_taken = manifest.indexes.iter().any(|(other, _)| *other == row.name);
+    if is_taken && !BUILT_IN.contains(&row.name.as_str()) {
+        return Err(format!("two indexes are called `{name}`"));
+    }
+    if is_url && is_local(&row.url) && local_path(&row.url).is_none() {
+        return Err(format!(
+            "the URL of the index `{name}` names no path on this machine: `file:///srv/wheels` does"
         ));
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -478,13 +502,13 @@ fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
     }
     let builtin = |name: &str| BUILT_IN.contains(&name);
     let role = row.replaces.as_deref().or_else(|| builtin(&row.name).then_some(row.name.as_str()));
-    let url = match row.url.contains("://") {
-        true => plain_address(&row.url),
-        false => row.url.clone(),
+    let url = match (is_url, url::Url::parse(&row.url)) {
+        (true, Err(why)) => return Err(format!("the URL of the index `{name}` is not valid: {why}")),
+        // One form for all that reads it: pip does not know `FILE:///`, nor a quote in an option.
+        (true, Ok(url)) if is_local(&row.url) => url.as_str().replace('\'', "%27").replace('$', "%24"),
+        (true, Ok(_)) => plain_address(&row.url),
+        (false, _) => url::Url::from_file_path(&row.url).map_or_else(|()| row.url.clone(), String::from),
     };
-    if let (true, Err(why)) = (row.url.contains("://"), url::Url::parse(&row.url)) {
-        return Err(format!("the URL of the index `{}` is not valid: {why}", clean(&row.name, 40)));
-    }
     match (role, row.packages.is_empty()) {
         (Some(_), true) if Listing::of_address(&url) == Listing::Links => {
             return Err(format!(

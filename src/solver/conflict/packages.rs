@@ -9,6 +9,7 @@ use super::{Order, Telling};
 use crate::model::built_for::BuiltFor;
 use crate::model::conflict::{Party, ReasonKind};
 use crate::model::count::Count;
+use crate::model::project::specifiers_allow;
 use crate::model::request::{Origin, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, requirement_name};
@@ -362,7 +363,7 @@ impl Telling<'_, '_> {
                 };
                 if let Some(libc) = p.machine.libc.as_ref().filter(|_| members.iter().all(fits_newer_libc)) {
                     let text =
-                        format!("{named} {has} wheels for a newer C library than the machine's {libc} alone");
+                        format!("{named} {has} only wheels for a newer C library than the machine's {libc}");
                     self.say(Order::Packages, text, &[Party::package(&**name), Party::Glibc], "wheel tags");
                     continue;
                 }
@@ -385,7 +386,12 @@ impl Telling<'_, '_> {
         for candidate in members.iter().map(|i| candidates.get(*i as usize)) {
             let candidate = candidate?;
             for python in &p.pythons.series {
-                let refusal = candidate.page.refusal(candidate.release, *python, platform, libc)?.to_string();
+                let of_index = candidate.page.refusal(candidate.release, *python, platform, libc);
+                let of_metadata = || {
+                    let metadata = p.metadata_of(candidate, name).ok()?.ok()?;
+                    metadata.requires_python.as_ref().filter(|range| !specifiers_allow(range, *python))
+                };
+                let refusal = of_index.or_else(of_metadata)?.to_string();
                 if !stated.contains(&refusal) {
                     stated.push(refusal);
                 }

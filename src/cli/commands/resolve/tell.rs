@@ -250,8 +250,10 @@ impl Told<'_> {
                 (None, None) => return None,
             })
         };
-        let all: BTreeSet<String> =
-            self.changes.iter().flat_map(|target| &target.packages).filter_map(changed).collect();
+        let packages = self.changes.iter().flat_map(|target| &target.packages).filter_map(changed);
+        let files = self.changes.iter().flat_map(|target| &target.files);
+        let files = files.map(|name| format!("{} with other files", clean(name, 60)));
+        let all: BTreeSet<String> = packages.chain(files).collect();
         if all.is_empty() {
             return;
         }

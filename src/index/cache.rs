@@ -15,7 +15,7 @@ use crate::model::project::ProjectPage;
 use crate::sdist::SourceTree;
 
 /// The version of the layout. It is part of the path, so a new layout starts with an empty cache.
-const LAYOUT: &str = "v6";
+const LAYOUT: &str = "v7";
 
 /// The version of the rules by which source distributions are read. It is part of the path, so that new rules read
 /// them again.

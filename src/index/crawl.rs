@@ -4,7 +4,7 @@
 //! pages of its dependencies. The crawl follows this guess while responses arrive, so a whole closure
 //! takes the time of its longest dependency chain instead of one round trip per level and solve.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::model::solution::Need;
 use crate::model::text::clean;
 
 /// Maximum number of concurrent requests.
-const CONCURRENCY: usize = 32;
+pub(super) const CONCURRENCY: usize = 32;
 /// After this many needs for ever older releases of a project, METADATA of older releases is prefetched, twice as
 /// many each time.
 const BACKTRACK_PREFETCH_AFTER: u32 = 3;
@@ -385,7 +385,7 @@ fn cached_as(url: &Url, project: &str) -> String {
 
 /// The cache key of a wheel's METADATA: index, URL and hash, if the index states one. Includes the index, so that an
 /// index cannot supply the METADATA of another index's file.
-fn identity(index: &str, file: &ReleaseFile) -> String {
+pub(super) fn identity(index: &str, file: &ReleaseFile) -> String {
     format!("{index} {} {}", file.url, file.sha256.as_deref().unwrap_or(""))
 }
 
@@ -524,85 +524,4 @@ async fn fetch_metadata(
         }
         Err(error) => Err(error.to_string()),
     })
-}
-
-/// See [`IndexClient::sizes`].
-pub(super) fn sizes(client: &IndexClient, files: &[Need]) -> HashMap<String, u64> {
-    let mut found = HashMap::new();
-    let mut unknown: Vec<(String, ReleaseFile)> = Vec::new();
-    for need in files {
-        let Need::Metadata { index, project, filename } = need else { continue };
-        let key = (index.clone(), project.clone());
-        let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
-        let Some(file) = page.as_ref().and_then(|p| p.find(filename)) else { continue };
-        if let Some(path) = local_path(&file.url) {
-            found.extend(fs_err::metadata(path).map(|metadata| (filename.clone(), metadata.len())));
-            continue;
-        }
-        match client.cache.size(&identity(index, file)) {
-            Some(size) => {
-                found.insert(filename.clone(), size);
-            }
-            None => unknown.push((index.clone(), file.clone())),
-        }
-    }
-    if unknown.is_empty() || client.config.offline {
-        return found;
-    }
-    let Ok((http, runtime)) = client.http() else { return found };
-    let answers = runtime.block_on(
-        futures_util::stream::iter(unknown.iter().map(|(index, file)| async move {
-            let url = Url::parse(&file.url).ok()?;
-            let size = http.size(&url, &client.credentials).await?;
-            client.cache.store_size(&identity(index, file), size);
-            Some((file.filename.clone(), size))
-        }))
-        .buffer_unordered(CONCURRENCY)
-        .collect::<Vec<_>>(),
-    );
-    found.extend(answers.into_iter().flatten());
-    found
-}
-
-/// See [`IndexClient::measure`]. Downloads one file after the other.
-pub(super) fn measure(
-    client: &IndexClient,
-    files: &[Need],
-    progress: &mut dyn FnMut(usize, usize),
-) -> Result<HashMap<String, (u64, String)>, IndexError> {
-    let mut found = HashMap::new();
-    for (done, need) in files.iter().enumerate() {
-        progress(done, files.len());
-        let Need::Metadata { index, project, filename } = need else { continue };
-        let key = (index.clone(), project.clone());
-        let page = client.pages.lock().ok().and_then(|pages| pages.get(&key).cloned());
-        let Some(file) = page.as_ref().and_then(|p| p.find(filename)) else { continue };
-        // A file on this machine may be another one by now.
-        let is_local = local_path(&file.url).is_some();
-        if let Some(known) = client.cache.measured(&identity(index, file)).filter(|_| !is_local) {
-            found.insert(filename.clone(), known);
-            continue;
-        }
-        if client.config.offline && !is_local {
-            return Err(IndexError::Offline { what: filename.clone() });
-        }
-        let (http, runtime) = client.http()?;
-        let measured =
-            runtime.block_on(remote_wheel::measure(http, &client.credentials, file)).map_err(|failure| {
-                let what = format!("`{}`", crate::model::text::clean(filename, 120));
-                match failure {
-                    remote_wheel::Failure::Transport(why) => {
-                        IndexError::Request { what, index: index.clone(), why }
-                    }
-                    remote_wheel::Failure::Content(why) => {
-                        IndexError::Format { what, index: index.clone(), why: why.to_owned() }
-                    }
-                }
-            })?;
-        if !is_local {
-            client.cache.store_measured(&identity(index, file), &measured);
-        }
-        found.insert(filename.clone(), measured);
-    }
-    Ok(found)
 }

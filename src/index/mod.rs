@@ -12,6 +12,7 @@ mod guess;
 mod http;
 mod local;
 pub mod locate;
+mod measured;
 mod ranged;
 mod reads;
 mod remote_wheel;
@@ -364,7 +365,7 @@ impl IndexClient {
     /// Sizes in bytes, by file name, of files whose pages do not state them: from the cache, or by HEAD
     /// requests. Unknown sizes are omitted.
     pub fn sizes(&self, files: &[Need]) -> std::collections::HashMap<String, u64> {
-        crawl::sizes(self, files)
+        measured::sizes(self, files)
     }
 
     /// Size and SHA-256, by file name, of files whose index states no hash. Downloads each file.
@@ -376,7 +377,7 @@ impl IndexClient {
         files: &[Need],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<std::collections::HashMap<String, (u64, String)>, IndexError> {
-        crawl::measure(self, files, progress)
+        measured::measure(self, files, progress)
     }
 }
 

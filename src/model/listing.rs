@@ -16,11 +16,7 @@ pub enum Listing {
 impl Listing {
     /// What the address of an index names: a folder, or a page by the end of its path (`.html`), is a list of files.
     pub fn of_address(address: &str) -> Listing {
-        let path = address.split(['?', '#']).next().unwrap_or(address).to_ascii_lowercase();
-        match is_local(address) || path.ends_with(".html") || path.ends_with(".htm") {
-            true => Listing::Links,
-            false => Listing::Index,
-        }
+        if is_local(address) || is_page(address) { Listing::Links } else { Listing::Index }
     }
 
     /// What an option or a key names: `--find-links`, `index-url`.
@@ -35,8 +31,7 @@ impl Listing {
 /// A file in the folder that an address names, as the address is written: `./wheels/demo-1.0-py3-none-any.whl`. `None` for what
 /// is no folder on this machine.
 pub fn in_folder(address: &str, file: &str) -> Option<String> {
-    let is_page = [".html", ".htm"].iter().any(|end| address.to_ascii_lowercase().ends_with(end));
-    (is_local(address) && !is_page).then(|| {
+    (is_local(address) && !is_page(address)).then(|| {
         let folder = address.strip_prefix("./").unwrap_or(address).trim_end_matches('/');
         match (address.contains("://"), folder) {
             (true, folder) => format!("{folder}/{file}"),
@@ -44,6 +39,11 @@ pub fn in_folder(address: &str, file: &str) -> Option<String> {
             (false, folder) => format!("./{folder}/{file}"),
         }
     })
+}
+
+fn is_page(address: &str) -> bool {
+    let path = address.split(['?', '#']).next().unwrap_or(address).to_ascii_lowercase();
+    path.ends_with(".html") || path.ends_with(".htm")
 }
 
 /// Whether an address is on this machine: `file:///srv/wheels`, `./wheels`.

@@ -7,7 +7,7 @@ use super::clock;
 use super::data_folder;
 use super::failure::{Failure, FailureKind};
 use super::files;
-use super::manifest::{self, Manifest, of_uv};
+use super::manifest::{self, BUILT_IN, Manifest, of_uv};
 use super::only;
 use crate::formats::pyproject::{self, About};
 use crate::index::locate::{self, Located, Places};
@@ -431,14 +431,15 @@ pub(crate) fn indexes(project: &Project, flag: Option<&str>) -> (Vec<(String, St
     (addresses, pypi)
 }
 
-/// The same addresses as URLs: a manifest names a folder of wheels relative to itself.
+/// The same addresses as URLs: a manifest names a folder of wheels relative to itself, as an index of its own.
 pub(crate) fn as_urls(project: &Project, addresses: Vec<(String, String)>) -> Vec<(String, String)> {
     let folder = std::path::absolute(&project.folder).unwrap_or_else(|_| project.folder.clone());
-    let url = |address: String| match address.contains("://") {
-        true => address,
-        false => url::Url::from_file_path(folder.join(&address)).map_or(address, String::from),
+    let url = |(name, address): (String, String)| {
+        let is_path = !BUILT_IN.contains(&name.as_str()) && !address.contains("://");
+        let url = is_path.then(|| url::Url::from_file_path(folder.join(&address)).ok()).flatten();
+        (name, url.map_or(address, String::from))
     };
-    addresses.into_iter().map(|(name, address)| (name, url(address))).collect()
+    addresses.into_iter().map(url).collect()
 }
 
 /// Where conda channels are: what their names are appended to.

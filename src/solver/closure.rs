@@ -8,7 +8,7 @@ use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, Requirement, VerbatimUrl, VersionOrUrl};
 
 use super::inputs::Depth;
-use super::memory::Applied;
+use super::memory::{Applied, only_one};
 use super::node::Node;
 use super::problem::{Candidate, Problem, RequestNames, UserBound};
 use super::tables::{BuildRow, Set, TRITON_PACKAGE, fact, is_stack_package, ordinals};
@@ -176,15 +176,15 @@ impl<'a> Problem<'a> {
     /// Records that the METADATA of a release is needed, unless it can be had without waiting: most of what is recorded ahead
     /// is never looked at.
     pub fn read_ahead(&self, candidate: &Candidate<'_>, name: &str) {
-        let release = std::ptr::from_ref(candidate.release);
-        if self.memory.is_release_at_hand(release) {
+        let (release, on) = (std::ptr::from_ref(candidate.release), only_one(&self.pythons.series));
+        if self.memory.is_release_at_hand(release, on) {
             return;
         }
         match self.representative(candidate) {
             Some(file) if !self.universe.has_metadata(candidate.index, file) => {
                 self.need_metadata(candidate, name, file);
             }
-            _ => self.memory.note_at_hand(release),
+            _ => self.memory.note_at_hand(release, on),
         }
     }
 

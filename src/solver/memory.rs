@@ -30,8 +30,9 @@ pub struct Memory {
     searched: Cell<Option<Python>>,
     left_out: Cell<Doubtful>,
     prereleases: RefCell<BTreeSet<String>>,
-    /// Releases whose METADATA is at hand or that have none, by their addresses in the pages of the universe, which stay.
-    at_hand: RefCell<HashSet<*const Release>>,
+    /// Releases whose METADATA is at hand or that have none, by their addresses in the pages of the universe, which stay. On
+    /// each Python another file may stand for a release; `None`: on several.
+    at_hand: RefCell<HashSet<(*const Release, Option<Python>)>>,
 }
 
 /// What is known about one question.
@@ -144,6 +145,14 @@ pub(super) type Applying = Rc<RefCell<HashMap<(usize, Option<String>), (Arc<Core
 /// The numbers of requirements, or the text of a line that cannot be parsed.
 pub(super) type Applied = Rc<Result<Vec<usize>, String>>;
 
+/// The series of a search over one alone.
+pub(super) fn only_one(series: &[Python]) -> Option<Python> {
+    match *series {
+        [python] => Some(python),
+        _ => None,
+    }
+}
+
 impl Memory {
     /// The requirements that are known to apply on all of these Python series.
     pub(super) fn applying(&self, platform: Platform, series: &[Python]) -> Applying {
@@ -168,13 +177,13 @@ impl Memory {
     }
 
     /// Whether the METADATA of a release is known to be at hand.
-    pub(super) fn is_release_at_hand(&self, release: *const Release) -> bool {
-        self.at_hand.borrow().contains(&release)
+    pub(super) fn is_release_at_hand(&self, release: *const Release, on: Option<Python>) -> bool {
+        self.at_hand.borrow().contains(&(release, on))
     }
 
     /// Notes that the METADATA of a release is at hand.
-    pub(super) fn note_at_hand(&self, release: *const Release) {
-        self.at_hand.borrow_mut().insert(release);
+    pub(super) fn note_at_hand(&self, release: *const Release, on: Option<Python>) {
+        self.at_hand.borrow_mut().insert((release, on));
     }
 
     /// The Python series of the search that needed more data.
@@ -240,10 +249,7 @@ impl Memory {
 
     /// Notes the search that needs more data.
     pub(super) fn needs_more(&self, search: &Search) {
-        self.searched.set(match search.series[..] {
-            [python] => Some(python),
-            _ => None,
-        });
+        self.searched.set(only_one(&search.series));
     }
 
     /// The result of a search that already ended.

@@ -141,7 +141,6 @@ pub(super) struct Memo<'a> {
 }
 
 /// The packages that the request names.
-#[derive(Default)]
 pub(super) struct RequestNames<'a> {
     /// Those of its requirements.
     pub requested: HashSet<&'a str>,

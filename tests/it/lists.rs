@@ -102,9 +102,7 @@ fn a_wheel_that_changed_is_read_again() {
         fill(&context, "wheels", &[wheel("mine", "1.0").file("mine.py", content).needs("idna")]);
         context.run(&[&RESOLVE[..], &["--upgrade"]].concat()).expect(0);
         let lock = context.read("envlock.lock");
-        let of_mine = &lock[lock.find("mine-1.0").unwrap()..];
-        hashes
-            .push(of_mine.split('"').nth(2).unwrap().to_owned() + of_mine.split("sha256 = ").nth(1).unwrap());
+        hashes.push(lock.lines().find(|line| line.contains("mine-1.0")).unwrap().to_owned());
     }
     assert_ne!(hashes[0], hashes[1]);
 }
@@ -235,6 +233,15 @@ fn what_cannot_be_such_a_list_is_said() {
         let run = context.run(&RESOLVE).expect(2);
         assert!(run.flat().contains(told) && run.stderr.contains("envlock.toml:"), "{url}: {}", run.shown());
     }
+    // Only an index of the project's own is looked for beside the project.
+    let mut other = TestContext::with_index(&server);
+    other.set("ENVLOCK_INDEX_URL", "localhost:1/simple");
+    let run = other.run(&["resolve", "idna", "--gpu", "none", "--python", "3.12"]).expect(3);
+    assert!(
+        run.flat().contains("`ENVLOCK_INDEX_URL`") && !run.stderr.contains("[[index]]"),
+        "{}",
+        run.shown()
+    );
     // A list that is not there is no list without the package.
     let url = format!("{}/nope/x.html", server.address);
     context.write("envlock.toml", &manifest("\"mine\"", &url, "\"mine\""));

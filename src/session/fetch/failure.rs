@@ -38,12 +38,12 @@ pub(crate) fn index_error(error: &IndexError, request: Option<&Request>) -> Fail
         _ if let Some(request) = request.filter(|request| pytorch && request.only_index.is_none()) => {
             without_pytorch(&std::env::args().skip(1).collect::<Vec<_>>(), &request.conda.channels)
         }
-        IndexError::Local { index, .. } => {
-            format!("the `[[index]]` table of `{index}` in envlock.toml says where they are: `url`")
-        }
-        _ if let Some(own) = error.index().filter(|index| *index != "pypi" && !pytorch) => {
-            format!("check the network and the `url` of the index `{own}` in envlock.toml")
-        }
+        _ if let Some(own) = error.index().filter(|index| *index != "pypi" && !pytorch) => match error {
+            IndexError::Local { .. } => {
+                format!("the `[[index]]` table of `{own}` in envlock.toml says where they are: `url`")
+            }
+            _ => format!("check the network and the `url` of the index `{own}` in envlock.toml"),
+        },
         _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
     };
     match error {

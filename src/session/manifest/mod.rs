@@ -1,6 +1,7 @@
 //! `envlock.toml`, or the same in a `pyproject.toml`: the requirements of the project.
 
 mod conda_table;
+mod index_table;
 pub(crate) mod of_uv;
 mod pyproject;
 mod stack_table;
@@ -16,15 +17,12 @@ use super::files::{PIXI, PYPROJECT};
 use crate::formats::pyproject::parts::{self, Lists};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::cutoff::Cutoff;
-use crate::model::direct::is_plain_path;
-use crate::model::index_owner::IndexOwner;
-use crate::model::listing::{Listing, is_local, local_path};
 use crate::model::only::{InvalidOnly, Only};
 use crate::model::part::Part;
 use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserRequirement};
-use crate::model::text::{clean, conflict_marker, normalized_name, plain_address, without_logins};
+use crate::model::text::{clean, conflict_marker, normalized_name, without_logins};
 use crate::model::timestamp::is_day;
-use crate::registry::STACK_PACKAGES;
+use index_table::RawIndex;
 use stack_table::{gpu_names, stack_item, stack_value};
 pub(crate) use stack_table::{stack_limit, stack_specifier};
 pub(crate) use target::{TargetRow, narrowed};
@@ -177,16 +175,6 @@ struct RawProject {
     constraints: Vec<Spanned<String>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawIndex {
-    name: String,
-    url: String,
-    replaces: Option<String>,
-    #[serde(default)]
-    packages: Vec<String>,
-}
-
 /// A manifest's name and text, to report positions in messages.
 struct Source<'t> {
     name: &'t str,
@@ -256,7 +244,7 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Manifest, Failure> {
     }
     conda_table::read(raw.conda.as_ref(), stack_source.as_ref(), &mut manifest.request, &source)?;
     for index in &raw.index {
-        index_row(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
+        index_table::add(&mut manifest, index.as_ref()).map_err(|m| source.error(index.span().start, &m))?;
     }
     if let Some(resolve) = &raw.resolve {
         if resolve.sources == Some(false) {
@@ -458,103 +446,6 @@ fn bound(text: &str, origin: &str) -> Result<UserRequirement, String> {
 /// A limit on Python of a manifest.
 fn python_request(text: &str, origin: &str) -> Result<PythonRequest, String> {
     PythonRequest::parse(text, origin.into()).map_err(|e| e.to_string())
-}
-
-fn index_row(manifest: &mut Manifest, row: &RawIndex) -> Result<(), String> {
-    let name = clean(&row.name, 40);
-    let is_url = row.url.contains("://");
-    let scheme_ok = match is_url {
-        true => {
-            ["http://", "https://", "file://"].iter().any(|s| row.url.to_ascii_lowercase().starts_with(s))
-        }
-        // `file:wheels`, `https:/host`, `C:\wheels`
-        false => url::Url::parse(&row.url).is_err(),
-    };
-    if !scheme_ok || row.url.trim().is_empty() {
-        return Err(format!(
-            "the URL of the index `{name}` must start with `http://`, `https://` or `file:///`, or be a folder"
-        ));
-    }
-    if !is_url && !is_plain_path(&row.url) {
-        return Err(format!(
-            "`{}` cannot stand in a requirements file: name the folder of the index `{name}` by its URL, \
-             `file:///srv/my%20wheels`",
-            clean(&row.url, 80)
-        ));
-    }
-    let is_taken = manifest.indexes.iter().any(|(other, _)| *other == row.name);
-    if is_taken && !BUILT_IN.contains(&row.name.as_str()) {
-        return Err(format!("two indexes are called `{name}`"));
-    }
-    if is_url && is_local(&row.url) && local_path(&row.url).is_none() {
-        return Err(format!(
-            "the URL of the index `{name}` names no path on this machine: `file:///srv/wheels` does"
-        ));
-    }
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let is_first = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_valid = row.name.starts_with(is_first) && row.name.chars().all(is_name);
-    if !is_valid || row.name.len() > 60 {
-        return Err(format!(
-            "`{}` is not a valid index name: use letters, digits, `-`, `_` and `.`, the first a letter or digit",
-            clean(&row.name, 40)
-        ));
-    }
-    let builtin = |name: &str| BUILT_IN.contains(&name);
-    let role = row.replaces.as_deref().or_else(|| builtin(&row.name).then_some(row.name.as_str()));
-    let url = match (is_url, url::Url::parse(&row.url)) {
-        (true, Err(why)) => return Err(format!("the URL of the index `{name}` is not valid: {why}")),
-        // One form for all that reads it: pip does not know `FILE:///`, nor a quote in an option.
-        (true, Ok(url)) if is_local(&row.url) => url.as_str().replace('\'', "%27").replace('$', "%24"),
-        (true, Ok(_)) => plain_address(&row.url),
-        (false, _) => url::Url::from_file_path(&row.url).map_or_else(|()| row.url.clone(), String::from),
-    };
-    match (role, row.packages.is_empty()) {
-        (Some(_), true) if Listing::of_address(&url) == Listing::Links => {
-            return Err(format!(
-                "the index `{}` is a list of files, which cannot replace an index: give it `packages = [...]`",
-                clean(&row.name, 40)
-            ));
-        }
-        (Some("pypi"), true) => {
-            manifest.pypi = Some(url);
-            manifest.redefined.push("pypi".to_owned());
-        }
-        (Some("pytorch"), true) => {
-            manifest.indexes.push(("pytorch".to_owned(), url));
-            manifest.redefined.push("pytorch".to_owned());
-        }
-        (Some(other), true) => {
-            return Err(format!(
-                "`replaces = \"{}\"`: only `pypi` and `pytorch` can be replaced",
-                clean(other, 40)
-            ));
-        }
-        (Some(_), false) => {
-            return Err("an index either replaces another or owns packages, not both".to_owned());
-        }
-        (None, true) => {
-            return Err(format!(
-                "the index `{}` is never used: give it `packages = [...]` or `replaces = \"pypi\"`",
-                clean(&row.name, 40)
-            ));
-        }
-        (None, false) => {
-            let owner = IndexOwner::new(&row.name, &row.packages)
-                .map_err(|error| format!("`packages` of the index `{}`: {error}", row.name))?;
-            for package in STACK_PACKAGES.iter().copied().chain(["triton"]) {
-                if package.parse().is_ok_and(|name| owner.owns(&name)) {
-                    return Err(format!(
-                        "the index `{}` cannot own `{package}`: builds of the stack come from `pypi` and `pytorch`; use `replaces = \"pytorch\"`",
-                        clean(&row.name, 40)
-                    ));
-                }
-            }
-            manifest.indexes.push((row.name.clone(), url));
-            manifest.request.owners.push(owner);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use toml::Spanned;
 
 use super::NotLocked;
 use super::conda_table::RawConda;
+use super::index_table::RawIndex;
 use super::target::TargetTable;
-use super::{RawIndex, RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
+use super::{RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
 use crate::formats::pyproject::parts::{Entry, Lists};
 use crate::model::part::Part;
 

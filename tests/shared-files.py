@@ -2,11 +2,15 @@
 """Which wheels of locks install the same paths: the rows of `[[shared_files]]` in registry/loading.toml come from here.
 
 usage: shared-files.py --index URL LOCK...     (the URL of a Simple API, such as .../simple)
+       shared-files.py --index URL --packages NAME...
 
 Reads the list of files of each locked wheel (the end of the archive, by a range request) and prints the paths that two
 packages of one lock own. `__init__.py` files without content, which namespace packages share, do not count.
+
+With `--packages`, every release of each name is held against every release of the others: how many pairs share a path,
+and which libraries. Releases are read by their wheel for Linux x86-64.
 """
-import argparse, io, json, pathlib, tomllib, urllib.request, zipfile
+import argparse, io, itertools, json, pathlib, tomllib, urllib.request, zipfile
 
 
 class Remote(io.RawIOBase):
@@ -42,11 +46,15 @@ class Remote(io.RawIOBase):
         return len(data)
 
 
+def page(index, name):
+    """The files of a package, as the index lists them."""
+    asked = urllib.request.Request(f"{index}/{name}/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
+    return json.load(urllib.request.urlopen(asked))["files"]
+
+
 def paths(index, name, filename):
     """The paths that a wheel installs, with their sizes."""
-    asked = urllib.request.Request(f"{index}/{name}/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
-    files = json.load(urllib.request.urlopen(asked))["files"]
-    url = next(file["url"] for file in files if file["filename"] == filename)
+    url = next(file["url"] for file in page(index, name) if file["filename"] == filename)
     with zipfile.ZipFile(io.BufferedReader(Remote(url), 1 << 18)) as archive:
         return {m.filename: m.file_size for m in archive.infolist() if not m.is_dir()}
 
@@ -56,11 +64,38 @@ def counts(path, size):
     return not is_record and not (path.endswith("__init__.py") and size < 200)
 
 
+def releases(index, name):
+    """The paths of each release of a package that has a wheel for Linux x86-64."""
+    wheels = {}
+    for file in page(index, name):
+        filename = file["filename"]
+        if filename.endswith(".whl") and "manylinux" in filename and "aarch64" not in filename:
+            wheels[filename.split("-")[1]] = filename
+    found = {}
+    for version, filename in wheels.items():
+        found[version] = {path for path, size in paths(index, name, filename).items() if counts(path, size)}
+    return found
+
+
+def by_release(index, names):
+    """Prints which packages have releases that install the same paths."""
+    known = {name: releases(index, name) for name in sorted(names)}
+    for first, second in itertools.combinations(known, 2):
+        both = [a & b for a in known[first].values() for b in known[second].values()]
+        shared = [paths for paths in both if paths]
+        libraries = {path for paths in shared for path in paths if ".so" in path}
+        if shared:
+            some = sorted(libraries) or sorted(max(shared, key=len))
+            print(f"{first} and {second}: {len(shared)} of {len(both)} pairs share paths, such as {', '.join(some[:3])}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--index", required=True)
-    parser.add_argument("locks", nargs="+", type=pathlib.Path)
+    parser.add_argument("--packages", nargs="+", default=[])
+    parser.add_argument("locks", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
+    by_release(options.index, options.packages)
     known, told = {}, set()
     for lock in options.locks:
         owners = {}

@@ -192,7 +192,7 @@ pub(super) fn notes_of_files(registry: &Registry, packages: &[ChosenPackage]) ->
         let (last, first) = owners.split_last().filter(|(_, first)| !first.is_empty())?;
         let first: Vec<String> = first.iter().map(named).collect();
         let text = format!(
-            "{} and {} install the same files, such as `{}`: the one that is installed last is imported; require one of them",
+            "{} and {} install the same files, such as `{}`: the one installed last overwrites the others; require one of them",
             first.join(", "),
             named(last),
             row.file

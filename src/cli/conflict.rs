@@ -81,12 +81,10 @@ pub(super) fn refuse<'m>(
         if let ReasonKind::NoProject { nearest: Some(nearest) } = &reason.kind {
             printer.hint(&format!("did you mean `{nearest}`?"));
         }
-        if let ReasonKind::Stub { package, index } = &reason.kind
-            && told.insert(package)
+        if let ReasonKind::Stub { packages, index } = &reason.kind
+            && told.insert(index)
         {
-            printer.hint(&format!(
-                "`{package}` is on the index that its stub names: a table `[[index]]` in envlock.toml with `name = \"{package}\"`, `url = \"{index}\"` and `packages = [\"{package}\"]` takes it from there"
-            ));
+            printer.hint(&of_stub_index(packages, index));
         }
         // Several releases of one package, and one table.
         if let ReasonKind::UnknownMetadata { package } = &reason.kind
@@ -101,6 +99,17 @@ pub(super) fn refuse<'m>(
         printer.hint(&format!("`{name}`: {meant}"));
     }
     exit::NO
+}
+
+/// Where packages are of which an index has stubs only.
+fn of_stub_index(packages: &[String], index: &str) -> String {
+    let quoted: Vec<String> = packages.iter().map(|name| format!("\"{name}\"")).collect();
+    let name = index.split("//").last().and_then(|rest| rest.split('/').next()).unwrap_or("other");
+    format!(
+        "the stubs name an index that has the packages: a table `[[index]]` in envlock.toml with `name = \"{}\"`, `url = \"{index}\"` and `packages = [{}]` takes them from there",
+        name.replace('.', "-"),
+        quoted.join(", ")
+    )
 }
 
 /// Prints every cause of a conflict, each with the changes that remove it, and those that remove all of them. `asked`: how

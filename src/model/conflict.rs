@@ -138,10 +138,10 @@ pub enum ReasonKind {
         /// The package.
         package: String,
     },
-    /// A package exists only as a stub, which names the index that has it.
+    /// Packages exist only as stubs, which name the index that has them.
     Stub {
-        /// The package.
-        package: String,
+        /// The packages.
+        packages: Vec<String>,
         /// The URL of the index.
         index: String,
     },

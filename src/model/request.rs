@@ -208,6 +208,13 @@ impl UserRequirement {
         self.specifiers().is_some_and(bounds_above)
     }
 
+    /// Whether its bounds exclude each other: `==2.8.0,==2.9.0`, as two lines of a file may. None of the versions that it names
+    /// satisfies it, so a range that is open on both sides may count as one.
+    pub fn is_contradiction(&self) -> bool {
+        let Some(specifiers) = self.specifiers() else { return false };
+        specifiers.len() > 1 && !specifiers.iter().any(|bound| specifiers.contains(bound.version()))
+    }
+
     /// Its version specifiers, if any.
     pub fn specifiers(&self) -> Option<&VersionSpecifiers> {
         match &self.requirement.version_or_url {

@@ -40,6 +40,8 @@ pub(crate) fn as_described(args: &MachineOptions, registry: &Registry) -> Result
     }
     if let Some(text) = &args.glibc {
         host.system.libc = Some(Libc::Glibc(text.parse().map_err(|e| usage(&e))?));
+        let both = if args.platform.is_some() { "--platform, --glibc" } else { "--glibc" };
+        host.system.found_by = both.into();
     }
     if let Some(text) = &args.driver {
         set_driver(&mut host, text, "--driver", registry)?;

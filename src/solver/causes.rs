@@ -78,6 +78,7 @@ pub(super) fn explain<'a>(
     {
         settle = Edit::WithoutPackages;
     }
+    let is_part = causes.len() > 1;
     for (i, cause) in causes.iter_mut().enumerate() {
         let own = cause.core.clone().unwrap_or_default();
         let others = named.iter().filter(|name| !own.contains(*name)).cloned().collect();
@@ -85,7 +86,8 @@ pub(super) fn explain<'a>(
         let alone = Edit::Together(vec![settle(others), Edit::without_parties(of_others)]);
         let question = inputs.question.with(&alone);
         let inputs = inputs.about(&question);
-        let ways = relax::ways_out(&inputs, tables, cause.level, depth, cause.core.clone());
+        let core = (cause.core.clone(), is_part);
+        let ways = relax::ways_out(&inputs, tables, cause.level, depth, core);
         cause.conflict.would_work_if = ways.found;
         needs.extend(ways.needs);
         cut |= ways.cut;

@@ -60,11 +60,16 @@ pub(super) enum Unusable {
 impl Unusable {
     /// What is said of one release, or of `several`, as a predicate: `is not on the index pypi`.
     pub fn of(&self, several: bool) -> String {
+        self.of_place(several, "this Python and platform")
+    }
+
+    /// The same with the Pythons and the platform that there is no wheel for: `Python 3.10 to 3.15 on linux-x86_64`.
+    pub fn of_place(&self, several: bool, place: &str) -> String {
         let verb = |one, many| if several { many } else { one };
         let (is, was, has) = (verb("is", "are"), verb("was", "were"), verb("has", "have"));
         match self {
             Unusable::NotOnIndex(index) => format!("{is} not on the index {index}"),
-            Unusable::NoWheel => format!("{has} no wheel for this Python and platform"),
+            Unusable::NoWheel => format!("{has} no wheel for {place}"),
             Unusable::Late(cutoff) => format!("{was} uploaded later (`exclude-newer` is {cutoff})"),
             Unusable::Undated(index) => {
                 format!("{has} no time of upload on the index {index}, which `exclude-newer` requires")
@@ -76,7 +81,7 @@ impl Unusable {
             Unusable::UnknownHere(why) => {
                 let its = verb("its", "their");
                 format!(
-                    "{has} no wheel for this Python and platform, and the requirements of {its} source are not known: {why}"
+                    "{has} no wheel for {place}, and the requirements of {its} source are not known: {why}"
                 )
             }
             Unusable::Stub { fetches, .. } => {

@@ -13,6 +13,7 @@ use crate::model::only::Only;
 use crate::model::request::{Preferences, Request, STACK_PACKAGES, UserRequirement};
 use crate::model::solution::Solution;
 use crate::model::text::clean;
+use crate::model::variant::CPU;
 use crate::model::version::DottedVersion;
 
 /// One change of a question. A requirement or constraint is named by its value: two equal ones are one.
@@ -42,6 +43,8 @@ pub enum Edit {
     Unlimited(Limited),
     /// The releases of the stack without the builds that their versions name: `==1.13.1` of `==1.13.1+cu116`.
     AnyBuild,
+    /// Builds that use no GPU.
+    CpuBuild,
     /// Packages of these indexes alone.
     OnlyIndex(Only),
     /// A driver.
@@ -194,6 +197,9 @@ impl Edit {
             Edit::Constrain(more) => request.constraints.push(more.clone()),
             Edit::Unlimited(limited) => limited.lift(request),
             Edit::AnyBuild => any_build(request),
+            Edit::CpuBuild => {
+                request.variant = Some(Limit { value: CPU.to_owned(), origin: Origin::Question });
+            }
             Edit::OnlyIndex(only) => {
                 request.only_index = Some(Limit { value: only.clone(), origin: Origin::Question });
             }
@@ -221,7 +227,7 @@ impl Edit {
                 Party::package(names.first().cloned().unwrap_or_default())
             }
             Edit::Unlimited(limited) => limited.party(),
-            Edit::AnyBuild => Party::Variant,
+            Edit::AnyBuild | Edit::CpuBuild => Party::Variant,
             Edit::OnlyIndex(_) => Party::Index,
             Edit::Driver(_) | Edit::CudaCompat { .. } | Edit::Unknown(HostFact::Driver) => Party::Driver,
             Edit::OnlyGpus(_) | Edit::Unknown(HostFact::Gpus) => Party::Gpu,
@@ -270,6 +276,7 @@ impl Edit {
             Edit::AnyBuild => {
                 Change::WithoutLimit { what: "the build in the versions", value: named_build(request)? }
             }
+            Edit::CpuBuild => Change::Variant(CPU.to_owned()),
             Edit::Driver(version) => Change::Driver(version.clone()),
             Edit::CudaCompat { package, branch, .. } => {
                 Change::CudaCompat { package: package.clone(), branch: *branch }
@@ -378,15 +385,35 @@ pub(super) fn overrides(request: &Request) -> Vec<Edit> {
     request.overrides.iter().cloned().map(Edit::WithoutOverride).collect()
 }
 
-/// Releases near the one that a requirement pins: those of its minor line, and of its major one. Nothing if it is no pin.
+/// Releases near the one that a requirement pins: those of its minor line, and of its major one. Where its bounds exclude each
+/// other, it without one of them. Nothing if it is neither.
 pub(super) fn near(user: &UserRequirement) -> Vec<Edit> {
     let Some(specifiers) = user.specifiers() else { return Vec::new() };
-    let [one] = &**specifiers else { return Vec::new() };
+    let [one] = &**specifiers else {
+        let without = |place: usize| {
+            let others = specifiers.iter().enumerate().filter(|(i, _)| *i != place);
+            let others = others.map(|(_, bound)| bound.clone()).collect();
+            Edit::Near(user.clone(), others)
+        };
+        let tries = if user.is_contradiction() { specifiers.len().min(MAX_BOUNDS) } else { 0 };
+        return (0..tries).map(without).collect();
+    };
     let pins = matches!(one.operator(), Operator::Equal | Operator::ExactEqual);
     let parts: Vec<String> = one.version().release().iter().map(ToString::to_string).collect();
     let lines = [2, 1].into_iter().filter(|length| pins && parts.len() > *length);
     let line = |length: usize| format!("=={}.*", parts[..length].join(".")).parse::<VersionSpecifiers>().ok();
     lines.filter_map(line).map(|line| Edit::Near(user.clone(), line)).collect()
+}
+
+/// The maximum number of bounds of a requirement of which each is left out in turn: each costs a search.
+const MAX_BOUNDS: usize = 4;
+
+/// The request without each package that it names in any version.
+pub(super) fn any_version(request: &Request) -> Vec<Edit> {
+    let is_plain = |user: &&UserRequirement| {
+        user.requirement.version_or_url.is_none() && user.origin != Origin::Question
+    };
+    request.requirements.iter().filter(is_plain).cloned().map(Edit::Without).collect()
 }
 
 /// The versions of a request's packages.

@@ -190,7 +190,7 @@ impl Problem<'_> {
     }
 
     /// All versions of a node's package that the problem knows, oldest first.
-    fn all_versions(&self, node: &Node) -> Vec<Version> {
+    pub fn all_versions(&self, node: &Node) -> Vec<Version> {
         let (Node::Build(name) | Node::Package(name) | Node::Extra(name, _)) = node else {
             return Vec::new();
         };

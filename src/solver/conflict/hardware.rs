@@ -20,6 +20,9 @@ use crate::solver::node::Node;
 use crate::solver::problem::Problem;
 use crate::solver::tables::{BuildRow, Set, is_stack_package};
 
+/// The maximum number of sources of a sentence about several builds.
+const MAX_SOURCES: usize = 2;
+
 impl Telling<'_, '_> {
     /// The CUDA versions that the stack builds were built for, and their index.
     pub(super) fn builds(&mut self) {
@@ -33,10 +36,10 @@ impl Telling<'_, '_> {
             let uses_variant = self.leaves.needs.keys().any(|(parent, d)| {
                 *d == Node::Variant && (*parent == Node::package(name) || *parent == Node::build(name))
             });
-            if !uses_variant && !self.involves(&Node::Driver) {
+            let by_index = self.involves(&Node::StackIndex) && p.asked.request.only_index.is_some();
+            if !uses_variant && !by_index && !self.involves(&Node::Driver) {
                 continue;
             }
-            let by_index = self.involves(&Node::StackIndex) && p.asked.request.only_index.is_some();
             let builds: Vec<_> = table
                 .builds
                 .iter()
@@ -62,9 +65,12 @@ impl Telling<'_, '_> {
                 _ => String::new(),
             };
             let verb = Count(shown.len()).is();
-            let source = builds.last().map(|b| p.registry.source_text(&b.source)).unwrap_or_default();
+            let sources: BTreeSet<String> =
+                builds.iter().map(|b| p.registry.source_text(&b.source)).collect();
+            let source = sources.into_iter().take(MAX_SOURCES).collect::<Vec<_>>().join("; ");
             // A limit may lie between the first and the last.
-            let cuda = match p.asked.request.cuda.is_some() && cuda.len() > 2 {
+            let is_limited = p.asked.request.cuda.is_some() || p.asked.request.variant.is_some();
+            let cuda = match is_limited && cuda.len() > 2 {
                 true => cuda.join(", "),
                 false => span(&cuda),
             };
@@ -206,6 +212,11 @@ impl Telling<'_, '_> {
             }
         };
         narrow(&mut excluded, &|b| p.index_allowed(&p.indexes[b.index as usize]));
+        if !excluded.iter().any(|b| p.index_allowed(&p.indexes[b.index as usize])) {
+            // Whether they have code makes no difference.
+            self.limit_on_index();
+            return;
+        }
         narrow(&mut excluded, &|b| p.variants[b.variant as usize].cuda.is_some());
         if let Some(last) = excluded.last().filter(|b| p.variants[b.variant as usize].cuda.is_none()) {
             let mut shown: Vec<_> = excluded.iter().map(|b| b.version.clone()).collect();
@@ -216,7 +227,9 @@ impl Telling<'_, '_> {
             let has_cuda = of_versions.into_iter().any(|b| p.variants[b.variant as usize].cuda.is_some());
             let builds = match has_cuda {
                 true => format!("CPU builds besides, which do not use {}", gpu.label()),
-                false => format!("only CPU builds; none runs on {}", gpu.label()),
+                false => {
+                    format!("only CPU builds for {}; none runs on {}", p.machine.platform, gpu.label())
+                }
             };
             self.say(
                 Order::Gpus,

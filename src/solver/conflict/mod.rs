@@ -3,6 +3,7 @@
 //! The leaves of the proof become a graph of parties. Leaves that state the same fact about several versions
 //! are merged into one sentence. Nodes that exist only inside the solver are omitted.
 
+mod absent;
 mod available;
 mod hardware;
 mod packages;
@@ -232,10 +233,13 @@ impl Telling<'_, '_> {
     fn finish(mut self) -> Conflict {
         self.reasons.sort_by_key(|(order, _)| *order);
         let headline = self.headline();
-        // Drop facts beyond the limit, never parts of the request.
+        // Drop facts beyond the limit, never parts of the request; last those that a hint follows from.
         while self.reasons.len() > MAX_REASONS {
-            let cut =
-                self.reasons.iter().rposition(|(order, _)| *order < Order::Limits).unwrap_or(MAX_REASONS);
+            let is_fact = |(order, _): &(Order, Reason)| *order < Order::Limits;
+            let is_plain =
+                |(order, reason): &(Order, Reason)| *order < Order::Limits && reason.kind == ReasonKind::Fact;
+            let cut = self.reasons.iter().rposition(is_plain);
+            let cut = cut.or_else(|| self.reasons.iter().rposition(is_fact)).unwrap_or(MAX_REASONS);
             self.reasons.remove(cut);
         }
         Conflict::of(headline).because(self.reasons.into_iter().map(|(_, reason)| reason))

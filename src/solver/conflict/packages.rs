@@ -4,25 +4,17 @@ use std::collections::BTreeSet;
 
 use pep508_rs::VersionOrUrl;
 
-use super::available::{first_upload, since};
 use super::{Order, Telling};
 use crate::model::built_for::BuiltFor;
-use crate::model::conflict::{Party, ReasonKind};
+use crate::model::conflict::Party;
 use crate::model::count::Count;
-use crate::model::project::specifiers_allow;
 use crate::model::request::{Origin, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, requirement_name};
-use crate::solver::closure::Unusable;
 use crate::solver::explain::span;
 use crate::solver::node::Node;
 use crate::solver::problem::Candidate;
 use crate::solver::tables::{Set, is_stack_package};
-
-/// The maximum number of ranges of Python in a message.
-const MAX_STATED: usize = 2;
-/// The maximum number of extras in a message.
-const MAX_LISTED_EXTRAS: usize = 12;
 
 /// A requirement without regard to how it is written: `a (<2,>=1)` and `a>=1,<2` are the same.
 fn meaning(text: &str) -> String {
@@ -279,135 +271,6 @@ impl Telling<'_, '_> {
         text.unwrap_or_else(|| to.to_owned())
     }
 
-    /// Adds candidates that do not exist or cannot be used.
-    pub(super) fn absent(&mut self) {
-        let p = self.problem;
-        let unusable: Vec<(Node, Vec<(Set, Unusable)>)> =
-            self.leaves.unusable.iter().map(|(n, l)| (n.clone(), l.clone())).collect();
-        for (node, list) in unusable {
-            let Some(party) = node.party() else { continue };
-            // Merge releases with the same reason.
-            let mut told: Vec<(Set, Unusable)> = Vec::new();
-            for (set, why) in list.into_iter().rev() {
-                match told.iter_mut().find(|(_, known)| *known == why) {
-                    Some((all, _)) => *all = all.union(&set),
-                    None => told.push((set, why)),
-                }
-            }
-            for (set, why) in told.iter().take(2) {
-                if let Unusable::NoExtra(extra) = why {
-                    self.no_extra(&node, set, extra);
-                    continue;
-                }
-                let mut parties = vec![party.clone()];
-                if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
-                    parties.push(Party::Index);
-                }
-                let versions = p.versions(&node, set);
-                let late = match (why, &node) {
-                    (Unusable::Late(_), Node::Build(name)) => {
-                        let builds = p.members(&node, set).into_iter();
-                        let builds = builds.filter_map(|at| p.build_candidate(name, at as usize).ok()?);
-                        builds.filter_map(|own| first_upload(&own)).min()
-                    }
-                    (Unusable::Late(_), _) => {
-                        node.package_name().and_then(|name| self.first_late(name, &versions))
-                    }
-                    _ => None,
-                };
-                let late = since(late, versions.len());
-                let text = format!("{} {}{late}", p.name_versions(&node, set), why.of(versions.len() > 1));
-                let kind = match (why, node.package_name()) {
-                    (Unusable::UnknownMetadata(_) | Unusable::UnknownHere(_), Some(name)) => {
-                        ReasonKind::UnknownMetadata { package: name.to_string() }
-                    }
-                    (Unusable::Stub { index: Some(index), .. }, Some(name)) => {
-                        ReasonKind::Stub { package: name.to_string(), index: index.clone() }
-                    }
-                    _ => ReasonKind::Fact,
-                };
-                self.add(Order::Packages, kind, text, &parties, "index".to_owned());
-            }
-        }
-        let missing: Vec<(Node, Set)> =
-            self.leaves.missing.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
-        for (node, set) in missing {
-            let Node::Package(name) = &node else { continue };
-            let members = p.members(&node, &set);
-            // Candidates that are unusable for another reason were reported above.
-            if is_stack_package(name) || members.is_empty() || self.leaves.unusable.contains_key(&node) {
-                continue;
-            }
-            let candidates = p.candidates(name).unwrap_or_default();
-            let is_source = |i: &u32| candidates.get(*i as usize).is_some_and(|c| !c.release.has_wheel);
-            if let (Some(limit), true) = (&p.asked.request.no_sources, members.iter().all(is_source)) {
-                let exist = Count(members.len()).verb("exist");
-                let text = format!(
-                    "{} {exist} only as source, and source distributions are refused",
-                    p.name_versions(&node, &set)
-                );
-                self.say(Order::Packages, text, &[Party::package(&**name)], limit.origin.to_string());
-            } else if members.iter().all(|i| !self.usable(&node, *i)) {
-                let parties = [Party::package(&**name), Party::Python];
-                if let Some(text) = self.refused_by_python(&node, &set) {
-                    self.say(Order::Packages, text, &parties, "index");
-                    continue;
-                }
-                let named = p.name_versions(&node, &set);
-                let has = Count(members.len()).has();
-                let fits_newer_libc = |i: &u32| {
-                    let candidate = &candidates[*i as usize];
-                    let page = candidate.page;
-                    let mut series = p.pythons.series.iter();
-                    series.any(|python| page.has_usable(candidate.release, *python, p.machine.platform, None))
-                };
-                if let Some(libc) = p.machine.libc.as_ref().filter(|_| members.iter().all(fits_newer_libc)) {
-                    let text =
-                        format!("{named} {has} only wheels for a newer C library than the machine's {libc}");
-                    self.say(Order::Packages, text, &[Party::package(&**name), Party::Glibc], "wheel tags");
-                    continue;
-                }
-                let series = span(&p.pythons.series);
-                let text = format!("{named} {has} no wheel for Python {series} on {}", p.machine.platform);
-                self.say(Order::Packages, text, &parties, "wheel tags");
-            }
-        }
-    }
-
-    /// `demo 1.0 requires Python <=3.9`, if `Requires-Python` alone keeps releases from the Pythons of the problem. Of several
-    /// that state more than that, the newest is told.
-    pub(super) fn refused_by_python(&self, node: &Node, set: &Set) -> Option<String> {
-        let p = self.problem;
-        let name = node.package_name().filter(|name| !is_stack_package(name))?;
-        let candidates = p.candidates(name).ok()?;
-        let (platform, libc) = (p.machine.platform, p.machine.libc.as_ref());
-        let members = p.members(node, set);
-        let mut stated: Vec<String> = Vec::new();
-        for candidate in members.iter().map(|i| candidates.get(*i as usize)) {
-            let candidate = candidate?;
-            for python in &p.pythons.series {
-                let of_index = candidate.page.refusal(candidate.release, *python, platform, libc);
-                let of_metadata = || {
-                    let metadata = p.metadata_of(candidate, name).ok()?.ok()?;
-                    metadata.requires_python.as_ref().filter(|range| !specifiers_allow(range, *python))
-                };
-                let refusal = of_index.or_else(of_metadata)?.to_string();
-                if !stated.contains(&refusal) {
-                    stated.push(refusal);
-                }
-            }
-        }
-        let requires = Count(members.len()).verb("require");
-        let named = p.name_versions(node, set);
-        match stated.as_slice() {
-            [] => None,
-            several if several.len() <= MAX_STATED => {
-                Some(format!("{named} {requires} Python {}", several.join(" or ")))
-            }
-            [.., newest] => Some(format!("{named} {requires} other Pythons, the newest {newest}")),
-        }
-    }
-
     /// Reports the releases that allow some patch releases of the Python series only.
     pub(super) fn patches(&mut self) {
         let p = self.problem;
@@ -432,35 +295,5 @@ impl Telling<'_, '_> {
             );
             self.say(Order::Wheels, text, &[Party::package(name), Party::Python], "index");
         }
-    }
-
-    /// Reports that releases lack an extra, and lists the extras of the newest of them.
-    fn no_extra(&mut self, node: &Node, set: &Set, extra: &str) {
-        let p = self.problem;
-        let (Node::Package(name) | Node::Extra(name, _)) = node else { return };
-        let plain = Node::Package(name.clone());
-        let has = Count(p.versions(&plain, set).len()).has();
-        let mut text = format!("{} {has} no extra `{extra}`", p.name_versions(&plain, set));
-        let candidates = p.candidates(name).unwrap_or_default();
-        let newest = p.members(&plain, set).last().and_then(|i| candidates.get(*i as usize).copied());
-        if let Some(Ok(Ok(metadata))) = newest.map(|candidate| p.metadata_of(&candidate, name)) {
-            let offered: Vec<&str> = metadata.extras().take(MAX_LISTED_EXTRAS).collect();
-            if !offered.is_empty() {
-                let whose = match (p.versions(&plain, set).as_slice(), newest) {
-                    ([_, _, ..], Some(newest)) => format!("the extras of {}", newest.release.version),
-                    _ => "its extras".to_owned(),
-                };
-                text.push_str(&format!("; {whose}: {}", offered.join(", ")));
-            }
-        }
-        self.say(Order::Packages, text, &[Party::package(&**name)], "its metadata");
-    }
-
-    pub(super) fn usable(&self, node: &Node, ordinal: u32) -> bool {
-        let Node::Package(name) = node else { return true };
-        let candidates = self.problem.candidates(name).unwrap_or_default();
-        candidates
-            .get(ordinal as usize)
-            .is_some_and(|c| self.problem.pythons.series.iter().any(|py| self.problem.has_usable(c, *py)))
     }
 }

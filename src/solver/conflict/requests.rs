@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionSpecifier};
 use pep508_rs::VersionOrUrl;
 
 use super::available::since;
@@ -12,14 +12,13 @@ use crate::model::count::Count;
 use crate::model::request::UserRequirement;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{Build, Cited};
-use crate::solver::explain::span;
+use crate::solver::explain::{phrase, span};
 use crate::solver::node::Node;
 use crate::solver::tables::is_stack_package;
 
 impl Telling<'_, '_> {
     /// Adds the parts of the request that the proof refers to.
     pub(super) fn requests(&mut self) {
-        let p = self.problem;
         let mut asked: Vec<Node> = self
             .leaves
             .needs
@@ -40,12 +39,7 @@ impl Telling<'_, '_> {
                     self.limit_on_variant();
                 }
                 Node::Cudnn => self.limit_on_cudnn(),
-                Node::StackIndex => {
-                    if let Some(limit) = &p.asked.request.only_index {
-                        let text = format!("only {} may be used", limit.value.in_words());
-                        self.asked(Order::Index, text, Party::Index, &limit.origin, true);
-                    }
-                }
+                Node::StackIndex => self.limit_on_index(),
                 _ => {}
             }
         }
@@ -73,6 +67,14 @@ impl Telling<'_, '_> {
             self.asked(Order::Requests, text, Party::package(name), &user.origin, user.bounds_above());
         }
         self.unsatisfiable_request(name);
+    }
+
+    /// Adds the limit to some indexes, if there is one.
+    pub(super) fn limit_on_index(&mut self) {
+        if let Some(limit) = &self.problem.asked.request.only_index {
+            let text = format!("only {} may be used", limit.value.in_words());
+            self.asked(Order::Index, text, Party::Index, &limit.origin, true);
+        }
     }
 
     fn limit_on_nccl(&mut self, name: &str) {
@@ -130,14 +132,29 @@ impl Telling<'_, '_> {
         is_within: &dyn Fn(&DottedVersion) -> bool,
     ) {
         let p = self.problem;
-        let builds = p.stack["torch"].builds.iter().filter_map(|row| version(row.torch?));
-        let all: BTreeSet<DottedVersion> = builds.collect();
-        if all.is_empty() || all.iter().any(is_within) {
+        let of = |admitted: &dyn Fn(u32) -> bool| -> BTreeSet<DottedVersion> {
+            let rows = p.stack["torch"].builds.iter().filter(|row| admitted(row.version_ordinal));
+            rows.filter_map(|row| version(row.torch?)).collect()
+        };
+        let all = of(&|_| true);
+        let text = if all.iter().any(is_within) {
+            // Those that the rest of the request admits.
+            let ordinals = self.stack_versions("torch");
+            let own = of(&|ordinal| ordinals.contains(&ordinal));
+            if own.is_empty() || own.iter().any(is_within) {
+                return;
+            }
+            let table = &p.stack["torch"];
+            let named: Vec<Version> = ordinals.iter().map(|i| table.versions[*i as usize].clone()).collect();
+            let has = Count(named.len()).has();
+            let own: Vec<&DottedVersion> = own.iter().collect();
+            format!("{} {has} {library} {}", phrase("torch", &named, &table.versions), span(&own))
+        } else if !all.is_empty() {
+            let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+            format!("the builds of torch for {} have {library} {}", p.machine.platform, names.join(", "))
+        } else {
             return;
-        }
-        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-        let text =
-            format!("the builds of torch for {} have {library} {}", p.machine.platform, names.join(", "));
+        };
         self.say(Order::Choices, text, &[Party::package("torch"), party], p.registry.stack_label());
     }
 
@@ -196,6 +213,14 @@ impl Telling<'_, '_> {
         })
     }
 
+    /// Whether each bound of a requirement admits a version, and together they admit none.
+    fn exclude_each_other(&self, user: &UserRequirement) -> bool {
+        let Some(specifiers) = user.specifiers().filter(|_| user.is_contradiction()) else { return false };
+        let versions = self.problem.all_versions(&Node::package(user.name()));
+        let admits = |bound: &VersionSpecifier| versions.iter().any(|version| bound.contains(version));
+        specifiers.iter().all(admits) && !versions.iter().any(|version| specifiers.contains(version))
+    }
+
     /// For a request that no version satisfies, adds the available versions or variants.
     pub(super) fn unsatisfiable_request(&mut self, name: &str) {
         let of_name = |user: &&UserRequirement| user.name() == name;
@@ -210,6 +235,16 @@ impl Telling<'_, '_> {
         if list.iter().any(|(n, s)| *n == Node::package(name) && s.is_empty()) {
             match self.cut_off(user).or_else(|| self.only_yanked(user)) {
                 Some(text) => self.say(Order::Packages, text, &[Party::package(name)], "index"),
+                None if self.exclude_each_other(user) => {
+                    let bounds: Vec<String> = user
+                        .specifiers()
+                        .into_iter()
+                        .flat_map(|all| all.iter())
+                        .map(ToString::to_string)
+                        .collect();
+                    let text = format!("no version of {name} is {} at once", bounds.join(" and "));
+                    self.say(Order::Packages, text, &[Party::package(name)], "");
+                }
                 None => {
                     let text = self
                         .neighbours_text(name, user.specifiers())

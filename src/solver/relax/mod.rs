@@ -13,7 +13,7 @@ use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
 use super::edit::{self, Edit, HostFact};
 use super::inputs::{Depth, Inputs};
 use super::pythons::{Outcome, attempt};
-use super::tables::Tables;
+use super::tables::{BuildRow, Tables};
 use crate::compatibility::cuda_runtime;
 use crate::model::capability::ComputeCapability;
 use crate::model::conflict::{Change, Party, WayOut};
@@ -41,15 +41,17 @@ pub(super) struct Ways {
 /// `level`: that of the proof. A change that removes a proof about the stack alone is solved to the depth `asked`; where that needs metadata that cannot be had, it is offered as one for the stack.
 ///
 /// `core`: the packages of the request that the proof rests on, if it holds for every Python. A change of another
-/// requirement leaves the proof as it is, so it cannot be a way out and is not tried.
+/// requirement leaves the proof as it is, so it cannot be a way out and is not tried. `is_part`: whether the question is a part
+/// of the request, whose other causes are out of the way.
 pub(super) fn ways_out<'a>(
     inputs: &Inputs<'a>,
     tables: &Rc<Tables<'a>>,
     level: Level,
     asked: Depth,
-    core: Option<BTreeSet<String>>,
+    (core, is_part): (Option<BTreeSet<String>>, bool),
 ) -> Ways {
     let mut relaxer = Relaxer::new(inputs, tables, level, asked, core);
+    relaxer.is_part = is_part;
     relaxer.single();
     // Another GPU is seldom what can be changed.
     if relaxer.has_only_gpus() {
@@ -86,6 +88,8 @@ struct Relaxer<'i, 'a> {
     inputs: &'i Inputs<'a>,
     tables: &'i Rc<Tables<'a>>,
     core: Option<BTreeSet<String>>,
+    /// Whether the question is a part of the request.
+    is_part: bool,
     /// The depth of the proof.
     depth: Depth,
     /// The depth of the question.
@@ -109,6 +113,7 @@ impl<'i, 'a> Relaxer<'i, 'a> {
             inputs,
             tables,
             core,
+            is_part: false,
             depth: if level == Level::Stack { Depth::Stack } else { Depth::Full },
             asked,
             level,
@@ -130,8 +135,22 @@ impl Relaxer<'_, '_> {
         self.constraints();
         self.overrides();
         self.ways.found.extend(of_limits);
+        self.cpu_build();
         self.gpus();
         self.libc();
+    }
+
+    /// Builds that use no GPU, where the releases that the request admits have no others: elsewhere it is not what is meant.
+    fn cpu_build(&mut self) {
+        let request = &self.inputs.question.request;
+        let Some(table) = self.tables.stack.get("torch") else { return };
+        let Some(user) = request.find("torch").filter(|_| request.variant.is_none()) else { return };
+        let admits = |build: &&BuildRow<'_>| user.specifiers().is_none_or(|own| own.contains(&build.version));
+        let mut admitted = table.builds.iter().filter(admits).peekable();
+        let has_any = admitted.peek().is_some();
+        if has_any && admitted.all(|build| self.tables.variants[build.variant as usize].cuda.is_none()) {
+            self.offer_if_solved(&Edit::CpuBuild);
+        }
     }
 
     /// Whether every way out found so far is another GPU.
@@ -253,6 +272,10 @@ impl Relaxer<'_, '_> {
             }
             if question.request.requirements.len() > 1 {
                 of_user.extend(self.offered(|own| own.without(user)));
+            } else if self.is_part && of_user.is_empty() && !self.is_framework(user.name()) {
+                // Nothing of this part is left, so there is nothing to solve.
+                let change = Change::WithoutRequest(user.name().to_owned());
+                of_user.push(WayOut::new(change, Party::package(user.name()), self.level, ""));
             }
             of_user.iter_mut().for_each(|way| way.is_provisional = is_provisional);
             self.ways.found.extend(of_user);

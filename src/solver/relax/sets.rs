@@ -25,12 +25,25 @@ impl Relaxer<'_, '_> {
         // What the proof rests on may not be enough: there may be other proofs.
         let narrow = edits.len();
         edits.extend(others);
+        let wide = edits.len();
+        // What cannot be had in any version is left out.
+        edits.extend(edit::any_version(request));
         let all: Vec<usize> = (0..edits.len()).collect();
-        let start = match self.solves(&edits, &all[..narrow]) {
-            Some(true) => &all[..narrow],
-            Some(false) if narrow < all.len() && self.solves(&edits, &all) == Some(true) => &all,
-            _ => return,
-        };
+        let mut ends = vec![narrow];
+        ends.extend([wide, all.len()].into_iter().filter(|end| *end > narrow));
+        ends.dedup();
+        let mut start = None;
+        for end in ends {
+            match self.solves(&edits, &all[..end]) {
+                Some(true) => {
+                    start = Some(&all[..end]);
+                    break;
+                }
+                Some(false) => {}
+                None => return,
+            }
+        }
+        let Some(start) = start else { return };
         let mut seen: Vec<Vec<usize>> = Vec::new();
         for is_backwards in [false, true] {
             let mut order = start.to_vec();

@@ -7,6 +7,7 @@ use super::{Purpose, Session};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::host::{Driver, FoundBy, Host};
 use crate::model::level::Level;
+use crate::model::limit::Limit;
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
@@ -130,7 +131,10 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         Change::WithoutLimit { what: "cudnn", .. } => request.cudnn = None,
         Change::WithoutLimit { what: "nccl", .. } => request.nccl = None,
         Change::WithoutLimit { what: "exclude-newer", .. } => request.exclude_newer.general = None,
-        Change::Variant(_) | Change::OtherVariant(_) => request.variant = None,
+        Change::Variant(name) => {
+            request.variant = Some(Limit { value: name.clone(), origin: Origin::Question });
+        }
+        Change::OtherVariant(_) => request.variant = None,
         Change::AllowCompatibilityMode => request.native_driver_only = None,
         Change::Python(_) => request.python = None,
         // Both halves together may need a newer one: what the answer needs is told.

@@ -19,6 +19,8 @@ use crate::registry::{Build, Cited, Registry};
 pub enum Unread {
     /// Whether it exists.
     Build,
+    /// Whether it exists: all known builds of the release are for the CPU.
+    CudaBuild,
     /// For which GPUs it has code, or which driver its CUDA needs.
     Needs,
 }
@@ -43,6 +45,7 @@ impl fmt::Display for UnreadBuild {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.what {
             Unread::Build => "the registry has no row of torch",
+            Unread::CudaBuild => "the registry has no row of a CUDA build of torch",
             Unread::Needs => "the registry does not say which GPUs and drivers these builds run on: torch",
         })?;
         if let Some(version) = &self.version {
@@ -55,7 +58,7 @@ impl fmt::Display for UnreadBuild {
             write!(f, " with CUDA {cuda}")?;
         }
         write!(f, " for {}", self.platform)?;
-        f.write_str(if self.what == Unread::Build { ", which may exist" } else { "" })
+        f.write_str(if self.what == Unread::Needs { "" } else { ", which may exist" })
     }
 }
 
@@ -144,8 +147,10 @@ pub fn unread_build(
         && admits_pytorch
         && !of_release().any(|build| is_asked(&build))
         && could_run_newer(registry, host, request);
+    let has_cpu_builds =
+        variant.is_none() && of_release().next().is_some() && of_release().all(|build| build.variant == CPU);
     (for_cuda || may_exist && could_run(registry, host, variant.as_deref())).then_some(UnreadBuild {
-        what: Unread::Build,
+        what: if has_cpu_builds { Unread::CudaBuild } else { Unread::Build },
         version: pinned,
         variant,
         cuda,

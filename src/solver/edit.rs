@@ -263,7 +263,7 @@ impl Edit {
             Edit::WithoutExtra(user, extra) => {
                 Change::WithoutExtra { package: user.name().to_owned(), extra: extra.to_string() }
             }
-            Edit::Without(user) => Change::WithoutRequest(user.name().to_owned()),
+            Edit::Without(user) => Change::WithoutRequest(without(user, request)),
             Edit::WithoutConstraint(user) => {
                 Change::WithoutConstraint(clean(&user.requirement.to_string(), 60))
             }
@@ -373,6 +373,15 @@ pub(super) fn limits(request: &Request) -> Vec<Edit> {
         (request.no_sources.is_some(), Edit::Unlimited(Limited::Sources)),
     ];
     parts.into_iter().filter_map(|(is_limited, edit)| is_limited.then_some(edit)).collect()
+}
+
+/// A requirement that is left out, by its package; by all of it where another one is about the same package.
+pub(super) fn without(user: &UserRequirement, request: &Request) -> String {
+    let of_package = request.requirements.iter().filter(|other| other.name() == user.name());
+    match of_package.count() {
+        0 | 1 => user.name().to_owned(),
+        _ => clean(&user.requirement.to_string(), 60),
+    }
 }
 
 /// The constraints of a request.

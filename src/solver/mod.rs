@@ -45,6 +45,7 @@ mod part_members;
 mod patches;
 mod plan;
 mod problem;
+mod prove;
 mod provider;
 mod pythons;
 mod question;

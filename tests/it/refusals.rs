@@ -160,6 +160,119 @@ fn a_stub_names_its_index() {
     says(&run, &["exists only as a stub", "`url = \"https://host.example/simple/\"`"]);
 }
 
+/// Stubs that name one index are one reason, and one table.
+#[test]
+fn stubs_of_one_index_are_one_reason() {
+    let pyproject = "[build-system]\nrequires = [\"wheel-stub\"]\nbuild-backend = \"wheel_stub.buildapi\"\n[tool.wheel_stub]\nindex_url = \"https://host.example/simple/\"\n";
+    let stub = |name: &str| wheel(name, "1.0").source("").file("pyproject.toml", pyproject);
+    let flow = |version: &str, part: &str| wheel("flow", version).needs(part);
+    let (_server, context) =
+        index(vec![flow("1.0", "flow-a==1.0"), flow("2.0", "flow-b==1.0"), stub("flow-a"), stub("flow-b")]);
+    let run = resolve(&context, &["flow"]).expect(1);
+    says(&run, &["flow-a 1.0 and flow-b 1.0 exist only as stubs", "`packages = [\"flow-a\", \"flow-b\"]`"]);
+}
+
+/// Lines that exclude each other are the reason, and each of them is a way out.
+#[test]
+fn lines_that_exclude_each_other() {
+    let (_server, context) =
+        index(["1.0", "1.1", "2.0"].map(|version| wheel("flow", version)).into_iter().collect());
+    context.write("requirements.txt", "flow==1.0,==1.1\n");
+    let run = resolve(&context, &["-r", "requirements.txt"]).expect(1);
+    says(&run, &["no version of flow is ==1.0 and ==1.1 at once", "flow 1.1 ", "flow 1.0 "]);
+    is_silent_about(&run, &["available versions"]);
+    // Each line by itself admits nothing.
+    let run = resolve(&context, &["flow>=3,<4"]).expect(1);
+    says(&run, &["available versions of flow: 1.0 to 2.0"]);
+}
+
+/// Two extras that exclude each other are both named, and each way out names its line.
+#[test]
+fn extras_that_exclude_each_other() {
+    let (_server, context) = index(vec![
+        wheel("flow", "1.0").needs("gamma==1.0; extra == 'one'").needs("gamma==2.0; extra == 'two'"),
+        wheel("gamma", "1.0"),
+        wheel("gamma", "2.0"),
+    ]);
+    let run = resolve(&context, &["flow[one]", "flow[two]", "--python", "3.12"]).expect(1);
+    says(&run, &["you require flow[one]", "you require flow[two]", "without flow[one]", "without flow[two]"]);
+    assert_eq!(run.flat().matches("without flow[one]").count(), 1, "{}", run.shown());
+}
+
+/// That builds are refused is a reason where releases have wheels, for other Pythons.
+#[test]
+fn refused_builds_are_a_reason() {
+    let setup = "from setuptools import setup\nsetup()\n";
+    let (_server, context) = index(vec![
+        wheel("built", "1.0").tags("cp38-cp38-manylinux_2_17_x86_64"),
+        wheel("built", "1.0").source(setup),
+        wheel("setuptools", "80.0"),
+        wheel("wheel", "0.45"),
+    ]);
+    let run = resolve(&context, &["built", "--python", "3.12", "--no-sources"]).expect(1);
+    says(
+        &run,
+        &[
+            "built 1.0 has no wheel for Python 3.12 on linux-x86_64",
+            "builds from source are refused [--no-sources]",
+            "with builds from source",
+        ],
+    );
+}
+
+/// What cannot be had at all is left out, also together with the change that another cause needs.
+#[test]
+fn what_cannot_be_had_is_left_out() {
+    let (_server, context) = index(vec![wheel("flow", "1.0"), wheel("gamma", "1.0")]);
+    let run = resolve(&context, &["flow==9", "gamma", "absent"]).expect(1);
+    says(&run, &["without absent", "flow 1.0 and without absent"]);
+    is_silent_about(&run, &["none of the changes"]);
+}
+
+/// Where one proof does not hold for all Pythons, each reason says for which it does.
+#[test]
+fn each_python_has_its_reason() {
+    let computed =
+        "import os\nfrom setuptools import setup\nsetup(install_requires=os.environ['X'].split())\n";
+    let (_server, context) = index(vec![
+        wheel("flow", "1.0").tags("cp39-cp39-manylinux_2_17_x86_64"),
+        wheel("flow", "1.0").source(computed),
+        wheel("gamma", "2.0").python(">=3.10"),
+    ]);
+    let run = resolve(&context, &["flow==1.0", "gamma==2.0", "--python", ">=3.9"]).expect(1);
+    says(&run, &["flow 1.0 has no wheel for Python 3.1", "gamma 2.0 requires Python >=3.10"]);
+}
+
+/// A driver is no way to make an old torch run on aarch64, where it has CPU builds alone.
+#[test]
+fn builds_for_the_cpu_are_a_way_out_where_there_are_no_others() {
+    let server = IndexServer::start(Vec::new(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    let machine =
+        ["--gpu", "A100", "--driver", "580.65.06", "--glibc", "2.35", "--platform", "linux-aarch64"];
+    let asked = [&["resolve", "torch==2.1.0", "--stack-only"], &machine[..]].concat();
+    let run = context.run(&[&asked[..], &["--only-index", "pypi"]].concat()).expect(1);
+    says(&run, &["torch 2.1.0 has only CPU builds for linux-aarch64", "variant cpu"]);
+    // The pytorch index may have another.
+    let run = context.run(&asked).expect(3);
+    says(&run, &["no row of a CUDA build of torch 2.1.0 for linux-aarch64, which may exist"]);
+    let machine = ["--gpu", "B200", "--driver", "580.65.06", "--glibc", "2.35", "--platform", "linux-x86_64"];
+    let run = context.run(&[&["resolve", "torch==2.1.0", "--stack-only"], &machine[..]].concat()).expect(1);
+    is_silent_about(&run, &["variant cpu"]);
+}
+
+/// What a build has of a library stands beside the limit that excludes it.
+#[test]
+fn a_limit_on_a_library_stands_beside_what_the_build_has() {
+    let server = IndexServer::start(Vec::new(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    context
+        .write("envlock.toml", "[project]\ndependencies = [\"torch==2.6.0\"]\n[stack]\nnccl = \">=2.27\"\n");
+    let machine = ["--gpu", "A100", "--driver", "580.65.06", "--glibc", "2.35", "--platform", "linux-x86_64"];
+    let run = context.run(&[&["resolve", "--stack-only"], &machine[..]].concat()).expect(1);
+    says(&run, &["torch 2.6.0 has NCCL 2.21.5", "you require NCCL >=2.27"]);
+}
+
 /// What `resolve` leaves out, `verify` does not miss: with the lock, and without one.
 #[test]
 fn a_backport_that_is_left_out_is_not_missed() {

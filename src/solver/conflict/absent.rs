@@ -90,6 +90,9 @@ impl Telling<'_, '_> {
         if matches!(why, Unusable::NotOnIndex(_) | Unusable::IndexNotAllowed(_)) {
             parties.push(Party::Index);
         }
+        if matches!(why, Unusable::NoWheel | Unusable::UnknownHere(_)) {
+            parties.push(Party::Python);
+        }
         let versions = p.versions(node, set);
         let late = match (why, node) {
             (Unusable::Late(_), Node::Build(name)) => {
@@ -116,10 +119,11 @@ impl Telling<'_, '_> {
     /// Adds releases of one package that have no file for the Pythons and the machine.
     fn missing(&mut self, node: &Node, set: &Set) {
         let p = self.problem;
-        let Node::Package(name) = node else { return };
+        let (Node::Package(name) | Node::Extra(name, _)) = node else { return };
+        let node = &Node::Package(name.clone());
         let members = p.members(node, set);
-        // Candidates that are unusable for another reason were reported above.
-        if is_stack_package(name) || members.is_empty() || self.leaves.unusable.contains_key(node) {
+        // Where some can be used, it is not for want of files.
+        if is_stack_package(name) || members.is_empty() || members.iter().any(|i| self.usable(name, *i)) {
             return;
         }
         let candidates = p.candidates(name).unwrap_or_default();
@@ -131,41 +135,40 @@ impl Telling<'_, '_> {
                 p.name_versions(node, set)
             );
             self.say(Order::Packages, text, &[Party::package(&**name)], limit.origin.to_string());
-        } else if members.iter().all(|i| !self.usable(&node, *i)) {
-            let parties = [Party::package(&**name), Party::Python];
-            if let Some(text) = self.refused_by_python(node, set) {
-                self.say(Order::Packages, text, &parties, "index");
-                return;
-            }
-            let named = p.name_versions(node, set);
-            let has = Count(members.len()).has();
-            let fits_newer_libc = |i: &u32| {
-                let candidate = &candidates[*i as usize];
-                let page = candidate.page;
-                let mut series = p.pythons.series.iter();
-                series.any(|python| page.has_usable(candidate.release, *python, p.machine.platform, None))
+            return;
+        }
+        let parties = [Party::package(&**name), Party::Python];
+        if let Some(text) = self.refused_by_python(node, set) {
+            self.say(Order::Packages, text, &parties, "index");
+            return;
+        }
+        let named = p.name_versions(node, set);
+        let has = Count(members.len()).has();
+        let fits_newer_libc = |i: &u32| {
+            let candidate = &candidates[*i as usize];
+            let page = candidate.page;
+            let mut series = p.pythons.series.iter();
+            series.any(|python| page.has_usable(candidate.release, *python, p.machine.platform, None))
+        };
+        if let Some(libc) = p.machine.libc.as_ref().filter(|_| members.iter().all(fits_newer_libc)) {
+            let unbuilt = match members.iter().any(|i| candidates[*i as usize].release.has_source) {
+                true => "; what has a wheel for a Python is not built from source for it",
+                false => "",
             };
-            if let Some(libc) = p.machine.libc.as_ref().filter(|_| members.iter().all(fits_newer_libc)) {
-                let unbuilt = match members.iter().any(|i| candidates[*i as usize].release.has_source) {
-                    true => "; what has a wheel for a Python is not built from source for it",
-                    false => "",
-                };
-                let text = format!(
-                    "{named} {has} only wheels for a newer C library than the machine's {libc}{unbuilt}"
-                );
-                self.say(Order::Packages, text, &[Party::package(&**name), Party::Glibc], "wheel tags");
-                return;
-            }
-            let place = self.place_without_wheel(node, set);
-            let text = format!("{named} {has} no wheel for {place}");
-            self.say(Order::Packages, text, &parties, "wheel tags");
-            // What could be built is refused by the request alone.
-            if let Some(limit) = &p.asked.request.no_sources
-                && members.iter().any(|i| candidates[*i as usize].release.has_source)
-            {
-                let text = "builds from source are refused".to_owned();
-                self.asked(Order::Limits, text, Party::package(&**name), &limit.origin, true);
-            }
+            let text =
+                format!("{named} {has} only wheels for a newer C library than the machine's {libc}{unbuilt}");
+            self.say(Order::Packages, text, &[Party::package(&**name), Party::Glibc], "wheel tags");
+            return;
+        }
+        let place = self.place_without_wheel(node, set);
+        let text = format!("{named} {has} no wheel for {place}");
+        self.say(Order::Packages, text, &parties, "wheel tags");
+        // What could be built is refused by the request alone.
+        if let Some(limit) = &p.asked.request.no_sources
+            && members.iter().any(|i| candidates[*i as usize].release.has_source)
+        {
+            let text = "builds from source are refused".to_owned();
+            self.asked(Order::Limits, text, Party::package(&**name), &limit.origin, true);
         }
     }
 
@@ -242,8 +245,7 @@ impl Telling<'_, '_> {
         self.say(Order::Packages, text, &[Party::package(&**name)], "its metadata");
     }
 
-    pub(super) fn usable(&self, node: &Node, ordinal: u32) -> bool {
-        let Node::Package(name) = node else { return true };
+    fn usable(&self, name: &str, ordinal: u32) -> bool {
         let candidates = self.problem.candidates(name).unwrap_or_default();
         candidates
             .get(ordinal as usize)

@@ -129,6 +129,19 @@ pub(super) fn core(tree: &Proof) -> BTreeSet<String> {
     nodes.filter_map(name).collect()
 }
 
+/// At most as many reasons as a person reads: facts beyond the limit are dropped, never parts of the request, and last those that
+/// a hint follows from.
+pub(super) fn shortened(mut reasons: Vec<Reason>) -> Vec<Reason> {
+    let is_fact = |reason: &Reason| !matches!(reason.kind, ReasonKind::Asked { .. });
+    let is_plain = |reason: &Reason| reason.kind == ReasonKind::Fact;
+    while reasons.len() > MAX_REASONS {
+        let cut = reasons.iter().rposition(is_plain).or_else(|| reasons.iter().rposition(is_fact));
+        let Some(cut) = cut else { break };
+        reasons.remove(cut);
+    }
+    reasons
+}
+
 /// Whether a proof rests on requirements that are not known.
 pub(super) fn rests_on_unknown(tree: &Proof) -> bool {
     let leaves = Leaves::collect(tree);
@@ -233,16 +246,8 @@ impl Telling<'_, '_> {
     fn finish(mut self) -> Conflict {
         self.reasons.sort_by_key(|(order, _)| *order);
         let headline = self.headline();
-        // Drop facts beyond the limit, never parts of the request; last those that a hint follows from.
-        while self.reasons.len() > MAX_REASONS {
-            let is_fact = |(order, _): &(Order, Reason)| *order < Order::Limits;
-            let is_plain =
-                |(order, reason): &(Order, Reason)| *order < Order::Limits && reason.kind == ReasonKind::Fact;
-            let cut = self.reasons.iter().rposition(is_plain);
-            let cut = cut.or_else(|| self.reasons.iter().rposition(is_fact)).unwrap_or(MAX_REASONS);
-            self.reasons.remove(cut);
-        }
-        Conflict::of(headline).because(self.reasons.into_iter().map(|(_, reason)| reason))
+        let reasons = self.reasons.into_iter().map(|(_, reason)| reason);
+        Conflict::of(headline).because(shortened(reasons.collect()))
     }
 
     /// Names the machine where it and one requirement are all that the conflict rests on.

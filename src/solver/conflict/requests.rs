@@ -55,7 +55,9 @@ impl Telling<'_, '_> {
         };
         let of_name = |user: &&UserRequirement| user.name() == name && applies(user);
         let users: Vec<&UserRequirement> = p.asked.request.requirements.iter().filter(of_name).collect();
-        let says_nothing = |user: &UserRequirement| user.specifiers().is_none_or(|s| s.is_empty());
+        let says_nothing = |user: &UserRequirement| {
+            user.specifiers().is_none_or(|s| s.is_empty()) && user.requirement.extras.is_empty()
+        };
         let is_plain = users.iter().all(|user| says_nothing(user));
         let shown = users.into_iter().enumerate().filter(|(place, user)| match is_plain {
             true => *place == 0,

@@ -291,6 +291,11 @@ impl Relaxer<'_, '_> {
 
     /// Other extras, or one less.
     fn extras(&mut self, user: &UserRequirement) {
+        // Beside another line about the package, that line may be the one.
+        let of_package = self.inputs.question.request.requirements.iter().filter(|u| u.name() == user.name());
+        if of_package.count() > 1 {
+            return;
+        }
         for other in self.other_extras(&user.requirement) {
             self.offer_if_solved(&Edit::Extras(user.clone(), other));
         }
@@ -299,9 +304,15 @@ impl Relaxer<'_, '_> {
         }
     }
 
-    /// Of a pin, a release near it; then any release.
+    /// Of a pin, a release near it; of bounds that exclude each other, each without one of them; then any release.
     fn versions(&mut self, user: &UserRequirement) {
-        let is_near = edit::near(user).iter().any(|near| self.offer_if_solved(near));
+        let mut is_near = false;
+        for near in edit::near(user) {
+            is_near |= self.offer_if_solved(&near);
+            if is_near && !user.is_contradiction() {
+                break;
+            }
+        }
         let is_any = self.offer_if_solved(&Edit::AnyVersion(user.clone()));
         if is_near && is_any {
             self.ways.found.dedup_by(|a, b| a.change == b.change);
@@ -318,7 +329,8 @@ impl Relaxer<'_, '_> {
         if is_stack_alone || (self.is_framework(user.name()) && !has_framework) {
             return;
         }
-        self.offer(Change::WithoutRequest(user.name().to_owned()), edit.party(), &solution);
+        let text = edit::without(user, &self.inputs.question.request);
+        self.offer(Change::WithoutRequest(text), edit.party(), &solution);
     }
 
     /// Whether a package is a framework, or a part of one.

@@ -103,7 +103,10 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         }
         Change::WithoutRequest(name) => {
             let before = request.requirements.len() + request.conda.specs.len();
-            request.requirements.retain(|user| user.name() != name.as_str());
+            let is_meant = |user: &UserRequirement| {
+                user.name() == name.as_str() || clean(&user.requirement.to_string(), 60) == *name
+            };
+            request.requirements.retain(|user| !is_meant(user));
             request.conda.specs.retain(|spec| spec.text != *name && spec.name() != name);
             let is_changed = before != request.requirements.len() + request.conda.specs.len();
             // The stack that it asked for is still asked for.

@@ -471,7 +471,7 @@ fn capabilities_with_code(
 }
 
 /// The build that a version of the stack in a request names: `+cu116`.
-fn named_build(request: &Request) -> Option<String> {
+pub(super) fn named_build(request: &Request) -> Option<String> {
     let mut of_stack = request.requirements.iter().filter(|user| STACK_PACKAGES.contains(&user.name()));
     of_stack.find_map(|user| {
         let mut versions = user.specifiers()?.iter().map(|bound| bound.version());

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::known_candidates::KnownCandidates;
 use super::node::{Node, Selected};
 use super::question::Question;
 use super::tables::Set;
@@ -40,6 +41,7 @@ pub struct Memory {
 struct Known {
     results: Vec<(Search, Ended)>,
     admitted: Vec<(Search, Rc<Admitted>)>,
+    candidates: Vec<(Search, KnownOf)>,
 }
 
 /// For each requirement of a package outside the stack, the newest releases that it admits and that some Python could
@@ -141,6 +143,9 @@ pub(super) type Sets = Rc<RefCell<KnownSets>>;
 /// The numbers of the requirements that apply, by metadata and extra. The metadata is kept, so that its address stays its
 /// own.
 pub(super) type Applying = Rc<RefCell<HashMap<(usize, Option<String>), (Arc<CoreMetadata>, Applied)>>>;
+
+/// What is known of candidates, by package, shared by problems that differ in nothing but what they wish.
+pub(super) type KnownOf = Rc<RefCell<HashMap<String, Rc<KnownCandidates>>>>;
 
 /// The numbers of requirements, or the text of a line that cannot be parsed.
 pub(super) type Applied = Rc<Result<Vec<usize>, String>>;
@@ -250,6 +255,21 @@ impl Memory {
     /// Notes the search that needs more data.
     pub(super) fn needs_more(&self, search: &Search) {
         self.searched.set(only_one(&search.series));
+    }
+
+    /// What is known of the candidates of a search, whatever it wishes.
+    pub(super) fn candidates(&self, question: Question<'_>, search: Search) -> KnownOf {
+        let search = Search { wish: Wish::Nothing, ..search };
+        let mut found = None;
+        self.with(question, |known| {
+            let own = known.candidates.iter().find(|(of, _)| *of == search);
+            found = Some(own.map(|(_, own)| own.clone()).unwrap_or_else(|| {
+                let own = KnownOf::default();
+                known.candidates.push((search, own.clone()));
+                own
+            }));
+        });
+        found.unwrap_or_default()
     }
 
     /// The result of a search that already ended.

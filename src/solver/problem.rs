@@ -10,9 +10,8 @@ use pep508_rs::MarkerEnvironment;
 
 use super::budget::{Budget, Share};
 use super::inputs::{Depth, Inputs, allowed_pythons};
-use super::known_candidates::KnownCandidates;
 use super::machine::Machine;
-use super::memory::{Applying, Doubtful, Memory, Search, Sets, Wish};
+use super::memory::{Applying, Doubtful, KnownOf, Memory, Search, Sets, Wish};
 use super::node::Node;
 use super::question::Question;
 use super::tables::{BuildRow, RuntimeRow, Set, TRITON_PACKAGE, Tables, ordinals, runtime_rows};
@@ -120,8 +119,8 @@ pub(super) struct Memo<'a> {
     pub listed: RefCell<HashMap<String, Rc<[Candidate<'a>]>>>,
     /// The releases that stand for builds of a stack package, by number of the build.
     pub of_builds: RefCell<HashMap<String, HashMap<usize, OfBuild<'a>>>>,
-    /// What is known of candidates, by package.
-    pub known: RefCell<HashMap<String, Rc<KnownCandidates>>>,
+    /// What is known of candidates, shared with other problems about the question.
+    pub known: std::cell::OnceCell<KnownOf>,
     /// For which Pythons a release has wheels, by its address in its page.
     pub wheels_of: RefCell<HashMap<*const Release, WheelsOf>>,
     /// See [`Problem::named`].

@@ -200,7 +200,7 @@ fn solve() {
     host   NVIDIA V100 (7.0), driver 580.65.06 (CUDA 13.0), linux-x86_64 [--driver];
            kept from the lock, `--redetect` detects it again
 
-      torch 2.8.0 to 2.15.0 are built for CUDA 12.6 to 13.2
+      torch 2.8.0 to 2.15.0 are built for CUDA 12.6, 12.8, 12.9, 13.0, 13.2
         [file list of the project on PyPI, read 2026-11-21]
       torch 2.12.0 to 2.15.0 as cu132, 2.9.0 to 2.14.1 as cu130, 2.13.0 as cu129,
         and some as cu128 (code for 7.5 to 12.0) have no code for NVIDIA V100 (7.0)

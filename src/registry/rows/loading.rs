@@ -54,6 +54,9 @@ pub struct CudaLibraries {
     pub cuda: u64,
     /// `DT_SONAME` of each.
     pub names: Vec<String>,
+    /// Their names on Windows, for which not all of these packages have wheels.
+    #[serde(default)]
+    pub dlls: Vec<String>,
 }
 
 /// A package that works only with the same release of another one, which it does not require.
@@ -128,7 +131,7 @@ impl TorchShim {
 
 impl CudaLibraries {
     pub(in crate::registry) fn problems(&self) -> Option<Fault> {
-        unsorted(&self.names)
+        unsorted(&self.names).or_else(|| unsorted(&self.dlls))
     }
 }
 

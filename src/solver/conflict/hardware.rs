@@ -15,6 +15,7 @@ use crate::model::version::{cuda_short, public};
 use crate::model::wheel::Python;
 use crate::registry::conda_builds::OF_CHANNEL;
 use crate::registry::{Architecture, Cited, STACK_PACKAGES};
+use crate::solver::edit::named_build;
 use crate::solver::explain::{phrase, python_series, span};
 use crate::solver::node::Node;
 use crate::solver::problem::Problem;
@@ -37,7 +38,9 @@ impl Telling<'_, '_> {
                 *d == Node::Variant && (*parent == Node::package(name) || *parent == Node::build(name))
             });
             let by_index = self.involves(&Node::StackIndex) && p.asked.request.only_index.is_some();
-            if !uses_variant && !by_index && !self.involves(&Node::Driver) {
+            // What each index has matters where the request names a build.
+            let names_build = by_index && named_build(&p.asked.request).is_some();
+            if !uses_variant && !names_build && !self.involves(&Node::Driver) {
                 continue;
             }
             let builds: Vec<_> = table

@@ -6,9 +6,13 @@ use super::facts::{Event, Fact, Facts};
 use super::integers;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
+use crate::model::text::clean;
 
 /// The maximum number of lines quoted for one cause.
 pub(super) const MAX_EVIDENCE: usize = 4;
+
+/// The most characters of a quoted line.
+const MAX_EVIDENCE_TEXT: usize = 300;
 
 /// One cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,7 +54,8 @@ pub struct Evidence {
 
 impl Evidence {
     pub(super) fn new(line: usize, text: &str) -> Evidence {
-        Evidence { line, text: text.to_owned(), decoded: integers::explained(text) }
+        let text = clean(text, MAX_EVIDENCE_TEXT);
+        Evidence { line, decoded: integers::explained(&text), text }
     }
 }
 

@@ -46,6 +46,10 @@ pub struct Facts {
     pub(super) new_packages: Vec<String>,
     /// The lines that packages were read from.
     pub said_of: BTreeMap<String, Said>,
+    /// The packages with their own GPU code that the text names.
+    pub extensions: BTreeSet<String>,
+    /// The torch build, release and variant, that an extension says it was built for: `2.1.2`, `cu121`.
+    pub built_for: Option<(pep440_rs::Version, String)>,
     /// The surroundings that the text indicates.
     pub surroundings: BTreeSet<Surrounding>,
     /// CUDA variants in index URLs: `cu114`.
@@ -181,6 +185,8 @@ pub struct Event {
     pub text: String,
     /// The import statement that the traceback shows just above, cleaned; empty if there is none.
     pub statement: String,
+    /// The installed module that the traceback just above ends in, `vllm`; empty if there is none.
+    pub frame: String,
 }
 
 impl Facts {

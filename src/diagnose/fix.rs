@@ -1,19 +1,22 @@
 //! Fixes: the newest torch that the GPUs and the driver of the facts can run, solved from the registry, as a command of
 //! the installer in use.
 
-use super::situation::Situation;
+use super::facts::Event;
+use super::place::for_setup;
+use super::situation::{Situation, series};
+use super::{libraries, repair, who};
 use crate::compatibility::Policy;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::host::{Driver, Host};
+use crate::model::platform::Os;
 use crate::model::request::{
     Limit, Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement,
 };
 use crate::model::solution::{Answer, Solution};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_short, cuda_version, public};
-use crate::model::wheel::Python;
-use crate::registry::COMPANIONS;
+use crate::registry::{COMPANIONS, Offer};
 use crate::solver::solve_stack;
 
 /// conda's torch packages, which must be removed before pip installs torch.
@@ -73,26 +76,45 @@ fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix
     out
 }
 
+/// The package that brings a missing library, or where it comes from elsewhere.
+pub(super) fn library(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
+    match libraries::bring(situation, events) {
+        found if !found.is_empty() => found,
+        _ => repair::of(situation, Offer::Library, events),
+    }
+}
+
 /// The first step where a rule knows no fix: the command that shows the component's state.
-pub(super) fn first_step(situation: &Situation<'_>, component: Component) -> Vec<Fix> {
+pub(super) fn first_step(situation: &Situation<'_>, component: Component, events: &[&Event]) -> Vec<Fix> {
     let step = |command: &str, why: &str| vec![for_setup(situation, Fix::command_that(command, why))];
     match component {
         Component::Driver => {
             step("nvidia-smi", "shows the driver, the newest CUDA that it runs, and the GPUs")
         }
-        Component::Container => step(
-            "docker run --rm --gpus all ubuntu nvidia-smi",
-            "shows whether containers get the GPUs at all",
-        ),
+        Component::Container => repair::of(situation, Offer::Container, events),
         Component::PathShadowing => {
             step("env | grep -E 'LD_LIBRARY_PATH|PYTHONPATH|^PATH'", "remove what comes first without need")
         }
         Component::InstallMix => step("pip check", "names the packages whose versions do not go together"),
-        Component::CudaRuntime | Component::Cudnn | Component::Nccl => {
-            step("pip list | grep -i nvidia", "shows the CUDA libraries of this environment")
-        }
+        Component::CudaRuntime | Component::Cudnn => match library(situation, events) {
+            found if !found.is_empty() => found,
+            _ if who::failed(situation, events).is_some() => repair::of(situation, Offer::Extension, events),
+            _ if situation.platform().os == Os::Windows => {
+                step("pip list", "shows the CUDA libraries of this environment, those named nvidia-*")
+            }
+            _ => step("pip list | grep -i nvidia", "shows the CUDA libraries of this environment"),
+        },
+        Component::Nccl => step(
+            "NCCL_DEBUG=INFO ...",
+            "run it again so: NCCL then says which call, interface or peer failed",
+        ),
         Component::ExtensionAbi | Component::TorchvisionPairing => {
-            vec![Fix::advice("install the build of the package for the installed torch, CUDA and Python")]
+            match repair::of(situation, Offer::Extension, events) {
+                found if !found.is_empty() => found,
+                _ => vec![Fix::advice(
+                    "install the build of the package for the installed torch, CUDA and Python",
+                )],
+            }
         }
         Component::GpuArch
         | Component::TorchBuild
@@ -173,52 +195,11 @@ fn solved(situation: &Situation<'_>, host: &Host, policy: Policy) -> Option<Solu
     }
 }
 
-/// The Python series of `3.11.4` or `3.8 (64-bit runtime)`.
-pub(super) fn series(text: &str) -> Option<Python> {
-    let mut parts = text.split('.');
-    let digits = |part: &str| -> Option<u32> {
-        part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
-    };
-    (parts.next()?.trim() == "3").then_some(())?;
-    Some(Python::new(digits(parts.next()?)?))
-}
-
 /// Whether conda installed a package, by its build string, which pip's lists do not have.
 fn is_of_conda(situation: &Situation<'_>, name: &str) -> bool {
     situation.facts.packages.get(name).is_some_and(|(_, build)| {
         name == "pytorch" || build.contains("py3") || build.contains("py_") || build.contains("cu")
     })
-}
-
-/// A pip command in the syntax of the installer in use.
-pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
-    let on_windows = situation.facts.is_in(Surrounding::Windows) && !situation.facts.is_in(Surrounding::Wsl);
-    match fix {
-        // Windows looks for DLLs in PATH.
-        Fix::Command { command, .. } if on_windows && command.contains("LD_LIBRARY_PATH") => Fix::advice(
-            "remove other folders with CUDA or cuDNN DLLs from PATH, or put the right one before them",
-        ),
-        Fix::Command { command, why } => Fix::Command {
-            command: installer_syntax(situation, command),
-            why: why.map(|why| if on_windows { why.replace("LD_LIBRARY_PATH", "PATH") } else { why }),
-        },
-        advice => advice,
-    }
-}
-
-fn installer_syntax(situation: &Situation<'_>, command: String) -> String {
-    if !command.starts_with("pip ") {
-        return command;
-    }
-    if situation.facts.is_in(Surrounding::Uv) {
-        let command = command.replace("pip ", "uv pip ");
-        // uv does not ask for confirmation, and `--force-reinstall` is `--reinstall`.
-        return command.replace(" -y ", " ").replace("--force-reinstall", "--reinstall");
-    }
-    if situation.facts.is_in(Surrounding::Windows) {
-        return command.replacen("pip ", "python -m pip ", 1).replace(" && pip ", " && python -m pip ");
-    }
-    command
 }
 
 /// The advice to update the driver, for the system that the program runs on.

@@ -60,7 +60,11 @@ fn next_integer(text: &str, mut start: usize) -> Option<(usize, &str)> {
             Some(b'.') => bytes.get(end + 1).filter(|b| b.is_ascii_digit()),
             other => other,
         };
-        if (4..=6).contains(&length) && !joined(before) && before != Some(&b':') && !joined(after) {
+        if (4..=6).contains(&length)
+            && !joined(before)
+            && !matches!(before, Some(b':' | b'<'))
+            && !joined(after)
+        {
             return Some((at, &text[at..end]));
         }
         start = end;
@@ -104,6 +108,7 @@ mod tests {
             ("NCCL version 22005 with CUDA 12080", "22005 is NCCL 2.20.5; 12080 is CUDA 12.8"),
             ("cuda took 11040ms, id 0x12080, port :8080, file cuda-12080.log", ""),
             ("nothing of the kind, 12080", ""),
+            ("NCCL WARN Connect to 10.0.0.4<45763> failed : No route to host", ""),
             ("torch.backends.cudnn.version() 90100.", "90100 is cuDNN 9.1.0"),
         ] {
             assert_eq!(explained(line).join("; "), expected, "{line}");

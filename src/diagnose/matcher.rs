@@ -76,6 +76,8 @@ enum Pattern {
     Rule(usize, String, Vec<String>),
     /// Surroundings, and the words that must not be in the line.
     Surrounding(Surrounding, Vec<String>),
+    /// A package with its own GPU code.
+    Extension(String),
 }
 
 /// The registry entries that match a line.
@@ -85,6 +87,8 @@ pub(super) struct Found {
     pub rules: Vec<usize>,
     /// The surroundings that it indicates.
     pub surroundings: Vec<Surrounding>,
+    /// The packages with their own GPU code that it names.
+    pub extensions: Vec<String>,
 }
 
 impl Matcher {
@@ -104,6 +108,12 @@ impl Matcher {
             for word in &row.words {
                 texts.push(word);
                 patterns.push(Pattern::Surrounding(row.surrounding, row.unless.clone()));
+            }
+        }
+        for row in registry.extensions() {
+            for word in &row.modules {
+                texts.push(word);
+                patterns.push(Pattern::Extension(row.package.clone()));
             }
         }
         texts.extend(WORDS);
@@ -163,6 +173,11 @@ impl Matcher {
                     let is_word = begins_word(lower, found.start());
                     if is_word && !unless.iter().any(|word| lower.contains(word.as_str())) {
                         out.surroundings.push(*surrounding);
+                    }
+                }
+                Pattern::Extension(package) => {
+                    if begins_word(lower, found.start()) && !out.extensions.contains(package) {
+                        out.extensions.push(package.clone());
                     }
                 }
             }

@@ -4,6 +4,7 @@
 
 mod cause;
 mod causes;
+mod conditions;
 mod decoding;
 mod description;
 mod facts;
@@ -11,14 +12,20 @@ mod fields;
 mod fix;
 mod here;
 mod integers;
+mod libraries;
 mod matcher;
 mod mechanics;
+mod memory;
 mod mention;
+mod place;
+mod placeholders;
 mod reader;
+mod repair;
 mod rules;
 mod situation;
 mod traceback;
 mod unexplained;
+mod who;
 mod wrapping;
 
 use serde::Serialize;

@@ -21,6 +21,8 @@ const MAX_EVENTS_PER_RULE: u32 = 20;
 
 /// How many lines an error is below the import statement that raised it: Python marks the place in between.
 const STATEMENT_REACH: usize = 3;
+/// How many lines an error is below the last frame of its traceback, which shows the code and marks.
+const FRAME_REACH: usize = 6;
 /// The maximum number of lines that are read as one line which was broken to fit a terminal.
 const MAX_BROKEN: usize = 3;
 /// The lengths in bytes of a line that may have been broken.
@@ -79,6 +81,8 @@ pub struct Reader<'r> {
     broken_lines: usize,
     /// The last import statement of a traceback, and its line.
     statement: (usize, String),
+    /// The last installed module of a traceback, and its line.
+    frame: (usize, String),
     /// The modules of the traceback.
     traceback: Traceback,
     /// What the line is.
@@ -98,6 +102,7 @@ impl<'r> Reader<'r> {
             broken: String::new(),
             broken_lines: 0,
             statement: (0, String::new()),
+            frame: (0, String::new()),
             traceback: Traceback::default(),
             state: State::Described,
         }
@@ -158,6 +163,9 @@ impl<'r> Reader<'r> {
         if line.starts_with("import ") || line.starts_with("from ") {
             self.statement = (self.line, clean(line, 120));
         }
+        if let Some(module) = installed_module(line) {
+            self.frame = (self.line, clean(module, 60));
+        }
         match self.traceback.read(line) {
             Some(Told::Python(series)) => self.facts.python = self.facts.python.take().or(Some(series)),
             Some(Told::Two(one, other)) if self.facts.two_pythons.is_none() => {
@@ -217,6 +225,7 @@ impl<'r> Reader<'r> {
         self.facts.complains |= unexplained::is_complaint(&lower);
         self.report(found.rules, text);
         self.facts.surroundings.extend(found.surroundings);
+        self.facts.extensions.extend(found.extensions);
         if self.facts.torch_pythons.len() < 2 {
             self.facts.torch_pythons.extend(series_of_torch(text));
         }
@@ -249,8 +258,12 @@ impl<'r> Reader<'r> {
                 let (line, statement) = &self.statement;
                 let is_above = self.line - line <= STATEMENT_REACH;
                 let statement = if is_above { statement.clone() } else { String::new() };
-                let text = masked(&clean(text, 300));
-                self.facts.events.push(Event { rule, line: self.line, text, statement });
+                let (line, frame) = &self.frame;
+                let is_above = self.line - line <= FRAME_REACH;
+                let frame = if is_above { frame.clone() } else { String::new() };
+                // What is shown is cut; what is judged is not.
+                let text = masked(&clean(text, MAX_LINE));
+                self.facts.events.push(Event { rule, line: self.line, text, statement, frame });
             }
         }
     }
@@ -296,6 +309,15 @@ impl<'r> Reader<'r> {
         }
         self.facts
     }
+}
+
+/// The module of an installed package in a path: `vllm` of `/opt/lib/python3.12/site-packages/vllm/config.py`.
+fn installed_module(line: &str) -> Option<&str> {
+    let folders = ["site-packages", "dist-packages"];
+    let (at, folder) = folders.iter().filter_map(|name| Some((line.rfind(name)?, name))).max()?;
+    let rest = line[at + folder.len()..].trim_start_matches(['/', '\\']);
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    (end > 0).then_some(&rest[..end])
 }
 
 /// Whether a line may go on in the next one: it is about as long as a terminal is wide, and ends in a word.

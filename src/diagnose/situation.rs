@@ -11,6 +11,7 @@ use crate::model::nvidia::is_of_nvidia;
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_version};
+use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry, ToolkitTargets};
 
 /// The maximum number of words of a product name, and of attempts to find it with fewer words.
@@ -179,6 +180,21 @@ impl<'a> Situation<'a> {
             |end: &str| self.facts.packages.keys().any(|name| is_of_nvidia(name) && name.ends_with(end));
         has("-cu11") && has("-cu12") || has("-cu12") && has("-cu13")
     }
+}
+
+/// The Python series of `3.11.4` or `3.8 (64-bit runtime)`.
+pub(super) fn series(text: &str) -> Option<Python> {
+    let mut parts = text.split('.');
+    let digits = |part: &str| -> Option<u32> {
+        part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+    };
+    (parts.next()?.trim() == "3").then_some(())?;
+    Some(Python::new(digits(parts.next()?)?))
+}
+
+/// Whether the registry has a CUDA major.
+pub(super) fn is_cuda_major(registry: &Registry, major: u32) -> bool {
+    registry.minor_version_compatibility().iter().any(|row| row.cuda_major == u64::from(major))
 }
 
 fn newest_target(build: &Cited<Build>) -> Option<ComputeCapability> {

@@ -56,6 +56,18 @@ surroundings! {
     Tensorflow = "tensorflow",
     /// JAX is used.
     Jax = "jax",
+    /// A program with its own CUDA code that is neither torch nor an extension of it: llama.cpp, TensorRT.
+    OtherProgram = "other-program",
+    /// Podman runs the containers.
+    Podman = "podman",
+    /// Kubernetes runs them.
+    Kubernetes = "kubernetes",
+    /// A node of Google's Kubernetes engine.
+    Gke = "gke",
+    /// Apptainer or Singularity runs them.
+    Apptainer = "apptainer",
+    /// A notebook.
+    Notebook = "notebook",
     /// A package of the user site (`~/.local`) is used.
     UserSite = "user-site",
     /// A file of torchvision or torchaudio is in a traceback.

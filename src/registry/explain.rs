@@ -108,6 +108,10 @@ fn describe(answer: &ErrorAnswer, (when, also): (&str, &str), out: &mut String) 
                 Offer::NativeTorch =>
                     "a torch with a CUDA that the driver is not older than, solved for them",
                 Offer::Driver => "a driver that is new enough for the torch in the text",
+                Offer::Container => "how a container gets GPUs, for the engine in the text",
+                Offer::Toolkit => "the CUDA toolkit that builds for the torch in the text",
+                Offer::Library => "the package that brings the library in the line",
+                Offer::Extension => "the build of the program that failed",
             }
         );
     }
@@ -141,6 +145,9 @@ fn of_mechanics(mechanics: Mechanics) -> &'static str {
         Mechanics::RecentDriver => "the driver is recent",
         Mechanics::TwoCudaMajors => "packages for two CUDA majors are installed",
         Mechanics::LibraryIsThere => "the missing library is elsewhere in the text",
+        Mechanics::MemoryBeyondCard => "one allocation asks for more memory than the GPU has",
+        Mechanics::MemoryHeldByOthers => "other processes hold the memory",
+        Mechanics::MemoryInPieces => "torch has reserved enough memory, in pieces",
         Mechanics::CpuTorch => "torch is a CPU build",
         Mechanics::CudaTorch => "torch is a CUDA build",
         Mechanics::OtherModule => "a file stands in the place of a module of Python",

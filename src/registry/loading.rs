@@ -103,6 +103,15 @@ impl Registry {
         self.rows(&self.parts.tables.cuda_libraries).iter().any(|row| row.package == package)
     }
 
+    /// The packages of NVIDIA that bring a library, by its name on Linux or Windows: several where the name does not say the
+    /// CUDA version.
+    pub fn packages_with(&self, library: &str) -> impl Iterator<Item = &Cited<CudaLibraries>> {
+        let has = move |row: &&Cited<CudaLibraries>| {
+            row.names.iter().chain(&row.dlls).any(|own| own.eq_ignore_ascii_case(library))
+        };
+        self.rows(&self.parts.tables.cuda_libraries).iter().filter(has)
+    }
+
     /// The libraries that a package of NVIDIA brings, by name; empty for others.
     pub fn cuda_libraries_of(&self, package: &str, version: &Version) -> Vec<&str> {
         let is_own = |row: &&Cited<CudaLibraries>| {

@@ -42,11 +42,11 @@ pub use learned::LearnedRow;
 pub use lint::Problem;
 pub use rows::{
     AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion,
-    CondaBuild, CondaName, Condition, CudaFrom, CudaPart, CudnnFloor, CudnnRelease, Effect, ErrorAnswer,
-    ErrorCase, ErrorRule, ForwardCompatibility, FrameworkBuild, GpuRow, Image, Mechanics, Meta,
-    MinorVersionCompatibility, NonexistentImage, Offer, Pair, PrebuiltFor, Predicate, PtxIsa, Removed,
-    STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourceCode, SourcePackage, StdlibImport,
-    SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
+    CondaBuild, CondaName, Condition, CudaFrom, CudaLibraries, CudaPart, CudnnFloor, CudnnRelease, Effect,
+    ErrorAnswer, ErrorCase, ErrorRule, Extension, ForwardCompatibility, FrameworkBuild, GpuRow, Image,
+    Mechanics, Meta, MinorVersionCompatibility, NonexistentImage, Offer, Pair, PrebuiltFor, Predicate,
+    PtxIsa, Removed, Repair, STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourceCode, SourcePackage,
+    StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

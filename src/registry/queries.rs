@@ -252,6 +252,16 @@ impl Registry {
         })
     }
 
+    /// The packages with their own GPU code.
+    pub fn extensions(&self) -> &[Cited<Extension>] {
+        self.rows(&self.parts.tables.extensions)
+    }
+
+    /// The fixes of offers, by what the facts say.
+    pub fn repairs(&self) -> &[Cited<Repair>] {
+        self.rows(&self.parts.tables.repairs)
+    }
+
     /// The words that indicate surroundings.
     pub fn surroundings(&self) -> &[Cited<SurroundingWords>] {
         self.rows(&self.parts.tables.surroundings)

@@ -44,6 +44,8 @@ tables! {
     abi_breaks: AbiBreak = "advisories" / "abi_break", Sorted by |r| (r.package.clone(), r.built_before);
     errors: ErrorRule = "errors" / "error", Unique by |r| r.id.clone(), checked by ErrorRule::problems;
     codes: CodeFamily = "errors" / "codes", Unique by |r| r.family.clone();
+    extensions: Extension = "errors" / "extension", Sorted by |r| r.package.clone(), checked by Extension::problems;
+    repairs: Repair = "errors" / "repair", Unique by |r| (r.offer, r.package.clone(), r.written.clone());
     surroundings: SurroundingWords = "errors" / "surroundings",
         Sorted by |r| (r.surrounding, Reverse(r.words.len()));
 

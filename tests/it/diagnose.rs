@@ -510,7 +510,7 @@ fn fixes_fit_the_setup() {
         (format!("{gtx}Python version: 3.9.20\n"), "pip install torch==2.8.0 --index-url"),
         (
             "RuntimeError: Library cublas64_12.dll is not found or cannot be loaded\n".to_owned(),
-            "python -m pip install nvidia-cuda-runtime-cu12 nvidia-cublas-cu12",
+            "python -m pip install nvidia-cublas-cu12",
         ),
         (old.to_owned(), "update the NVIDIA driver on the host to 580.65.06 or newer"),
         (
@@ -528,6 +528,68 @@ fn fixes_fit_the_setup() {
     let json =
         diagnose(&context, &format!("{gtx}Jetson\nno kernel image is available\n"), &["--json"]).json();
     assert!(!json["causes"].to_string().contains("pip install torch=="), "{json:#}");
+}
+
+/// From the cause to the repair: the package that brings a file, the build of the program that failed, the place where it runs, and
+/// the numbers of the message.
+#[test]
+fn fixes_repair() {
+    let context = TestContext::new().with_shipped_registry();
+    let missing = "cannot open shared object file: No such file or directory";
+    let frame = |module: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/v/lib/python3.12/site-packages/{module}/a.py\", line 1, in f\n"
+        )
+    };
+    let compat = "Error 803: system has unsupported display driver / cuda driver combination";
+    for (text, expected) in [
+        // Who brings a file.
+        (format!("OSError: libcurand.so.10: {missing}\nPyTorch version: 2.9.1+cu128\n"), "pip install nvidia-curand-cu12 "),
+        (format!("OSError: libnvJitLink.so.13: {missing}\n"), "pip install \"nvidia-nvjitlink>=13,<14\""),
+        (format!("OSError: libcublas.so.12: {missing}\n"), "export LD_LIBRARY_PATH="),
+        ("Could not locate cudnn_ops64_9.dll. Please make sure it is in your library path\n".to_owned(), "nvidia-cudnn-cu13"),
+        (format!("JetPack 6.2\nOSError: libcudss.so.0: {missing}\n"), "nvidia-jetpack"),
+        // Who failed.
+        (format!("{}ImportError: x.so: undefined symbol: _ZN3c105ErrorC2E\n", frame("mmcv")), "mim install mmcv"),
+        (
+            format!("PyTorch version: 2.6.0+cu124\n{}ImportError: x.so: undefined symbol: _ZN2at4_ops\n", frame("torch_cluster")),
+            "https://data.pyg.org/whl/torch-2.6.0+cu124.html",
+        ),
+        (
+            format!("{}RuntimeError: Could not find nvcc and default cuda_home='/usr/local/cuda' doesn't exist\n", frame("flashinfer")),
+            "pip install flashinfer-cubin",
+        ),
+        ("PyTorch 2.3.1+cu121 with CUDA 1201 (you have 2.3.0+cpu)\n".to_owned(), "torch==2.3.1 --index-url"),
+        // Where it runs.
+        ("podman run img\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "nvidia-ctk cdi generate"),
+        ("kubectl logs a\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "`nvidia.com/gpu: 1`"),
+        ("apptainer exec a.sif\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "apptainer exec --nv"),
+        (format!("GKE node\n{compat}\n"), "LD_LIBRARY_PATH=/usr/local/nvidia/lib64"),
+        (format!("docker run img\n{compat}\n"), "without cuda-compat the driver of the host is used"),
+        ("File \"E:\\\\a\\\\b.py\"\nAssertionError: Torch not compiled with CUDA enabled\n".to_owned(), "python -m pip install torch=="),
+        // The numbers.
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 1.00 GiB is free.".to_owned(), "find the shape"),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'\n".to_owned(), "compute capability 12.0 needs CUDA 12.8"),
+        ("ValueError: numpy.ndarray size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from PyObject".to_owned(), "pip install --upgrade numpy"),
+        ("CUDA error: the provided PTX was compiled with an unsupported toolchain.\nollama 0.5\nNVIDIA-SMI 535.54.03 Driver Version: 535.54.03 CUDA Version: 12.2\n".to_owned(), "made with CUDA 12.2 or older"),
+        // Not the environment.
+        ("PermissionError: [Errno 13] Permission denied: '/app/.triton/cache'\n".to_owned(), "TRITON_CACHE_DIR"),
+        ("/bin/sh: 1: :/usr/local/cuda/bin/nvcc: not found\n".to_owned(), "export CUDA_HOME=/usr/local/cuda"),
+    ] {
+        let json = diagnose(&context, &text, &["--json"]).json();
+        let fixes = json["causes"][0]["fix"].to_string();
+        let expected = serde_json::to_string(expected).unwrap();
+        assert!(fixes.contains(expected.trim_matches('"')), "{text}: {expected}: {fixes}");
+    }
+    // A line longer than what is shown is judged as a whole.
+    let long = format!("INFO {} libcudnn.so.9: {missing}\n", "x".repeat(600));
+    let json = diagnose(&context, &long, &["--json"]).json();
+    assert!(json["causes"][0]["fix"].to_string().contains(">=9,<10"), "{json:#}");
+    // No torch for a program that has none, and no other project's package for Apex.
+    let ggml = "CUDA error: the provided PTX was compiled with an unsupported toolchain.\nggml-cuda.cu:12\nDriver Version: 550.54.14\n";
+    assert!(!diagnose(&context, ggml, &[]).stdout.contains("torch=="));
+    let apex = format!("{}ImportError: x.so: undefined symbol: _ZN3c105ErrorC2E\n", frame("apex"));
+    assert!(!diagnose(&context, &apex, &[]).stdout.contains("pip install"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Reads facts from one line: keys of dumps, tables of tools, sentences.
 
+mod built_for;
 mod cudnn;
 mod driver;
 mod gpus;
@@ -18,6 +19,7 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     gpus::read(text, lower, facts);
     driver::read(text, lower, facts);
     cudnn::read(lower, facts);
+    built_for::read(lower, facts);
     packages::read(text, facts);
     installer::read(text, facts);
 }

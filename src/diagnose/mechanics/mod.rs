@@ -238,8 +238,3 @@ fn unknown_build(s: &Situation<'_>) -> Option<Cause> {
     cause.fix.extend(fix::install(s));
     Some(cause)
 }
-
-/// Whether the registry has a CUDA major.
-pub(in crate::diagnose) fn is_cuda_major(registry: &crate::registry::Registry, major: u32) -> bool {
-    registry.minor_version_compatibility().iter().any(|row| row.cuda_major == u64::from(major))
-}

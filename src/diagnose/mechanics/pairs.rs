@@ -2,11 +2,12 @@
 
 use pep440_rs::Version;
 
-use super::{cause, is_cuda_major};
+use super::cause;
 use crate::diagnose::cause::{Cause, Evidence};
 use crate::diagnose::facts::{Event, Fact};
 use crate::diagnose::fix;
-use crate::diagnose::situation::Situation;
+use crate::diagnose::place::for_setup;
+use crate::diagnose::situation::{Situation, is_cuda_major};
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::version::cuda_short;
@@ -33,7 +34,7 @@ pub(super) fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
         let index = fix::index_option(s, &build.index());
         let command = format!("pip install torchvision=={vision}{index}");
         let fix = Fix::command_that(command, format!("built for torch {torch}"));
-        cause.fix.push(fix::for_setup(s, fix));
+        cause.fix.push(for_setup(s, fix));
     }
     Some(cause)
 }
@@ -53,7 +54,7 @@ pub(super) fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
     let mut cause = cause(s, ("jax-plugin-pair", Component::InstallMix), 0.82, text, &rests_on);
     let extra = name.trim_start_matches("jax-").trim_end_matches("-plugin");
     let fix = Fix::command(format!("pip install --upgrade \"jax[{extra}]\""));
-    cause.fix.push(fix::for_setup(s, fix));
+    cause.fix.push(for_setup(s, fix));
     Some(cause)
 }
 
@@ -77,7 +78,7 @@ pub(super) fn tensorflow_libraries(s: &Situation<'_>) -> Option<Cause> {
     let mut cause = cause(s, ("tensorflow-libraries", missed), 0.84, text, &[Fact::Tensorflow]);
     if let Some(ask) = &row.ask {
         let fix = Fix::command_that(format!("pip install \"{ask}=={version}\""), "installs them");
-        cause.fix.push(fix::for_setup(s, fix));
+        cause.fix.push(for_setup(s, fix));
     } else if !row.conda.is_empty() {
         let quoted =
             |spec: &String| if spec.contains(['<', '>']) { format!("\"{spec}\"") } else { spec.clone() };
@@ -116,9 +117,9 @@ pub(super) fn two_majors(s: &Situation<'_>) -> Option<Cause> {
         let others: Vec<String> =
             found.iter().filter(|m| **m != mine).map(|major| format!("nvidia-{library}-cu{major}")).collect();
         let uninstall = Fix::command(format!("pip uninstall -y {}", others.join(" ")));
-        cause.fix.push(fix::for_setup(s, uninstall));
+        cause.fix.push(for_setup(s, uninstall));
         let install = Fix::command(format!("pip install --force-reinstall nvidia-{library}-cu{mine}"));
-        cause.fix.push(fix::for_setup(s, install));
+        cause.fix.push(for_setup(s, install));
     }
     Some(cause)
 }
@@ -153,6 +154,6 @@ pub(super) fn known_pair(s: &Situation<'_>) -> Option<Cause> {
     let lines = [own, other].into_iter().filter_map(|name| s.facts.said_of.get(name));
     cause.evidence = lines.map(|said| Evidence::new(said.line, &said.text)).collect();
     let fix = Fix::command_that(format!("pip install \"{requirement}\""), format!("goes with this {own}"));
-    cause.fix.push(fix::for_setup(s, fix));
+    cause.fix.push(for_setup(s, fix));
     Some(cause)
 }

@@ -11,7 +11,7 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 15] = [
+const PLACEHOLDERS: [&str; 22] = [
     "torch",
     "cuda",
     "cuda-major",
@@ -27,6 +27,13 @@ const PLACEHOLDERS: [&str; 15] = [
     "cudnn",
     "gpu",
     "extension",
+    "capability",
+    "capabilities",
+    "variant",
+    "arch",
+    "arch-cuda",
+    "built-for-torch",
+    "built-for-variant",
 ];
 
 /// The least letters of a pattern.
@@ -70,7 +77,7 @@ pub struct ErrorAnswer {
 }
 
 /// A fix that is computed from the facts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Offer {
     /// Install a torch that runs on the GPUs and the driver of the facts.
     Torch,
@@ -78,6 +85,14 @@ pub enum Offer {
     NativeTorch,
     /// Update the driver.
     Driver,
+    /// Start a container with GPUs, in the form of the engine.
+    Container,
+    /// Install a CUDA toolkit.
+    Toolkit,
+    /// Install the package that brings a missing library.
+    Library,
+    /// Install the build of the program that failed for the torch, CUDA and GPU of the facts.
+    Extension,
 }
 
 /// A meaning that depends on other facts. Absent fields are those of the rule.
@@ -148,6 +163,12 @@ pub enum Mechanics {
     TwoCudaMajors,
     /// A library that is reported missing has an absolute path elsewhere in the text.
     LibraryIsThere,
+    /// One allocation asks for more memory than the card has.
+    MemoryBeyondCard,
+    /// Other processes hold the memory.
+    MemoryHeldByOthers,
+    /// torch has reserved enough memory, in pieces.
+    MemoryInPieces,
     /// torch is a CPU build.
     CpuTorch,
     /// torch is a CUDA build.
@@ -279,12 +300,18 @@ impl ErrorRule {
 }
 
 impl Offer {
-    fn parse(text: &str) -> Result<Offer, RowError> {
+    pub(super) fn parse(text: &str) -> Result<Offer, RowError> {
         match text {
             "torch" => Ok(Offer::Torch),
             "native-torch" => Ok(Offer::NativeTorch),
             "driver" => Ok(Offer::Driver),
-            _ => Err(format!("`{text}` is not a valid offer: expected `torch`, `native-torch` or `driver`")),
+            "container" => Ok(Offer::Container),
+            "toolkit" => Ok(Offer::Toolkit),
+            "library" => Ok(Offer::Library),
+            "extension" => Ok(Offer::Extension),
+            _ => Err(format!(
+                "`{text}` is not a valid offer: expected `torch`, `native-torch`, `driver`, `container`, `toolkit`, `library` or `extension`"
+            )),
         }
     }
 
@@ -312,6 +339,9 @@ impl FromStr for Condition {
             "recent-driver" => Some(Mechanics::RecentDriver),
             "two-cuda-majors" => Some(Mechanics::TwoCudaMajors),
             "library-is-there" => Some(Mechanics::LibraryIsThere),
+            "memory-beyond-card" => Some(Mechanics::MemoryBeyondCard),
+            "memory-held-by-others" => Some(Mechanics::MemoryHeldByOthers),
+            "memory-in-pieces" => Some(Mechanics::MemoryInPieces),
             "cpu-torch" => Some(Mechanics::CpuTorch),
             "cuda-torch" => Some(Mechanics::CudaTorch),
             "other-module" => Some(Mechanics::OtherModule),
@@ -368,7 +398,7 @@ fn template(text: &str) -> Result<String, RowError> {
     Ok(text.to_owned())
 }
 
-fn fixes(texts: &[String]) -> Result<Vec<Fix>, RowError> {
+pub(super) fn fixes(texts: &[String]) -> Result<Vec<Fix>, RowError> {
     texts.iter().map(|text| template(text).map(|text| Fix::parse(&text))).collect()
 }
 

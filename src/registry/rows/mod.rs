@@ -12,6 +12,7 @@ mod frameworks;
 mod gpus;
 mod loading;
 mod packages;
+mod repairs;
 mod torch;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, OtherProject, Prebuilt, PrebuiltFor, PythonLimit, Removed,
     SourcePackage, Undeclared,
 };
+pub use repairs::{Extension, Repair};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES, SourceCode};
 pub(super) use torch::{sort_builds, sort_companions};
 

@@ -39,7 +39,7 @@ impl Telling<'_, '_> {
             });
             let by_index = self.involves(&Node::StackIndex) && p.asked.request.only_index.is_some();
             // What each index has matters where the request names a build.
-            let names_build = by_index && named_build(&p.asked.request).is_some();
+            let names_build = by_index && named_build(p.asked.request).is_some();
             if !uses_variant && !names_build && !self.involves(&Node::Driver) {
                 continue;
             }

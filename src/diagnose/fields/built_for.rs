@@ -1,0 +1,47 @@
+//! Reads what an extension says of the builds that it was made for: xFormers' report.
+
+use pep440_rs::Version;
+
+use crate::diagnose::facts::Facts;
+use crate::model::text::clean;
+
+/// `PyTorch 2.1.2+cu121 with CUDA 1201 (you have 2.1.0+cpu)`, `Python  3.9.13 (you have 3.9.13)`.
+pub(super) fn read(lower: &str, facts: &mut Facts) {
+    let Some((before, have)) = lower.split_once("(you have ") else { return };
+    let have = have.split(')').next().unwrap_or_default().trim();
+    let mut words = before.split_whitespace();
+    match words.next() {
+        Some("python") => {
+            let is_version = have.starts_with("3.") && have.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            if facts.python.is_none() && is_version {
+                facts.python = Some(clean(have, 20));
+            }
+        }
+        Some("pytorch") => {
+            let parsed = words.next().and_then(|text| text.parse::<Version>().ok());
+            if let Some(version) = parsed.filter(Version::is_local) {
+                let variant: Vec<String> = version.local().iter().map(ToString::to_string).collect();
+                facts.built_for = Some((version.without_local(), variant.join(".")));
+            }
+            if facts.torch.is_none() && have.parse::<Version>().is_ok() {
+                facts.torch = Some(clean(have, 60));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_was_built_for_and_what_there_is() {
+        let mut facts = Facts::default();
+        read("pytorch 2.1.2+cu121 with cuda 1201 (you have 2.1.0+cpu)", &mut facts);
+        read("python  3.9.13 (you have 3.9.13)", &mut facts);
+        let (version, variant) = facts.built_for.unwrap();
+        assert_eq!((version.to_string().as_str(), variant.as_str()), ("2.1.2", "cu121"));
+        assert_eq!((facts.torch.as_deref(), facts.python.as_deref()), (Some("2.1.0+cpu"), Some("3.9.13")));
+    }
+}

@@ -1,0 +1,36 @@
+//! Commands in the form of the place that the text is from: Windows, uv.
+
+use super::situation::Situation;
+use crate::model::fix::Fix;
+use crate::model::surroundings::Surrounding;
+
+/// A pip command in the syntax of the installer in use.
+pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
+    let on_windows = situation.facts.is_in(Surrounding::Windows) && !situation.facts.is_in(Surrounding::Wsl);
+    match fix {
+        // Windows looks for DLLs in PATH.
+        Fix::Command { command, .. } if on_windows && command.contains("LD_LIBRARY_PATH") => Fix::advice(
+            "remove other folders with CUDA or cuDNN DLLs from PATH, or put the right one before them",
+        ),
+        Fix::Command { command, why } => Fix::Command {
+            command: installer_syntax(situation, command),
+            why: why.map(|why| if on_windows { why.replace("LD_LIBRARY_PATH", "PATH") } else { why }),
+        },
+        advice => advice,
+    }
+}
+
+fn installer_syntax(situation: &Situation<'_>, command: String) -> String {
+    if !command.starts_with("pip ") {
+        return command;
+    }
+    if situation.facts.is_in(Surrounding::Uv) {
+        let command = command.replace("pip ", "uv pip ");
+        // uv does not ask for confirmation, and `--force-reinstall` is `--reinstall`.
+        return command.replace(" -y ", " ").replace("--force-reinstall", "--reinstall");
+    }
+    if situation.facts.is_in(Surrounding::Windows) {
+        return command.replacen("pip ", "python -m pip ", 1).replace(" && pip ", " && python -m pip ");
+    }
+    command
+}

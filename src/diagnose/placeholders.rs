@@ -1,0 +1,149 @@
+//! Texts of rows with values of the facts in them.
+
+use std::collections::BTreeSet;
+
+use super::facts::Event;
+use super::fields::installer;
+use super::situation::{Situation, is_cuda_major, series};
+use super::who;
+use crate::model::capability::ComputeCapability;
+use crate::model::version::cuda_short;
+use crate::registry::{Build, Cited, ToolkitTargets};
+
+/// A text with its placeholders filled in; `None` if one is unknown. Values are parsed versions and known names, never
+/// text from the input.
+pub(super) fn filled(situation: &Situation<'_>, template: &str, events: &[&Event]) -> Option<String> {
+    let mut out = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, tail)) = rest.split_once('{') {
+        let (name, tail) = tail.split_once('}')?;
+        out.push_str(before);
+        out.push_str(&value(situation, name, events)?);
+        rest = tail;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
+    let facts = situation.facts;
+    // Only values that are also in the registry are used in commands.
+    let known = |major: u32| is_cuda_major(situation.registry, major).then_some(major);
+    let named = || events.iter().find_map(|event| cuda_major_in(&event.text)).and_then(known);
+    let major = || {
+        let by_build = facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse::<u32>().ok());
+        by_build.map_or_else(named, known)
+    };
+    let version = |text: &String| text.parse::<crate::model::version::DottedVersion>().ok();
+    match name {
+        "torch" => {
+            let version: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
+            let is_known = situation.registry.builds().iter().any(|build| build.version == version);
+            is_known.then(|| version.to_string())
+        }
+        // What an installer did not find, if such a build exists.
+        "asked-torch" | "asked-variant" => {
+            let (version, variant) = events.iter().find_map(|event| installer::asked_build(&event.text))?;
+            let is_it = |build: &&Cited<Build>| build.version == version && build.variant == variant;
+            situation.registry.builds().iter().find(is_it)?;
+            Some(if name == "asked-torch" { version.to_string() } else { variant })
+        }
+        "asked-pythons" => {
+            let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
+            let of = situation
+                .registry
+                .builds()
+                .iter()
+                .filter(|build| build.version == version && build.platform == situation.platform());
+            let minors: BTreeSet<u32> =
+                of.filter_map(|build| build.pythons.as_ref()).flatten().copied().collect();
+            // Then the Python is not why.
+            let own = facts.python.as_deref().and_then(series);
+            if own.is_some_and(|own| minors.contains(&own.minor)) {
+                return None;
+            }
+            let (first, last) = (minors.first()?, minors.last()?);
+            Some(format!("torch {version} has wheels for Python 3.{first} to 3.{last}"))
+        }
+        // A release that has no build for the platform, and the last one that has.
+        "asked-platform" => {
+            let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
+            let builds = || situation.registry.builds().iter();
+            let platform = situation.platform();
+            let is_here = builds().any(|build| build.version == version && build.platform == platform);
+            let is_known = builds().any(|build| build.version == version);
+            let of_platform = builds().filter(|build| build.platform == platform);
+            let last = of_platform.map(|build| &build.version).max().filter(|_| is_known && !is_here)?;
+            Some(format!(
+                "torch {version} has no wheel for {platform}, for which torch {last} is the last one"
+            ))
+        }
+        "pytorch-index" => Some(situation.pytorch_index.to_owned()),
+        "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
+        "cuda-major" => major().map(|major| major.to_string()),
+        "cuda-suffix" => major().map(suffix),
+        // From the missing library's name, independent of torch's CUDA.
+        "named-suffix" => named().map(suffix),
+        "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
+        "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
+        "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
+        "extension" => who::failed(situation, events).map(|row| row.package.clone()),
+        "capability" => situation.gpus().first().map(|(_, capability)| capability.to_string()),
+        // The architecture that a compiler does not know, and the first CUDA that knows it.
+        "arch" | "arch-cuda" => {
+            let capability = events.iter().find_map(|event| architecture_in(&event.text))?;
+            let knows = |row: &&Cited<ToolkitTargets>| row.min <= capability && capability <= row.max;
+            let first =
+                situation.registry.toolkit_targets().iter().filter(knows).map(|row| &row.cuda).min()?;
+            Some(if name == "arch" { capability.to_string() } else { cuda_short(first) })
+        }
+        // Those of all GPUs, as TORCH_CUDA_ARCH_LIST takes them.
+        "capabilities" => {
+            let all: BTreeSet<_> = situation.gpus().iter().map(|(_, capability)| *capability).collect();
+            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            (!all.is_empty()).then(|| all.join(";"))
+        }
+        "variant" => facts.variant().filter(|variant| crate::model::variant::is_cuda(variant)),
+        "built-for-torch" | "built-for-variant" => {
+            let (version, variant) = facts.built_for.as_ref()?;
+            let is_it = |build: &&Cited<Build>| build.version == *version && build.variant == *variant;
+            situation.registry.builds().iter().find(is_it)?;
+            Some(if name == "built-for-torch" { version.to_string() } else { variant.clone() })
+        }
+        "gpu" => situation.gpus().iter().find_map(|(name, _)| name.clone()),
+        _ => None,
+    }
+}
+
+/// The compute capability of `compute_86`, `sm_120` or `sm_90a` in a line.
+fn architecture_in(line: &str) -> Option<ComputeCapability> {
+    let lower = line.to_lowercase();
+    let named = ["compute_", "sm_"].iter().filter_map(|word| lower.split_once(word));
+    named
+        .filter_map(|(_, rest)| {
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
+            format!("{major}.{minor}").parse().ok()
+        })
+        .next()
+}
+
+/// The suffix of NVIDIA's package names: empty from CUDA 13 on.
+fn suffix(major: u32) -> String {
+    if major < 13 { format!("-cu{major}") } else { String::new() }
+}
+
+/// The CUDA major in the name of a CUDA library: `libnvJitLink.so.12`, `cublas64_12.dll`, `cudart64_110.dll`.
+fn cuda_major_in(line: &str) -> Option<u32> {
+    let lower = line.to_lowercase();
+    let number = |name: &str| -> Option<u32> {
+        let tail = &lower[lower.find(name)? + name.len()..];
+        tail.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+    };
+    let names =
+        ["libnvjitlink.so.", "libcudart.so.", "libcublas.so.", "libcublaslt.so.", "cublas64_", "cublaslt64_"];
+    let major = names.iter().find_map(|name| number(name));
+    // Up to CUDA 11, cudart's name on Windows includes the minor: `110`.
+    let major = major.or_else(|| number("cudart64_").map(|n| if n >= 100 { n / 10 } else { n }));
+    major.filter(|major| (11..=30).contains(major))
+}

@@ -303,10 +303,10 @@ impl<'a> Problem<'a> {
         wheel.or_else(|| self.source(candidate))
     }
 
-    /// A file that says what a release requires: the one that would be installed, else what another allowed Python has.
+    /// A file that says what a release requires: that for this Python ([`Problem::read_for`]), else what another allowed Python has.
     pub fn any_representative<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
         let others = || self.pythons.allowed.iter().rev().find_map(|p| self.best_wheel(candidate, *p));
-        self.representative(candidate).or_else(others)
+        self.read_for(candidate).or_else(others)
     }
 
     fn best_wheel<'p>(&self, candidate: &Candidate<'p>, python: Python) -> Option<&'p ReleaseFile> {

@@ -172,7 +172,7 @@ impl<'a> Problem<'a> {
         candidate: &Candidate<'_>,
         name: &str,
     ) -> Result<Result<&'a Arc<CoreMetadata>, Unusable>, Missing> {
-        match self.representative(candidate) {
+        match self.read_for(candidate) {
             Some(file) => self.metadata_in(candidate, name, file),
             None => Ok(Err(self.cut(candidate, name).unwrap_or(Unusable::NoWheel))),
         }
@@ -185,7 +185,7 @@ impl<'a> Problem<'a> {
         if self.memory.is_release_at_hand(release, on) {
             return;
         }
-        match self.representative(candidate) {
+        match self.read_for(candidate) {
             Some(file) if !self.universe.has_metadata(candidate.index, file) => {
                 self.need_metadata(candidate, name, file);
             }

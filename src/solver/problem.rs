@@ -123,6 +123,9 @@ pub(super) struct Memo<'a> {
     pub known: std::cell::OnceCell<KnownOf>,
     /// For which Pythons a release has wheels, by its address in its page.
     pub wheels_of: RefCell<HashMap<*const Release, WheelsOf>>,
+    /// The wheels that stand in for archives which were not read, by the address of the release in its page: their places among
+    /// its files.
+    pub stand_ins: RefCell<HashMap<*const Release, Option<usize>>>,
     /// See [`Problem::named`].
     pub named: std::cell::OnceCell<RequestNames<'a>>,
     /// The frameworks that the request names.

@@ -54,7 +54,13 @@ pub(super) fn unranked(problem: &Problem<'_>) -> Found {
 fn run(problem: &Problem<'_>, ranked: bool) -> (Found, u32) {
     let provider = Provider::new(problem, ranked);
     let found = match pubgrub::resolve(&provider, Node::Root, 0u32) {
-        Ok(selected) => Found::Selected(selected.into_iter().collect()),
+        Ok(selected) => {
+            let selected = selected.into_iter().collect();
+            match problem.unread_sources(&selected) {
+                needs if needs.is_empty() => Found::Selected(selected),
+                needs => return (Found::Need(needs), 0),
+            }
+        }
         Err(PubGrubError::NoSolution(error)) => Found::Impossible(Box::new(error)),
         Err(
             PubGrubError::ErrorRetrievingDependencies { source, .. }

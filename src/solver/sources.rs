@@ -12,7 +12,8 @@ use super::problem::{Candidate, Problem, WheelsOf};
 use super::tables::{Set, is_stack_package, ordinals};
 use super::universe::DIRECT;
 use crate::model::metadata::CoreMetadata;
-use crate::model::project::{Release, ReleaseFile};
+use crate::model::project::{FileName, Release, ReleaseFile};
+use crate::model::solution::Need;
 use crate::model::source::{BuildKind, MetadataFrom, SourceBuild};
 use crate::model::text::requirement_name;
 use crate::model::wheel::Python;
@@ -78,6 +79,48 @@ impl Problem<'_> {
             return None;
         }
         candidate.page.source(release)
+    }
+
+    /// The file whose METADATA says what a release requires, while answers are looked for: that which would be installed, or for
+    /// one that would be built, whose archive is large, a wheel of the same release for another Python or platform. The archive is
+    /// read before a release is part of an answer ([`Problem::unread_sources`]).
+    pub fn read_for<'p>(&self, candidate: &Candidate<'p>) -> Option<&'p ReleaseFile> {
+        let file = self.representative(candidate)?;
+        let is_source = matches!(file.parsed, FileName::Source(_));
+        if !is_source || !candidate.release.has_wheel || candidate.index == DIRECT {
+            return Some(file);
+        }
+        let files = candidate.page.files(candidate.release);
+        let key = std::ptr::from_ref(candidate.release);
+        let known = self.memo.stand_ins.borrow().get(&key).copied();
+        let wheel = known.unwrap_or_else(|| {
+            let is_wheel = |other: &ReleaseFile| matches!(other.parsed, FileName::Wheel(_));
+            let has_read = self.universe.has_metadata(candidate.index, file);
+            let stands_in = || {
+                let stated = files.iter().rposition(|other| is_wheel(other) && other.has_metadata);
+                stated.or_else(|| files.iter().rposition(is_wheel))
+            };
+            let wheel = if has_read { None } else { stands_in() };
+            self.memo.stand_ins.borrow_mut().insert(key, wheel);
+            wheel
+        });
+        Some(wheel.map_or(file, |place| &files[place]))
+    }
+
+    /// The archives of an answer that were not read yet: for what they require, wheels stood in.
+    pub fn unread_sources(&self, selected: &Selected) -> Vec<Need> {
+        let unread = |(node, ordinal): (&Node, &u32)| {
+            let Node::Package(name) = node else { return None };
+            let candidate = *self.candidates(name).ok()?.get(*ordinal as usize)?;
+            self.memo.stand_ins.borrow().get(&std::ptr::from_ref(candidate.release)).copied().flatten()?;
+            let file = self.representative(&candidate)?;
+            Some(Need::Metadata {
+                index: candidate.index.to_owned(),
+                project: name.to_string(),
+                filename: file.filename.clone(),
+            })
+        };
+        selected.iter().filter_map(unread).collect()
     }
 
     /// For which Pythons a release has wheels.
@@ -279,6 +322,12 @@ impl Problem<'_> {
 
     /// Whether building a release compiles, or cannot be judged.
     fn is_compiled(&self, candidate: &Candidate<'_>, name: &str) -> Result<bool, Missing> {
+        // The wheels of a release say it: those of Python alone are for any platform.
+        let mut wheels =
+            candidate.page.files(candidate.release).iter().filter_map(ReleaseFile::wheel).peekable();
+        if candidate.index != DIRECT && wheels.peek().is_some() {
+            return Ok(!wheels.any(|wheel| wheel.tags().any(|tag| tag.ends_with("-any"))));
+        }
         let metadata = self.metadata_of(candidate, name)?;
         Ok(match metadata {
             Ok(metadata) => self.build_of(metadata).is_some_and(|build| build.kind != BuildKind::Pure),

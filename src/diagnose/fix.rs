@@ -92,9 +92,10 @@ pub(super) fn first_step(situation: &Situation<'_>, component: Component, events
             step("nvidia-smi", "shows the driver, the newest CUDA that it runs, and the GPUs")
         }
         Component::Container => repair::of(situation, Offer::Container, events),
-        Component::PathShadowing => {
-            step("env | grep -E 'LD_LIBRARY_PATH|PYTHONPATH|^PATH'", "remove what comes first without need")
-        }
+        Component::PathShadowing => step(
+            "env -u LD_LIBRARY_PATH python ...",
+            "if that works, a folder in LD_LIBRARY_PATH has the other library: take it out where it is set",
+        ),
         Component::InstallMix => step("pip check", "names the packages whose versions do not go together"),
         Component::CudaRuntime | Component::Cudnn => match library(situation, events) {
             found if !found.is_empty() => found,
@@ -108,14 +109,16 @@ pub(super) fn first_step(situation: &Situation<'_>, component: Component, events
             "NCCL_DEBUG=INFO ...",
             "run it again so: NCCL then says which call, interface or peer failed",
         ),
-        Component::ExtensionAbi | Component::TorchvisionPairing => {
-            match repair::of(situation, Offer::Extension, events) {
-                found if !found.is_empty() => found,
-                _ => vec![Fix::advice(
-                    "install the build of the package for the installed torch, CUDA and Python",
-                )],
+        Component::TorchvisionPairing => step(
+            "pip uninstall -y torchvision torchaudio && pip install torchvision torchaudio \"torch==$(python -c 'import torch; print(torch.__version__)')\"",
+            "the releases for the installed torch, from the index that torch is from",
+        ),
+        Component::ExtensionAbi => match repair::of(situation, Offer::Extension, events) {
+            found if !found.is_empty() => found,
+            _ => {
+                vec![Fix::advice("install the build of the package for the installed torch, CUDA and Python")]
             }
-        }
+        },
         Component::GpuArch
         | Component::TorchBuild
         | Component::Python

@@ -4,6 +4,7 @@ use super::facts::Event;
 use super::place::for_setup;
 use super::situation::Situation;
 use crate::model::fix::Fix;
+use crate::model::nvidia::is_of_nvidia;
 use crate::model::platform::Os;
 use crate::model::surroundings::Surrounding;
 use crate::registry::{Cited, CudaLibraries};
@@ -14,15 +15,29 @@ const ADD_FOLDERS: &str = r#"export LD_LIBRARY_PATH="$(python -c 'import glob, s
 /// The command that installs the package with a missing library; nothing if no line names one that a package has.
 pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     let named = events.iter().flat_map(|event| names(&event.text));
-    let found = named.into_iter().find_map(|name| Some((name, package(situation, name)?)));
-    let Some((library, row)) = found else { return Vec::new() };
+    let named: Vec<&str> = named.collect();
+    let found = named.iter().find_map(|name| Some((*name, package(situation, name, events)?)));
+    let Some((library, row)) = found else {
+        let of_system =
+            named.iter().find_map(|name| Some((name, situation.registry.debian_package_of(name)?)));
+        let install = of_system.map(|(name, package)| {
+            let why = format!("brings {name}, on Debian and Ubuntu; in an image too");
+            Fix::command_that(format!("sudo apt-get install -y {package}"), why)
+        });
+        return install.into_iter().collect();
+    };
     let package = match &row.versions {
         Some(versions) => format!("\"{}{}\"", row.package, versions.to_string().replace(' ', "")),
         None => row.package.clone(),
     };
     let name = row.names.iter().chain(&row.dlls).find(|own| own.eq_ignore_ascii_case(library));
     let name = name.map_or("the library", String::as_str);
-    let install = Fix::command_that(format!("pip install {package}"), format!("brings {name}"));
+    let others = situation.registry.packages_with(library).filter(|other| other.package != row.package);
+    let others: Vec<String> =
+        others.map(|other| format!("; for CUDA {} {}", other.cuda, other.package)).collect();
+    let why =
+        format!("brings {name}{}", if is_known(situation, events) { String::new() } else { others.concat() });
+    let install = Fix::command_that(format!("pip install {package}"), why);
     let install = for_setup(situation, install);
     let path = match situation.platform().os == Os::Windows {
         true => Fix::advice("add the folder `bin` of that package, below `site-packages\\nvidia`, to PATH"),
@@ -33,16 +48,40 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     if is_of_torch { vec![install] } else { vec![install, path] }
 }
 
-/// The row of a library: of several, that of torch's CUDA, else the newest.
-fn package<'a>(situation: &Situation<'a>, name: &str) -> Option<&'a Cited<CudaLibraries>> {
+/// The CUDA major of torch, else the one that a line or the listed packages name.
+fn cuda(situation: &Situation<'_>, events: &[&Event]) -> Option<u64> {
+    let of_torch = situation.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
+    let majors = || situation.registry.minor_version_compatibility().iter().map(|row| row.cuda_major);
+    let says = |major: u64| {
+        let word = format!("CUDA {major}.");
+        events.iter().any(|event| event.text.contains(&word))
+    };
+    let of_packages = |major: u64| {
+        let end = format!("-cu{major}");
+        situation.facts.packages.keys().any(|name| is_of_nvidia(name) && name.ends_with(&end))
+    };
+    of_torch
+        .or_else(|| majors().find(|major| says(*major)))
+        .or_else(|| majors().find(|major| of_packages(*major)))
+}
+
+fn is_known(situation: &Situation<'_>, events: &[&Event]) -> bool {
+    cuda(situation, events).is_some()
+}
+
+/// The CUDA major of most programs that do not say theirs.
+const USUAL: u64 = 12;
+
+/// The row of a library: of several, that of the CUDA that the text names, else the usual one.
+fn package<'a>(situation: &Situation<'a>, name: &str, events: &[&Event]) -> Option<&'a Cited<CudaLibraries>> {
     // A Jetson has the libraries of its JetPack.
     if situation.facts.is_in(Surrounding::Jetson) {
         return None;
     }
-    let major = situation.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse::<u64>().ok());
+    let major = cuda(situation, events).unwrap_or(USUAL);
     let rows: Vec<_> = situation.registry.packages_with(name).collect();
-    let of_torch = rows.iter().find(|row| Some(row.cuda) == major);
-    of_torch.or_else(|| rows.iter().max_by_key(|row| row.cuda)).copied()
+    let of_major = rows.iter().find(|row| row.cuda == major);
+    of_major.or_else(|| rows.iter().max_by_key(|row| row.cuda)).copied()
 }
 
 /// The names of libraries in a line: `libcudart.so.12`, `cublas64_12.dll`.

@@ -97,6 +97,13 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
                 situation.registry.toolkit_targets().iter().filter(knows).map(|row| &row.cuda).min()?;
             Some(if name == "arch" { capability.to_string() } else { cuda_short(first) })
         }
+        // The newest compiler that a toolkit takes: `gcc versions later than 13 are not supported`.
+        "newest-gcc" => events.iter().find_map(|event| {
+            let text = event.text.to_lowercase();
+            let (_, rest) = text.split_once("gcc versions later than ")?;
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            (1..=2).contains(&digits.len()).then_some(digits)
+        }),
         // Those of all GPUs, as TORCH_CUDA_ARCH_LIST takes them.
         "capabilities" => {
             let all: BTreeSet<_> = situation.gpus().iter().map(|(_, capability)| *capability).collect();

@@ -257,6 +257,12 @@ impl Registry {
         self.rows(&self.parts.tables.extensions)
     }
 
+    /// The package of Debian that brings a library of the system.
+    pub fn debian_package_of(&self, library: &str) -> Option<&str> {
+        let mut rows = self.rows(&self.parts.tables.system_libraries).iter();
+        rows.find(|row| row.name == library).map(|row| row.debian.as_str())
+    }
+
     /// The fixes of offers, by what the facts say.
     pub fn repairs(&self) -> &[Cited<Repair>] {
         self.rows(&self.parts.tables.repairs)

@@ -45,6 +45,7 @@ tables! {
     errors: ErrorRule = "errors" / "error", Unique by |r| r.id.clone(), checked by ErrorRule::problems;
     codes: CodeFamily = "errors" / "codes", Unique by |r| r.family.clone();
     extensions: Extension = "errors" / "extension", Sorted by |r| r.package.clone(), checked by Extension::problems;
+    system_libraries: SystemLibrary = "errors" / "system_library", Sorted by |r| r.name.clone();
     repairs: Repair = "errors" / "repair", Unique by |r| (r.offer, r.package.clone(), r.written.clone());
     surroundings: SurroundingWords = "errors" / "surroundings",
         Sorted by |r| (r.surrounding, Reverse(r.words.len()));

@@ -237,7 +237,7 @@ impl<'a> Problem<'a> {
     /// What is known of the candidates of an ordinary package.
     pub fn known_candidates(&self, name: &str, candidates: &[Candidate<'_>]) -> Rc<KnownCandidates> {
         // Those of triton grow with every index whose page is fetched.
-        let all = self.memo.known.get_or_init(|| self.memory.candidates(self.question(), self.search()));
+        let all = self.memo.known.get_or_init(|| self.memory.candidates(self.question(), self.kind()));
         let known = all.borrow().get(name).filter(|own| own.count() == candidates.len()).cloned();
         known.unwrap_or_else(|| {
             let known = Rc::new(KnownCandidates::new(candidates.iter().map(|candidate| candidate.release)));

@@ -259,7 +259,6 @@ impl Memory {
 
     /// What is known of the candidates of a search, whatever it wishes.
     pub(super) fn candidates(&self, question: Question<'_>, search: Search) -> KnownOf {
-        let search = Search { wish: Wish::Nothing, ..search };
         let mut found = None;
         self.with(question, |known| {
             let own = known.candidates.iter().find(|(of, _)| *of == search);

@@ -270,13 +270,18 @@ impl Problem<'_> {
             Depth::Full => self.universe.indexes_with(TRITON_PACKAGE).len(),
             Depth::Stack => self.avoided_of_the_stack().map_or(0, |avoided| avoided.len()),
         };
+        Search { wish: self.asked.wish.clone(), at_hand, ..self.kind() }
+    }
+
+    /// The same without its wish and what it found at hand: what is known of candidates depends on neither.
+    pub fn kind(&self) -> Search {
         Search {
             depth: self.asked.depth,
             series: self.pythons.series.clone(),
-            wish: self.asked.wish.clone(),
+            wish: Wish::Nothing,
             admits: self.asked.admits,
             is_permissive: self.asked.is_permissive,
-            at_hand,
+            at_hand: 0,
         }
     }
 

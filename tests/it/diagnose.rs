@@ -288,6 +288,7 @@ const RULES: &[(&str, &str)] = &[
     ("jax-library", "RuntimeError: Unable to load cuSPARSE. Is it installed?"),
     ("jax-cpu", "An NVIDIA GPU may be present on this machine, but a CUDA-enabled jaxlib is not installed."),
     ("jax-backend", "RuntimeError: Unable to initialize backend 'cuda'"),
+    ("cdi-devices", "Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all"),
     ("docker-runtime", "could not select device driver \"\" with capabilities: [[gpu]]."),
     ("container-requirement", "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8"),
     ("device-ordinal", "RuntimeError: CUDA error: invalid device ordinal"),
@@ -549,6 +550,9 @@ fn fixes_repair() {
         (format!("OSError: libcublas.so.12: {missing}\n"), "export LD_LIBRARY_PATH="),
         ("Could not locate cudnn_ops64_9.dll. Please make sure it is in your library path\n".to_owned(), "nvidia-cudnn-cu13"),
         (format!("JetPack 6.2\nOSError: libcudss.so.0: {missing}\n"), "nvidia-jetpack"),
+        (format!("ImportError: libGL.so.1: {missing}\n"), "sudo apt-get install -y libgl1"),
+        (format!("[sgl_kernel] CRITICAL: Could not load any common_ops library!\nImportError: libnuma.so.1: cannot open shared object file\n"), "libnuma1"),
+        (format!("nvidia-cublas-cu11==11.10.3.66\nOSError: libcurand.so.10: {missing}\n"), "pip install nvidia-curand-cu11 "),
         // Who failed.
         (format!("{}ImportError: x.so: undefined symbol: _ZN3c105ErrorC2E\n", frame("mmcv")), "mim install mmcv"),
         (
@@ -561,6 +565,8 @@ fn fixes_repair() {
         ),
         ("PyTorch 2.3.1+cu121 with CUDA 1201 (you have 2.3.0+cpu)\n".to_owned(), "torch==2.3.1 --index-url"),
         // Where it runs.
+        ("docker run a\nSetting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all\n".to_owned(), "nvidia-ctk cdi generate"),
+        ("AGX Orin\ndocker run a\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "--runtime nvidia"),
         ("podman run img\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "nvidia-ctk cdi generate"),
         ("kubectl logs a\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "`nvidia.com/gpu: 1`"),
         ("apptainer exec a.sif\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "apptainer exec --nv"),
@@ -572,6 +578,7 @@ fn fixes_repair() {
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120'\n".to_owned(), "compute capability 12.0 needs CUDA 12.8"),
         ("ValueError: numpy.ndarray size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from PyObject".to_owned(), "pip install --upgrade numpy"),
         ("CUDA error: the provided PTX was compiled with an unsupported toolchain.\nollama 0.5\nNVIDIA-SMI 535.54.03 Driver Version: 535.54.03 CUDA Version: 12.2\n".to_owned(), "made with CUDA 12.2 or older"),
+        ("#error -- unsupported GNU version! gcc versions later than 13 are not supported!\n".to_owned(), "gcc-13 g++-13"),
         // Not the environment.
         ("PermissionError: [Errno 13] Permission denied: '/app/.triton/cache'\n".to_owned(), "TRITON_CACHE_DIR"),
         ("/bin/sh: 1: :/usr/local/cuda/bin/nvcc: not found\n".to_owned(), "export CUDA_HOME=/usr/local/cuda"),

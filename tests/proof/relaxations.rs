@@ -6,6 +6,7 @@ use envlock::compatibility::check_host;
 use envlock::model::conflict;
 use envlock::model::conflict::{Change, WayOut};
 use envlock::model::host::Host;
+use envlock::model::limit::{Limit, Origin};
 use envlock::model::request::{Request, UserRequirement};
 use envlock::model::version::DottedVersion;
 use envlock::registry::Registry;
@@ -106,6 +107,17 @@ impl Conflict<'_> {
             if limited {
                 self.relax(party, host, &relaxed);
             }
+        }
+        // Builds that use no GPU, where the releases that are admitted have no others.
+        let torch = request.find("torch").filter(|_| request.variant.is_none());
+        let admits = |version: &pep440_rs::Version| {
+            torch.is_some_and(|user| user.specifiers().is_none_or(|own| own.contains(version)))
+        };
+        let of_platform = self.registry.builds().iter().filter(|b| b.platform == host.system.platform);
+        let admitted: Vec<_> = of_platform.filter(|b| b.yanked.is_none() && admits(&b.version)).collect();
+        if !admitted.is_empty() && admitted.iter().all(|build| build.cuda.is_none()) {
+            let variant = Some(Limit { value: "cpu".to_owned(), origin: Origin::Question });
+            self.relax("variant", host, &Request { variant, ..request.clone() });
         }
         // The sets of GPUs that work and that no larger one contains, by compute capability.
         let kinds: BTreeSet<_> = host.gpus.iter().flatten().filter_map(|g| g.capability).collect();

@@ -11,7 +11,7 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 22] = [
+const PLACEHOLDERS: [&str; 23] = [
     "torch",
     "cuda",
     "cuda-major",
@@ -32,6 +32,7 @@ const PLACEHOLDERS: [&str; 22] = [
     "variant",
     "arch",
     "arch-cuda",
+    "newest-gcc",
     "built-for-torch",
     "built-for-variant",
 ];

@@ -45,7 +45,7 @@ pub use packages::{
     Backport, BuildModule, CondaName, Cxx11Abi, OtherProject, Prebuilt, PrebuiltFor, PythonLimit, Removed,
     SourcePackage, Undeclared,
 };
-pub use repairs::{Extension, Repair};
+pub use repairs::{Extension, Repair, SystemLibrary};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES, SourceCode};
 pub(super) use torch::{sort_builds, sort_companions};
 

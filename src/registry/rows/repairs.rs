@@ -26,6 +26,16 @@ impl Extension {
     }
 }
 
+/// A library of the system.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemLibrary {
+    /// Its name: `libGL.so.1`.
+    pub name: String,
+    /// The package of Debian and Ubuntu that brings it.
+    pub debian: String,
+}
+
 /// The fixes of one offer where some conditions hold. Of several rows, the first that applies counts.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RawRepair")]

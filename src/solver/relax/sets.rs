@@ -1,6 +1,7 @@
 //! Changes that work together, where no single one does.
 
 use super::Relaxer;
+use crate::model::conflict::Party;
 use crate::solver::edit::{self, Edit};
 
 /// At most this many changes are one way out: a longer list is another project.
@@ -26,8 +27,13 @@ impl Relaxer<'_, '_> {
         let narrow = edits.len();
         edits.extend(others);
         let wide = edits.len();
-        // What cannot be had in any version is left out.
-        edits.extend(edit::any_version(request));
+        // What cannot be had in any version is left out; not what the environment is for, and not all of it.
+        let is_for = |edit: &Edit| matches!(edit.party(), Party::Package(name) if self.is_framework(&name));
+        let left_out: Vec<Edit> =
+            edit::any_version(request).into_iter().filter(|edit| !is_for(edit)).collect();
+        if left_out.len() < request.requirements.len() {
+            edits.extend(left_out);
+        }
         let all: Vec<usize> = (0..edits.len()).collect();
         let mut ends = vec![narrow];
         ends.extend([wide, all.len()].into_iter().filter(|end| *end > narrow));

@@ -551,7 +551,7 @@ fn fixes_repair() {
         ("Could not locate cudnn_ops64_9.dll. Please make sure it is in your library path\n".to_owned(), "nvidia-cudnn-cu13"),
         (format!("JetPack 6.2\nOSError: libcudss.so.0: {missing}\n"), "nvidia-jetpack"),
         (format!("ImportError: libGL.so.1: {missing}\n"), "sudo apt-get install -y libgl1"),
-        (format!("[sgl_kernel] CRITICAL: Could not load any common_ops library!\nImportError: libnuma.so.1: cannot open shared object file\n"), "libnuma1"),
+        ("[sgl_kernel] CRITICAL: Could not load any common_ops library!\nImportError: libnuma.so.1: cannot open shared object file\n".to_owned(), "libnuma1"),
         (format!("nvidia-cublas-cu11==11.10.3.66\nOSError: libcurand.so.10: {missing}\n"), "pip install nvidia-curand-cu11 "),
         // Who failed.
         (format!("{}ImportError: x.so: undefined symbol: _ZN3c105ErrorC2E\n", frame("mmcv")), "mim install mmcv"),

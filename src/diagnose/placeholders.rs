@@ -41,6 +41,33 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
             let is_known = situation.registry.builds().iter().any(|build| build.version == version);
             is_known.then(|| version.to_string())
         }
+        "pytorch-index" => Some(situation.pytorch_index.to_owned()),
+        "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
+        "cuda-major" => major().map(|major| major.to_string()),
+        "cuda-suffix" => major().map(suffix),
+        // From the missing library's name, independent of torch's CUDA.
+        "named-suffix" => named().map(suffix),
+        "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
+        "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
+        "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
+        "extension" => who::failed(situation, events).map(|row| row.package.clone()),
+        "capability" => situation.gpus().first().map(|(_, capability)| capability.to_string()),
+        // Those of all GPUs, as TORCH_CUDA_ARCH_LIST takes them.
+        "capabilities" => {
+            let all: BTreeSet<_> = situation.gpus().iter().map(|(_, capability)| *capability).collect();
+            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            (!all.is_empty()).then(|| all.join(";"))
+        }
+        "variant" => facts.variant().filter(|variant| crate::model::variant::is_cuda(variant)),
+        "gpu" => situation.gpus().iter().find_map(|(name, _)| name.clone()),
+        _ => of_build(situation, name, events).or_else(|| of_compiler(situation, name, events)),
+    }
+}
+
+/// The value of a placeholder about a build of torch that an installer was asked for, or an extension was made for.
+fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
+    let facts = situation.facts;
+    match name {
         // What an installer did not find, if such a build exists.
         "asked-torch" | "asked-variant" => {
             let (version, variant) = events.iter().find_map(|event| installer::asked_build(&event.text))?;
@@ -78,17 +105,19 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
                 "torch {version} has no wheel for {platform}, for which torch {last} is the last one"
             ))
         }
-        "pytorch-index" => Some(situation.pytorch_index.to_owned()),
-        "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
-        "cuda-major" => major().map(|major| major.to_string()),
-        "cuda-suffix" => major().map(suffix),
-        // From the missing library's name, independent of torch's CUDA.
-        "named-suffix" => named().map(suffix),
-        "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
-        "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
-        "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
-        "extension" => who::failed(situation, events).map(|row| row.package.clone()),
-        "capability" => situation.gpus().first().map(|(_, capability)| capability.to_string()),
+        "built-for-torch" | "built-for-variant" => {
+            let (version, variant) = facts.built_for.as_ref()?;
+            let is_it = |build: &&Cited<Build>| build.version == *version && build.variant == *variant;
+            situation.registry.builds().iter().find(is_it)?;
+            Some(if name == "built-for-torch" { version.to_string() } else { variant.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// The value of a placeholder about what a compiler says.
+fn of_compiler(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
+    match name {
         // The architecture that a compiler does not know, and the first CUDA that knows it.
         "arch" | "arch-cuda" => {
             let capability = events.iter().find_map(|event| architecture_in(&event.text))?;
@@ -104,20 +133,6 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
             (1..=2).contains(&digits.len()).then_some(digits)
         }),
-        // Those of all GPUs, as TORCH_CUDA_ARCH_LIST takes them.
-        "capabilities" => {
-            let all: BTreeSet<_> = situation.gpus().iter().map(|(_, capability)| *capability).collect();
-            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-            (!all.is_empty()).then(|| all.join(";"))
-        }
-        "variant" => facts.variant().filter(|variant| crate::model::variant::is_cuda(variant)),
-        "built-for-torch" | "built-for-variant" => {
-            let (version, variant) = facts.built_for.as_ref()?;
-            let is_it = |build: &&Cited<Build>| build.version == *version && build.variant == *variant;
-            situation.registry.builds().iter().find(is_it)?;
-            Some(if name == "built-for-torch" { version.to_string() } else { variant.clone() })
-        }
-        "gpu" => situation.gpus().iter().find_map(|(name, _)| name.clone()),
         _ => None,
     }
 }

@@ -45,6 +45,10 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
         return;
     }
     let head = lower.trim_start_matches(['-', '*', '|', ' ']);
+    if is_bare(head) {
+        push_gpu(text.trim_start_matches(['-', '*', '|', ' ']), facts);
+        return;
+    }
     let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
     let names_product = |head: &str| {
         product.iter().any(|p| head.starts_with(p)) && head.contains(|c: char| c.is_ascii_digit())
@@ -81,6 +85,25 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
     }
 }
 
+/// Whether a line is the bare name of a data-centre GPU with what people write behind it: `V100 (7.0)`, `T4 GPU`, `H100 80GB`.
+fn is_bare(head: &str) -> bool {
+    let word = head.split([' ', '(']).next().unwrap_or_default();
+    let rest = head[word.len()..].trim_start();
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
+    let letters = &word[..word.len() - digits.len()];
+    let number = digits.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let is_name = ["a", "b", "h", "k", "l", "p", "t", "v", "gb", "gh"].contains(&letters)
+        && (number.len() >= 2 || number == "4")
+        && number.len() <= 3
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+        && digits.len() - number.len() <= 1;
+    let is_memory = |text: &str| {
+        let amount = text.split([' ', ',', '(', ')']).next().unwrap_or_default();
+        amount.strip_suffix("gb").is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    is_name && (rest.is_empty() || rest.starts_with('(') || rest.starts_with("gpu") || is_memory(rest))
+}
+
 /// The product in a line of lspci: `01:00.0 VGA compatible controller: NVIDIA Corporation GB202 [GeForce RTX 5090] (rev a1)`.
 /// One for several products (`[GeForce GTX 1070 / ...]`) names none.
 fn of_lspci<'t>(text: &'t str, lower: &str) -> Option<&'t str> {
@@ -100,5 +123,20 @@ fn push_gpu(text: &str, facts: &mut Facts) {
     let name = text.get(..end).unwrap_or(text).trim().trim_end_matches(['.', ':']);
     if name.len() > 2 && !facts.gpus.iter().any(|known| known == name) {
         facts.gpus.push(clean(name, 80));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_bare;
+
+    #[test]
+    fn bare_names_of_data_centre_gpus() {
+        for line in ["v100 (7.0)", "t4 gpu", "h100 80gb", "a100", "gb200", "l40s", "a10g (24gb)"] {
+            assert!(is_bare(line), "{line}");
+        }
+        for line in ["p2p disabled", "b1 = 3", "a1111 webui", "k8s", "v1.2.3", "t4 = x", "l2 cache"] {
+            assert!(!is_bare(line), "{line}");
+        }
     }
 }

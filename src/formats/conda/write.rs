@@ -23,32 +23,7 @@ pub fn conda_environment(
     loose: bool,
 ) -> Result<String, ExportError> {
     let packages = beside_conda(target)?;
-    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", ENVIRONMENT_MARK);
-    // conda adds its `defaults` channel to those of a file, unless it is told not to.
-    let _ = writeln!(
-        out,
-        "# conda >= 26.3: conda create -n {} --override-channels{} --file FILE\n\
-         # conda before, mamba: conda env create -f FILE",
-        environment_name(name),
-        channels(target).iter().map(|channel| format!(" -c {channel}")).collect::<String>()
-    );
-    if let Some(stack) = &target.stack {
-        let _ = writeln!(out, "# torch {} {} for {}", stack.version, stack.variant, target.platform);
-    }
-    for framework in &target.frameworks {
-        let cuda = cuda_short(&framework.cuda);
-        let _ = writeln!(
-            out,
-            "# {} {} with CUDA {cuda} for {}",
-            framework.package, framework.version, target.platform
-        );
-        if framework.cuda_from_system {
-            out.push_str(&by_name(framework));
-        }
-    }
-    if let Some(driver) = &target.envelope.driver {
-        let _ = writeln!(out, "# needs an NVIDIA driver >= {driver}");
-    }
+    let mut out = heading(target, name);
     let channels = channels(target);
     let _ = writeln!(out, "name: {}\nchannels:", yaml::value(&environment_name(name)));
     for channel in &channels {
@@ -120,6 +95,37 @@ pub fn conda_environment(
         let _ = writeln!(out, "      - {requirement}{hashes}");
     }
     Ok(out)
+}
+
+/// The comments at the top: how the file is used, and what it is for.
+fn heading(target: &Target, name: &str) -> String {
+    let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", ENVIRONMENT_MARK);
+    // conda adds its `defaults` channel to those of a file, unless it is told not to.
+    let _ = writeln!(
+        out,
+        "# conda >= 26.3: conda create -n {} --override-channels{} --file FILE\n\
+         # conda before, mamba: conda env create -f FILE",
+        environment_name(name),
+        channels(target).iter().map(|channel| format!(" -c {channel}")).collect::<String>()
+    );
+    if let Some(stack) = &target.stack {
+        let _ = writeln!(out, "# torch {} {} for {}", stack.version, stack.variant, target.platform);
+    }
+    for framework in &target.frameworks {
+        let cuda = cuda_short(&framework.cuda);
+        let _ = writeln!(
+            out,
+            "# {} {} with CUDA {cuda} for {}",
+            framework.package, framework.version, target.platform
+        );
+        if framework.cuda_from_system {
+            out.push_str(&by_name(framework));
+        }
+    }
+    if let Some(driver) = &target.envelope.driver {
+        let _ = writeln!(out, "# needs an NVIDIA driver >= {driver}");
+    }
+    out
 }
 
 /// The comment about a framework that opens CUDA's libraries by name.

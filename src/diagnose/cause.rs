@@ -12,7 +12,7 @@ use crate::model::text::clean;
 pub(super) const MAX_EVIDENCE: usize = 4;
 
 /// The most characters of a quoted line.
-const MAX_EVIDENCE_TEXT: usize = 300;
+pub(super) const MAX_EVIDENCE_TEXT: usize = 300;
 
 /// One cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]

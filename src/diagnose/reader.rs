@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cause::MAX_EVIDENCE_TEXT;
 use super::description;
 use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
@@ -170,7 +171,7 @@ impl<'r> Reader<'r> {
             Some(Told::Python(series)) => self.facts.python = self.facts.python.take().or(Some(series)),
             Some(Told::Two(one, other)) if self.facts.two_pythons.is_none() => {
                 self.facts.two_pythons = Some((one, other));
-                let said = Said { line: self.line, text: masked(&clean(line, 300)) };
+                let said = Said { line: self.line, text: masked(&clean(line, MAX_EVIDENCE_TEXT)) };
                 self.facts.said.insert(Fact::TwoPythons, said);
             }
             _ => {}
@@ -231,17 +232,17 @@ impl<'r> Reader<'r> {
         }
         let gpus = self.facts.gpus.len();
         fields::read(text, &lower, &mut self.facts);
-        let said = || Said { line: self.line, text: masked(&clean(text, 300)) };
+        let said = || Said { line: self.line, text: masked(&clean(text, MAX_EVIDENCE_TEXT)) };
         for name in self.facts.gpus.iter().skip(gpus) {
             self.facts.said_of_gpus.entry(name.clone()).or_insert_with(said);
         }
         for name in std::mem::take(&mut self.facts.new_packages) {
-            let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+            let said = Said { line: self.line, text: masked(&clean(text, MAX_EVIDENCE_TEXT)) };
             self.facts.said_of.insert(name, said);
         }
         let new = self.facts.known() & !before;
         for fact in Fact::ALL.iter().filter(|fact| new >> **fact as u32 & 1 == 1) {
-            let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+            let said = Said { line: self.line, text: masked(&clean(text, MAX_EVIDENCE_TEXT)) };
             self.facts.said.entry(*fact).or_insert(said);
         }
     }
@@ -270,7 +271,7 @@ impl<'r> Reader<'r> {
 
     /// Keeps an error line that no rule explains.
     fn unexplained(&mut self, text: &str) {
-        let said = Said { line: self.line, text: masked(&clean(text, 300)) };
+        let said = Said { line: self.line, text: masked(&clean(text, MAX_EVIDENCE_TEXT)) };
         // The last one is often the one that ended the program.
         self.facts.unexplained.truncate(MAX_UNEXPLAINED - 1);
         self.facts.unexplained.push(said);

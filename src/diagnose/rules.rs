@@ -86,7 +86,7 @@ fn knows_machine(situation: &Situation<'_>) -> bool {
     situation.host().driver.is_some() || !situation.gpus().is_empty()
 }
 
-/// Whether the text is about TensorFlow or JAX and not about torch: then a torch build does not help.
+/// Whether the text is about TensorFlow, JAX or another CUDA program, and not about torch: then a torch build does not help.
 fn uses_other_framework(situation: &Situation<'_>) -> bool {
     let facts = situation.facts;
     let others = facts.is_in(Surrounding::Tensorflow) || facts.is_in(Surrounding::Jax);

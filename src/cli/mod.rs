@@ -70,9 +70,12 @@ pub fn run() -> ExitCode {
     };
     let printer =
         printer::Printer::new(&args.talk, args.global.project.as_deref(), files::has_shared_manifest);
-    let chosen = match args.command.uses_cache() {
+    let chosen = match args.command.needs_cache() {
         true => cache_folder::choose(&mut args.global, &printer),
-        false => cache_folder::none(&mut args.global),
+        false => {
+            cache_folder::if_trusted(&mut args.global);
+            Ok(())
+        }
     };
     match chosen.and_then(|()| commands::dispatch(&args, &printer)) {
         Ok(code) => ExitCode::from(code),

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use pep440_rs::{Operator, Version};
+use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::VersionOrUrl;
 
 use super::code::compiles_for;
 use super::{DriverFit, Needs, Policy, Violation, required_driver};
 use crate::model::host::Host;
 use crate::model::platform::Platform;
-use crate::model::request::Request;
+use crate::model::project::specifiers_allow;
+use crate::model::request::{PythonAllowed, Request};
 use crate::model::variant::{CPU, Variant, cuda_of_variant};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
@@ -120,14 +121,15 @@ pub fn unread_build(
         !violations.is_empty() && violations.iter().all(Violation::is_unknown)
     };
     // What its code is does not matter for a Python that it has no wheel for.
-    let fits_python = |build: &&Cited<Build>| match (&request.python, &build.pythons) {
-        (Some(asked), Some(minors)) => minors.iter().any(|minor| asked.allows(Python::new(*minor))),
-        _ => true,
-    };
+    let fits_python = |build: &&Cited<Build>| fits_python(build, request, registry);
     // Where the pages of the indexes were read, the question has to be about such a build.
     let is_about_one = !has_read_index || pinned.is_some() || variant.is_some();
     if is_about_one && of_release().filter(is_asked).filter(fits_python).any(lacks_facts) {
         return Some(UnreadBuild { what: Unread::Needs, version: pinned, variant, cuda, platform });
+    }
+    // Other builds of a release are for the same Pythons.
+    if of_release().next().is_some() && !of_release().any(|build| fits_python(&build)) {
+        return None;
     }
     let mut known = of_release().peekable();
     let may_exist = match (known.peek(), &variant) {
@@ -156,6 +158,20 @@ pub fn unread_build(
         cuda,
         platform,
     })
+}
+
+/// Whether a build has a wheel for a Python that the request allows, as far as its row says.
+fn fits_python(build: &Build, request: &Request, registry: &Registry) -> bool {
+    let Some(asked) = &request.python else { return true };
+    let has_wheel = |minors: &Vec<u32>| minors.iter().any(|minor| asked.allows(Python::new(*minor)));
+    let is_required = |range: &VersionSpecifiers| match &asked.allowed {
+        PythonAllowed::Exact(python) => specifiers_allow(range, *python),
+        PythonAllowed::Range(_) => {
+            let mut all = registry.pythons().iter().map(|minor| Python::new(*minor));
+            all.any(|python| asked.allows(python) && specifiers_allow(range, python))
+        }
+    };
+    build.pythons.as_ref().is_none_or(has_wheel) && build.requires_python.as_ref().is_none_or(is_required)
 }
 
 /// Whether the limit on CUDA admits one that is newer than that of every known build, and that the machine could run: later
@@ -189,7 +205,7 @@ pub fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> boo
 mod tests {
     use super::*;
     use crate::model::host::Driver;
-    use crate::model::request::{Limit, Origin, UserRequirement};
+    use crate::model::request::{Limit, Origin, PythonRequest, UserRequirement};
 
     fn machine(gpu: &str, driver: &str, platform: Platform) -> Host {
         let mut host = Host::open(platform, "t");
@@ -219,6 +235,8 @@ mod tests {
             ("torch==2.9.0+cu129", None, "9.0", "550.163.01", x86, Some(Build)),
             ("torch==2.99.0", None, "9.0", "580.65.06", x86, Some(Build)),
             ("torch==2.6.0.dev20241112", Some("cu124"), "9.0", "550.54.15", x86, Some(Build)),
+            // The release is for newer Pythons, whatever its builds are.
+            ("torch==2.9.0 --python 3.8", Some("cu129"), "9.0", "550.163.01", x86, None),
             // The driver is below the floor of CUDA 12, and CUDA 13 does not compile for Volta.
             ("torch==2.9.0", Some("cu129"), "8.0", "470.57.02", x86, None),
             ("torch==2.99.0", Some("cu130"), "7.0", "580.65.06", x86, None),
@@ -228,8 +246,10 @@ mod tests {
             ("torch==2.9.1", None, "9.0", "580.65.06", arm, Some(Needs)),
             ("torch==2.9.1", Some("cu126"), "8.7", "580.65.06", arm, None),
         ] {
+            let (torch, python) = torch.split_once(" --python ").unwrap_or((torch, ">=3.8"));
             let request = Request {
                 requirements: vec![UserRequirement::parse(torch, Origin::Question).unwrap()],
+                python: Some(PythonRequest::parse(python, Origin::Question).unwrap()),
                 variant: variant.map(|v| Limit { value: v.to_owned(), origin: Origin::Question }),
                 ..Request::default()
             };

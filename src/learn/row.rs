@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Learned;
 use crate::model::capability::CodeTarget;
 use crate::model::text::toml_string as quote;
-use crate::registry::{COMPANIONS, Registry};
+use crate::registry::{COMPANIONS, LEARNED_SOURCE, Registry};
 
 /// The TOML block. Comments above it name the wheel and the registry file.
 pub fn render(learned: &Learned) -> String {
@@ -76,7 +76,6 @@ fn torch(out: &mut String, learned: &Learned) {
     codes(out, learned);
     if learned.targets.is_some() {
         field(out, "targets_evidence", Some("measured"));
-        out.push_str("targets_source = [\"fatbin-scan\"]\n");
     }
     list(out, "python", &learned.files.pythons);
     field(out, "requires_python", learned.requires_python.as_deref());
@@ -85,10 +84,7 @@ fn torch(out: &mut String, learned: &Learned) {
         let _ = writeln!(out, "wheel_bytes = {bytes}");
     }
     field(out, "evidence", Some("measured"));
-    out.push_str(match learned.is_of_pytorch {
-        false => "source = [\"pypi-files\", \"pypi-metadata\", \"wheel-version-py\"]\n",
-        true => "source = [\"wheel-version-py\"]\n",
-    });
+    list(out, "source", &[LEARNED_SOURCE.to_owned()]);
 }
 
 fn companion(out: &mut String, learned: &Learned) {
@@ -108,7 +104,7 @@ fn companion(out: &mut String, learned: &Learned) {
     }
     field(out, "platform", Some(&learned.platform.to_string()));
     field(out, "evidence", Some("measured"));
-    out.push_str("source = [\"companion-metadata\", \"fatbin-scan\"]\n");
+    list(out, "source", &[LEARNED_SOURCE.to_owned()]);
 }
 
 fn codes(out: &mut String, learned: &Learned) {

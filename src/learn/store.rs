@@ -9,11 +9,12 @@ use pep440_rs::Version;
 use super::kept_file;
 use crate::model::index_owner::local_of;
 use crate::model::platform::Platform;
-use crate::model::solution::ChosenPackage;
-use crate::registry::{LearnedRow, Registry, STACK_PACKAGES};
+use crate::registry::{LearnedRow, Registry};
 
 /// Limit on the size of a kept row, in bytes.
 const MAX_ROW: u64 = 64 << 10;
+/// Limit on the number of files that are looked at.
+const MAX_ROWS: usize = 10_000;
 /// Content of the file for a wheel without GPU code.
 const NO_CODE: &str = "# no code for GPUs\n";
 
@@ -55,41 +56,42 @@ impl Store {
         Place { name, version, platform, path }
     }
 
-    /// Stored rows of locked packages that the registry does not have, so that queries about a lock use the data with
-    /// which it was made.
-    pub fn rows_of(
-        &self,
-        packages: &[ChosenPackage],
-        platform: Platform,
-        registry: &Registry,
-    ) -> Vec<LearnedRow> {
-        let mut rows: Vec<LearnedRow> = Vec::new();
-        for package in packages {
-            let name = package.name.as_str();
-            let plain = package.version.clone().without_local();
-            // A build of the pytorch index has a row of its own.
-            let version = if name == "torch" { package.version.clone() } else { plain.clone() };
-            let is_unknown = match name {
-                "torch" => !registry.builds().iter().any(|b| {
-                    b.version == plain
-                        && b.platform == platform
-                        && if version.is_local() { b.variant == local_of(&version) } else { b.on_pypi }
-                }),
-                // Other packages have a row only if their GPU code was read, or if they belong to the torch stack.
-                _ if package.targets.is_some() || STACK_PACKAGES.contains(&name) => {
-                    !registry.companions().iter().any(|row| row.package == name && row.version == version)
-                        && !registry.builds().iter().any(|b| b.companion(name) == Some(&version))
-                }
-                _ => false,
-            };
-            if is_unknown
-                && let Some(row) = self.place(name, &version, platform).row()
-                && !rows.contains(&row)
-            {
-                rows.push(row);
-            }
+    /// Stored rows, which the registry does not have, of the packages that are asked for: the data with which a lock of them
+    /// was made, or would be.
+    pub fn rows_of(&self, is_asked: &dyn Fn(&str) -> bool, registry: &Registry) -> Vec<LearnedRow> {
+        let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
+        let names = entries.flatten().take(MAX_ROWS).filter_map(|entry| entry.file_name().into_string().ok());
+        let row = |file: String| {
+            let (name, version, platform) = release_of(&file)?;
+            (is_asked(name) && is_unknown(name, &version, platform, registry))
+                .then(|| self.place(name, &version, platform).row())?
+        };
+        names.filter_map(row).collect()
+    }
+}
+
+/// The release in the name of a stored file: `flash-attn-2.8.3-linux-x86_64.toml`.
+fn release_of(file: &str) -> Option<(&str, Version, Platform)> {
+    let (rest, arch) = file.strip_suffix(".toml")?.rsplit_once('-')?;
+    let (release, os) = rest.rsplit_once('-')?;
+    let (name, version) = release.rsplit_once('-')?;
+    Some((name, version.parse().ok()?, format!("{os}-{arch}").parse().ok()?))
+}
+
+/// Whether the registry has no row of a release.
+fn is_unknown(name: &str, version: &Version, platform: Platform, registry: &Registry) -> bool {
+    let plain = version.clone().without_local();
+    match name {
+        // A build of the pytorch index has a row of its own.
+        "torch" => !registry.builds().iter().any(|b| {
+            b.version == plain
+                && b.platform == platform
+                && if version.is_local() { b.variant == local_of(version) } else { b.on_pypi }
+        }),
+        _ => {
+            !registry.companions().iter().any(|row| row.package == name && row.version == *version)
+                && !registry.builds().iter().any(|b| b.companion(name) == Some(version))
         }
-        rows
     }
 }
 

@@ -11,6 +11,9 @@ use super::table::Row;
 use crate::model::index_owner::local_of;
 use crate::model::platform::Platform;
 
+/// The source of learned rows. It names no index: what answers to `pypi` may be a mirror.
+pub const LEARNED_SOURCE: &str = "learned-wheel";
+
 /// A row of torch or a companion that was read from a wheel.
 #[derive(Debug, Clone)]
 pub struct LearnedRow {

@@ -38,7 +38,7 @@ use tables::Tables;
 
 pub use crate::model::cited::Cited;
 pub use driver_cuda::DriverCuda;
-pub use learned::LearnedRow;
+pub use learned::{LEARNED_SOURCE, LearnedRow};
 pub use lint::Problem;
 pub use rows::{
     AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion,

@@ -17,8 +17,7 @@ const NONE: &str = "/dev/null";
 /// # Errors
 /// A folder that the user names and that others can write to.
 pub(crate) fn choose(global: &mut Global, interface: &dyn Interface) -> Result<(), Failure> {
-    let variable = |name: &str| variables::path(name);
-    if let Some(named) = global.cache_dir.take().or_else(|| variable("ENVLOCK_CACHE_DIR")) {
+    if let Some(named) = named(global) {
         if let Err(why) = check_all(&named) {
             return Err(Failure::usage(format!("the cache folder `{}` {why}", named.display()))
                 .hint("name a folder of your own, or leave out `--cache-dir` and `ENVLOCK_CACHE_DIR`"));
@@ -26,12 +25,7 @@ pub(crate) fn choose(global: &mut Global, interface: &dyn Interface) -> Result<(
         global.cache_dir = Some(named);
         return Ok(());
     }
-    let users = variable("XDG_CACHE_HOME")
-        // A relative folder is invalid, by the XDG base directory specification.
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join("envlock"))
-        .or_else(|| home().map(|home| home.join(".cache/envlock")));
-    let chosen = match users {
+    let chosen = match of_user() {
         Some(folder) => check_all(&folder).map(|()| folder.clone()).map_err(|why| {
             interface.warning(&format!("the cache folder `{}` {why}: it is not used", folder.display()));
         }),
@@ -41,10 +35,24 @@ pub(crate) fn choose(global: &mut Global, interface: &dyn Interface) -> Result<(
     Ok(())
 }
 
-/// For a command that needs no cache: it works whatever the folder is.
-pub(crate) fn none(global: &mut Global) -> Result<(), Failure> {
-    global.cache_dir = Some(PathBuf::from(NONE));
-    Ok(())
+/// For a command that needs no cache: it works whatever the folder is, and reads what is in one that can be trusted.
+pub(crate) fn if_trusted(global: &mut Global) {
+    let folder = named(global).or_else(of_user).filter(|folder| check_all(folder).is_ok());
+    global.cache_dir = Some(folder.unwrap_or_else(|| PathBuf::from(NONE)));
+}
+
+/// The folder that the user names.
+fn named(global: &mut Global) -> Option<PathBuf> {
+    global.cache_dir.take().or_else(|| variables::path("ENVLOCK_CACHE_DIR"))
+}
+
+/// The folder among the user's caches.
+fn of_user() -> Option<PathBuf> {
+    variables::path("XDG_CACHE_HOME")
+        // A relative folder is invalid, by the XDG base directory specification.
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join("envlock"))
+        .or_else(|| home().map(|home| home.join(".cache/envlock")))
 }
 
 /// Why a folder cannot be trusted; a phrase that follows its name.

@@ -10,12 +10,14 @@ use super::Interface;
 use super::exit;
 use super::failure::Failure;
 use super::fetch;
+use super::learned_rows;
 use super::learning::{self, Telling};
 use super::options::Global;
 use super::settings::Project;
 use crate::learn::{self, Learned};
 use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
+use crate::model::request::STACK_PACKAGES;
 use crate::model::text::clean;
 
 /// Reads what is named: a path or an address of a wheel, or a requirement such as `torch==2.15.0`, whose newest release with a
@@ -103,5 +105,11 @@ fn from_index(
             ))
         });
     };
-    learning::release(client, (&index, &page), found, platform, interface)
+    let learned = learning::release(client, (&index, &page), found, platform, interface)?;
+    // Other commands know it from now on, as they do what `resolve` reads.
+    if STACK_PACKAGES.contains(&learned.project.as_str()) {
+        let store = learned_rows::store(global);
+        store.place(&learned.project, &found.0.version, platform).keep(Some(&learning::row_of(&learned)?));
+    }
+    Ok(learned)
 }

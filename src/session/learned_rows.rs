@@ -2,7 +2,6 @@
 
 use super::settings;
 use crate::learn::{self, Kept, Store};
-use crate::lockfile::Target;
 use crate::model::solution::{ChosenPackage, Solution};
 use crate::registry::{LearnedRow, Registry};
 use crate::session::options::Global;
@@ -13,11 +12,10 @@ pub(crate) fn store(global: &Global) -> Store {
     Store::new(settings::cache_dir(global).join("learned").join("v2"))
 }
 
-/// The registry with the cached rows for releases in these targets of a lock that it does not have.
-pub(crate) fn with_rows_of(global: &Global, registry: Registry, targets: &[&Target]) -> Registry {
-    let store = store(global);
-    let of_target = |target: &&Target| store.rows_of(&target.packages, target.platform, &registry);
-    let rows: Vec<LearnedRow> = targets.iter().flat_map(of_target).collect();
+/// The registry with the cached rows, which it does not have, of packages that a lock mentions: what `resolve` has read, no
+/// command calls unknown.
+pub(crate) fn with_rows_of(global: &Global, registry: Registry, mentions: &dyn Fn(&str) -> bool) -> Registry {
+    let rows = store(global).rows_of(mentions, &registry);
     if rows.is_empty() { registry } else { registry.with_rows(&rows) }
 }
 

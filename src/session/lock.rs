@@ -30,6 +30,24 @@ pub(crate) enum AnyLock {
     Foreign(ForeignLock),
 }
 
+impl AnyLock {
+    /// Whether a package of this name is locked for any machine.
+    pub fn mentions(&self, name: &str) -> bool {
+        match self {
+            AnyLock::Own(lock) => mentions(&lock.targets.iter().collect::<Vec<_>>(), name),
+            AnyLock::Foreign(lock) => lock.mentions(name),
+        }
+    }
+}
+
+/// Whether any of these targets has a package of this name, or its stack.
+pub(crate) fn mentions(targets: &[&Target], name: &str) -> bool {
+    let is_of_stack = |target: &&Target| {
+        target.stack.as_ref().is_some_and(|s| s.framework == name || s.companions.contains_key(name))
+    };
+    targets.iter().any(|target| target.package(name).is_some() || is_of_stack(target))
+}
+
 /// Reads a lock of any tool that envlock judges.
 pub(crate) fn read_any(path: &Path) -> Result<AnyLock, Failure> {
     let shown = clean(&path.display().to_string(), 200);

@@ -50,7 +50,7 @@ pub(crate) fn newer(
     lock::warn_if_stale(&project, &lock, &registry, interface);
     let lock = owner::with_packages(&project, lock, &registry)?;
     let targets = lock::targets(&lock, target)?;
-    let registry = learned_rows::with_rows_of(global, registry, &targets);
+    let registry = learned_rows::with_rows_of(global, registry, &|name| lock::mentions(&targets, name));
     let client = match targets.iter().any(|target| target.level == Level::Full) {
         true => Some(fetch::client(global, &project, index_url)?),
         false => None,

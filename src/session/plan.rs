@@ -7,7 +7,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::{Global, MachineOptions};
 use super::settings::Project;
 use super::verify::{Locks, lock_on_machine};
-use super::{chosen_host, files, only, settings, write};
+use super::{chosen_host, files, learned_rows, lock, only, settings, write};
 use crate::compatibility::{UnreadBuild, unread_build};
 use crate::containers::{self, Judgement, NameError};
 use crate::explorer;
@@ -81,7 +81,7 @@ pub(crate) enum Answer {
 /// When an option cannot be read, or what is asked about.
 pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Failure> {
     let project = Project::find(global, false)?;
-    let registry = project.registry(global)?;
+    let mut registry = project.registry(global)?;
     if let Some(path) = &options.html {
         let host = page(path, options, &registry)?;
         return Ok(Planned { host, registry, answer: Answer::Page(path.clone()) });
@@ -94,7 +94,9 @@ pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Fa
     let answer = match (&options.lock, &options.image) {
         (Some(path), _) => {
             let asked = (options.target.as_deref(), options.python.as_deref());
-            Answer::Lock(path.clone(), lock_on_machine(path, asked, &host, &registry)?)
+            let lock = lock::read_any(path)?;
+            registry = learned_rows::with_rows_of(global, registry, &|name| lock.mentions(name));
+            Answer::Lock(path.clone(), lock_on_machine(&lock, asked, &host, &registry)?)
         }
         (None, Some(name)) => image(name, &host, &registry)?,
         (None, None) => builds(options, &host, &registry, of_project.conda.stack.is_some())?,

@@ -122,6 +122,12 @@ fn of_index(global: &Global, index_url: Option<&str>) -> Result<Option<Offered>,
     if !is_newer {
         return Ok(None);
     }
+    if let Some(size) = file.size.filter(|size| *size > MAX_PAYLOAD) {
+        return Err(refused_wheel(
+            file,
+            &format!("it has {size} bytes, more than {} MiB", MAX_PAYLOAD >> 20),
+        ));
+    }
     let downloaded =
         client.download_up_to(&file.url, MAX_PAYLOAD).map_err(|error| fetch::index_error(&error, None))?;
     let failed =
@@ -130,13 +136,14 @@ fn of_index(global: &Global, index_url: Option<&str>) -> Result<Option<Offered>,
     if let Some(stated) = &file.sha256
         && hex::encode(Sha256::digest(&bytes)) != *stated
     {
-        return Err(Failure::registry(format!(
-            "`{}` is refused: it does not have the hash that the index states",
-            clean(&file.filename, 120)
-        ))
-        .hint("the data in use did not change"));
+        return Err(refused_wheel(file, "it does not have the hash that the index states"));
     }
     Ok(Some(Offered { name: clean(&file.filename, 120), bytes, version: Some(version.to_string()) }))
+}
+
+fn refused_wheel(file: &ReleaseFile, why: &str) -> Failure {
+    Failure::registry(format!("`{}` is refused: {why}", clean(&file.filename, 120)))
+        .hint("the data in use did not change")
 }
 
 /// The newest release with a wheel for every Python.

@@ -291,22 +291,31 @@ pub(crate) fn python(text: &str) -> Result<PythonRequest, Failure> {
     PythonRequest::parse(text, Origin::Option("--python")).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// Rejects a Python that the registry does not support: this is a usage error, not a conflict.
+/// Rejects a Python that is older than those of the registry, or a range without one: this is a usage error, not a conflict. A
+/// newer series that is named is taken as it is: what has wheels for it is what its index says.
 pub(crate) fn check_python(python: Option<&PythonRequest>, registry: &Registry) -> Result<(), Failure> {
     let Some(python) = python else { return Ok(()) };
-    let known = registry.pythons();
-    let possible = known.iter().any(|minor| match &python.allowed {
-        PythonAllowed::Exact(exact) => exact.minor == *minor,
-        PythonAllowed::Range(range) => specifiers_allow(range, Python::new(*minor)),
-    });
-    if possible {
+    let Some((oldest, newest)) = registry.pythons().first().zip(registry.pythons().last()) else {
+        return Ok(());
+    };
+    let is_possible = match &python.allowed {
+        PythonAllowed::Exact(exact) => exact.minor >= *oldest,
+        PythonAllowed::Range(range) => {
+            registry.pythons().iter().any(|minor| specifiers_allow(range, Python::new(*minor)))
+        }
+    };
+    if is_possible {
         return Ok(());
     }
-    let ends = known
-        .first()
-        .zip(known.last())
-        .map_or(String::new(), |(a, b)| format!(" (supported: 3.{a} to 3.{b})"));
-    Err(Failure::usage(format!("unsupported Python `{}`{ends}", crate::model::text::clean(&python.text, 40))))
+    let text = crate::model::text::clean(&python.text, 40);
+    let failure =
+        Failure::usage(format!("unsupported Python `{text}` (supported: 3.{oldest} to 3.{newest})"));
+    let next = Python::new(newest + 1);
+    let is_newer = matches!(&python.allowed, PythonAllowed::Range(range) if specifiers_allow(range, next));
+    Err(match is_newer {
+        true => failure.hint(format!("name a series that is newer than the registry, as in `{next}`")),
+        false => failure,
+    })
 }
 
 /// The request of a lock: the manifest's, or the lock's own if there is no manifest, overridden by the options of

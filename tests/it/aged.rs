@@ -284,4 +284,15 @@ fn a_wheel_that_cannot_be_read_is_named_with_its_cause() {
     let fresh = TestContext::with_index(&server);
     let run = fresh.run(&[&asked[..], &["--no-learn", "--dry-run"]].concat()).expect(0);
     assert!(run.flat().contains("2.99.0 was not: `--no-learn` is set"), "{}", run.shown());
+    // What was read, by `resolve` or on request, no other command calls unknown.
+    let plan = ["plan", "--lock", "requirements.txt", "--gpu", "NVIDIA H200", "--driver", "615.10.01"];
+    for context in [&context, &fresh] {
+        context.write("requirements.txt", "torch==2.98.0\n");
+    }
+    context.run(&plan).expect(0);
+    let unknown = fresh.run(&plan).expect(3);
+    let command = "envlock registry learn torch==2.98.0";
+    assert!(unknown.flat().contains(command), "{}", unknown.shown());
+    fresh.run(&command.split(' ').skip(1).collect::<Vec<_>>()).expect(0);
+    fresh.run(&plan).expect(0);
 }

@@ -525,6 +525,17 @@ fn files_of_others_are_not_overwritten() {
 }
 
 #[test]
+fn a_python_newer_than_the_registry_has_the_wheels_that_its_index_lists() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let newer = ["--gpu", "none", "--python", "3.16", "--dry-run"];
+    let run = context.run(&resolve(&["requests"], &newer)).expect(0);
+    assert!(run.flat().contains("asked for; newer than the registry"), "{}", run.shown());
+    let run = context.run(&resolve(&["torch"], &newer)).expect(1);
+    assert!(run.flat().contains("Python 3.16"), "{}", run.shown());
+}
+
+#[test]
 fn bad_input_is_said_in_one_sentence() {
     let server = server();
     let table: &[(&[&str], &str, i32)] = &[
@@ -543,7 +554,7 @@ fn bad_input_is_said_in_one_sentence() {
         (&["resolve", "torch", "--python", "python3.11"], "is not a valid Python series such as `3.11`", 2),
         (&["resolve", "a @ https://x/y.whl"], "it is not a wheel of `a`", 2),
         (&["resolve", "torch", "--gpu", "99.9"], "no GPU of compute capability `99.9` is known", 2),
-        (&["resolve", "torch", "--python", "3.99"], "unsupported Python `3.99` (supported: 3.", 2),
+        (&["resolve", "torch", "--python", ">=3.99"], "unsupported Python `>=3.99` (supported: 3.", 2),
         (&["resolve", "torch", "--platform", "amiga-68000"], "`amiga-68000` is not a platform", 2),
         (&["resolve", "torch", "--only-index", "nowhere"], "no index is called `nowhere`", 2),
         (&["resolve"], "there is no envlock.toml here", 2),

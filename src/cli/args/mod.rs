@@ -151,8 +151,8 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Whether the command reads or writes the cache.
-    pub fn uses_cache(&self) -> bool {
+    /// Whether the command does its work with the cache. The others read what they find in it.
+    pub fn needs_cache(&self) -> bool {
         !matches!(
             self,
             Command::Init(_)

@@ -12,6 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::document::{self, line_of};
+use super::learned::LEARNED_SOURCE;
 use super::rows::Meta;
 use super::table::{Order, Placed, PlacedRows, Row, is_in};
 use super::tables::{PlacedTables, STEMS, Tables};
@@ -367,7 +368,8 @@ impl<'f> Linter<'f> {
             self.cited.insert(id, Vec::new());
         }
         // Rows that could not be read may cite it.
-        let uncited = sources.keys().filter(|id| self.broken.is_empty() && !self.cited.contains_key(*id));
+        let is_cited = |id: &String| id == LEARNED_SOURCE || self.cited.contains_key(id);
+        let uncited = sources.keys().filter(|id| self.broken.is_empty() && !is_cited(id));
         for id in uncited.collect::<Vec<_>>() {
             let line = self.line_of_source(id);
             self.untidy("sources.toml", line, format!("no row cites `{id}`"));

@@ -25,4 +25,6 @@ pub struct CudnnRelease {
     /// CUDA majors that it is built for; empty: unknown.
     #[serde(default)]
     pub cuda_majors: Vec<u64>,
+    /// Why it was withdrawn.
+    pub yanked: Option<String>,
 }

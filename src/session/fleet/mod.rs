@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::lock::{self, AnyLock};
 use super::options::Global;
 use super::settings::Project;
-use super::{chosen_host, files};
+use super::{chosen_host, files, learned_rows};
 use crate::fleet::{self, Class, Difference, natural};
 use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
@@ -52,6 +52,8 @@ pub(crate) fn fleet(
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let locks = locks(global, named)?;
+    let mentions = |name: &str| locks.iter().any(|named| named.lock.mentions(name));
+    let registry = learned_rows::with_rows_of(global, registry, &mentions);
     let found = match nodes {
         Nodes::Folder(folder) => nodes::of_folder(folder)?,
         Nodes::Slurm(slurm) => nodes::of_slurm(slurm, &locks, interface)?,

@@ -13,6 +13,7 @@ pub(crate) use options::ImageOptions;
 use super::Interface;
 use super::chosen_host;
 use super::failure::Failure;
+use super::learned_rows;
 use super::lock::{self, AnyLock};
 use super::settings::{self, Project};
 use super::verify::{self, Against, Judged, Place, Question};
@@ -77,8 +78,9 @@ pub(crate) fn judge(
     options: &ImageOptions,
     interface: &dyn Interface,
 ) -> Result<ImageAnswer, Failure> {
-    let registry = settings::registry_here(global)?;
     let lock = options.lock.as_deref().map(lock::read_any).transpose()?;
+    let mentions = |name: &str| lock.as_ref().is_some_and(|lock| lock.mentions(name));
+    let registry = learned_rows::with_rows_of(global, settings::registry_here(global)?, &mentions);
     let image = reading::read(options, interface)?;
     let place =
         Place::rooted(&image.tree, with_defaults(&image), PathBuf::from(&image.config.working_folder))

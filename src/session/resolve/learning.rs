@@ -180,9 +180,16 @@ impl<'a> Learner<'a> {
         };
         let Some((version, cause)) = unread.last_key_value() else { return Ok(()) };
         let message = format!("not known: {name} {version} may meet the request, and was not read: {cause}");
-        Err(Failure::new(FailureKind::UnknownRow, message).hint(format!(
-            "run it again without `--no-learn` and `--offline`, or exclude the release: `{name}!={version}`"
-        )))
+        let again = match (self.task.global.offline, self.task.args.no_learn) {
+            (true, true) => "run it again without `--offline` and `--no-learn`",
+            (true, false) => "run it again without `--offline`",
+            (false, true) => "run it again without `--no-learn`",
+            (false, false) => {
+                "run it again when its index answers, take PyPI's builds alone (`--only-index pypi`)"
+            }
+        };
+        Err(Failure::new(FailureKind::UnknownRow, message)
+            .hint(format!("{again}, or exclude the release: `{name}!={version}`")))
     }
 
     /// The rows of the releases that the lock holds.

@@ -13,10 +13,11 @@ use crate::compatibility::{Unread, UnreadBuild, could_run};
 use crate::index::IndexClient;
 use crate::model::index_owner::{PYTORCH, local_of};
 use crate::model::platform::Platform;
-use crate::model::project::ProjectPage;
+use crate::model::project::{ProjectPage, Release};
 use crate::model::request::Preferences;
 use crate::model::variant::{CPU, cuda_of_variant};
 use crate::session::learning::{self, PYPI};
+use crate::solver::allowed_pythons;
 
 /// How many of the newest releases tell which variants there are.
 const LATE: usize = 8;
@@ -95,8 +96,15 @@ impl Learner<'_> {
                 build.version == *version && build.platform == platform && build.on_pytorch_index
             })
         };
-        let releases = page.releases().iter().map(|release| &release.version);
+        // The builds of a release are for the same Pythons, wherever they are.
+        let pythons = allowed_pythons(self.base, self.task.request);
+        let is_for_one = |release: &Release| {
+            let mut files = page.files(release).iter();
+            files.any(|file| pythons.iter().any(|python| file.allows_python(*python)))
+        };
+        let releases = page.releases().iter().filter(|release| is_for_one(release));
         releases
+            .map(|release| &release.version)
             .filter(|version| {
                 !version.any_prerelease()
                     && wanted.as_ref().is_none_or(|wanted| wanted.contains(version))

@@ -1,7 +1,6 @@
 //! `plan --lock`: whether each environment of a lock, of any tool, runs on a machine.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use crate::formats::{Environment, ForeignLock, Tool};
 use crate::lockfile::Lockfile;
@@ -49,16 +48,16 @@ impl OfLock {
 /// Judges the environments of a lock for a machine: the one of this name, for this Python.
 ///
 /// # Errors
-/// When the lock cannot be read, or has no such environment.
+/// When the lock has no such environment.
 pub(crate) fn lock_on_machine(
-    path: &Path,
+    lock: &AnyLock,
     (target, python): (Option<&str>, Option<&str>),
     host: &Host,
     registry: &Registry,
 ) -> Result<Locks, Failure> {
-    let (tool, mut all) = match lock::read_any(path)? {
-        AnyLock::Own(own) => ("envlock", of_own(&own, target, host, registry)?),
-        AnyLock::Foreign(lock) => (lock.tool.name(), of_tool(&lock, target, python, host, registry)?),
+    let (tool, mut all) = match lock {
+        AnyLock::Own(own) => ("envlock", of_own(own, target, host, registry)?),
+        AnyLock::Foreign(lock) => (lock.tool.name(), of_tool(lock, target, python, host, registry)?),
     };
     // Where some environments have a framework, the others say nothing about GPUs.
     if target.is_none() && all.iter().any(|one| !one.frameworks.is_empty()) {

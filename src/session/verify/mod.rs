@@ -32,7 +32,7 @@ use super::failure::{Failure, FailureKind};
 use super::lock::{self, AnyLock};
 use super::options::Global;
 use super::settings::Project;
-use super::{chosen_host, exit, files, owner};
+use super::{chosen_host, exit, files, learned_rows, owner};
 use crate::formats::other_builds;
 use crate::inspect::{Environment, NoEnvironment, Rooted};
 use crate::model::installed::Installed;
@@ -282,6 +282,8 @@ impl Subject {
             }
             other => other,
         };
+        let mentions = |name: &str| lock.as_ref().is_some_and(|lock| lock.mentions(name));
+        let registry = learned_rows::with_rows_of(global, registry, &mentions);
         Ok(Subject { project, registry, lock, stale })
     }
 

@@ -100,7 +100,7 @@ pub(crate) fn why(
         About::Requirement(_) => None,
     };
     let targets = without_conda(lock::targets(&lock, asked.target)?, asked, package.as_deref(), interface)?;
-    let registry = learned_rows::with_rows_of(global, registry, &targets);
+    let registry = learned_rows::with_rows_of(global, registry, &|name| lock::mentions(&targets, name));
     let answer = |target: &&Target| {
         let subject = Subject {
             global,

@@ -263,6 +263,20 @@ fn unread_code(name: &str, version: &Version, variant: &str) -> String {
     format!("which GPUs the code of {name} {version}+{variant} is for is not in envlock's data")
 }
 
+/// The command that reads a release of torch or one of its builds (`2.15.0+cu130`), as the end of a sentence. Empty for what
+/// is on no index.
+fn with_command(version: &str, platform: Platform) -> String {
+    let is_released = version.parse::<Version>().is_ok_and(|version| !version.any_prerelease());
+    let of_platform = match platform == Platform::LINUX_X86_64 {
+        true => String::new(),
+        false => format!(" --platform {platform}"),
+    };
+    match is_released {
+        true => format!("; `envlock registry learn torch=={version}{of_platform}` asks its index"),
+        false => String::new(),
+    }
+}
+
 /// What is not known of the GPUs and the driver that a target needs, as a sentence: no driver is known for its CUDA, or packages
 /// use CUDA without a framework.
 fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {

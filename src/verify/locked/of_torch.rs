@@ -2,7 +2,7 @@
 
 use pep440_rs::Version;
 
-use super::{Locked, NoCuda, unread_code};
+use super::{Locked, NoCuda, unread_code, with_command};
 use crate::compatibility::{Policy, envelope_of, required_driver};
 use crate::formats::Environment;
 use crate::formats::is_pypi;
@@ -37,7 +37,7 @@ impl Locked<'_> {
                 _ if torch.version.is_local() => {
                     format!("which build torch {} is, is not in envlock's data", torch.version)
                 }
-                Source::Index(address) if is_pypi(address) => unknown_torch(registry, &version, platform),
+                Source::Index(address) if is_pypi(address) => unknown_torch(registry, &version, "", platform),
                 other => format!("torch {version} is from `{other}`: which build that is is not known"),
             });
             return None;
@@ -70,7 +70,8 @@ impl Locked<'_> {
         };
         if build.cuda.is_some() && build.targets.is_none() {
             self.code_is_known = false;
-            self.unknown.push(unread_code("torch", &version, &variant));
+            let known = unread_code("torch", &version, &variant);
+            self.unknown.push(known + &with_command(&format!("{version}+{variant}"), platform));
         }
         if let Some(pythons) = build.pythons.as_ref().filter(|_| !environment.is_open)
             && torch.wheels.is_empty()
@@ -106,10 +107,11 @@ fn unknown_build(registry: &Registry, version: &Version, variant: &str, platform
     let of_release = registry.builds().iter().filter(|b| b.platform == platform && b.version == *version);
     let known: Vec<&str> = of_release.map(|build| build.variant.as_str()).collect();
     match known.is_empty() {
-        true => unknown_torch(registry, version, platform),
+        true => unknown_torch(registry, version, &format!("+{variant}"), platform),
         false => format!(
-            "torch {version}+{variant} for {platform} is not in envlock's data, which has {} of it",
-            known.join(", ")
+            "torch {version}+{variant} for {platform} is not in envlock's data, which has {} of it{}",
+            known.join(", "),
+            with_command(&format!("{version}+{variant}"), platform)
         ),
     }
 }
@@ -120,13 +122,16 @@ pub(super) fn built(name: &str, version: &Version) -> String {
 }
 
 /// That a torch is not in the registry, and which are.
-fn unknown_torch(registry: &Registry, version: &Version, platform: Platform) -> String {
+fn unknown_torch(registry: &Registry, version: &Version, local: &str, platform: Platform) -> String {
     let of_platform = || registry.builds().iter().filter(|build| build.platform == platform);
     let oldest = of_platform().map(|build| &build.version).min();
     let newest = of_platform().map(|build| &build.version).max();
     match oldest.zip(newest) {
         Some((oldest, newest)) => {
-            format!("torch {version} is not in envlock's data, which has {oldest} to {newest} for {platform}")
+            let command = with_command(&format!("{version}{local}"), platform);
+            format!(
+                "torch {version} is not in envlock's data, which has {oldest} to {newest} for {platform}{command}"
+            )
         }
         None => format!("torch {version} is not in envlock's data, which has no build for {platform}"),
     }

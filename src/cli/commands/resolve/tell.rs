@@ -443,6 +443,9 @@ fn why_python(
         false => " of at least two years",
     };
     match asked {
+        Some(_) if names_it && registry.pythons().last() < Some(&solution.python.minor) => {
+            "asked for; newer than the registry".to_owned()
+        }
         Some(_) if names_it => "asked for".to_owned(),
         Some(asked) if is_installed && !has_builds => {
             format!("newest of {} that is installed here and has wheels for all packages", asked.text)

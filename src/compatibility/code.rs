@@ -38,6 +38,14 @@ pub fn cudnn_drops<'r>(
     registry.cudnn_floor(cudnn?).filter(|floor| gpu < floor.min)
 }
 
+/// Whether rows are about GPUs of a compute capability, or it is older than all that they are about.
+pub fn knows_capability(registry: &Registry, capability: ComputeCapability) -> bool {
+    let all = || registry.architectures().iter().flat_map(|a| a.capabilities.iter());
+    let tegra = registry.tegra().capabilities.iter();
+    all().chain(tegra).any(|known| *known == capability)
+        || all().min().is_some_and(|oldest| capability < *oldest)
+}
+
 /// The compute capabilities that a machine of a platform can have: Tegra GPUs exist only on 64-bit Arm.
 pub(super) fn known_capabilities(registry: &Registry, platform: Platform) -> Vec<ComputeCapability> {
     let mut all: Vec<ComputeCapability> =

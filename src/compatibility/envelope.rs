@@ -78,7 +78,9 @@ impl Needs<'_> {
         let mut coverage: Vec<Coverage> = Vec::new();
         if let (Some(cuda), Some(targets)) = (self.cuda, self.targets) {
             let driver = |policy| required_driver(registry, cuda, self.platform.os, policy).map(|d| d.value);
-            let (floor, native) = (driver(Policy::Minor), driver(Policy::Native));
+            let native = driver(Policy::Native);
+            // Where the floor of a CUDA major is not known, the toolkit's own driver is what is known to suffice.
+            let floor = driver(Policy::Minor).or_else(|| native.clone());
             let known =
                 if floor.is_some() { known_capabilities(registry, self.platform) } else { Vec::new() };
             for capability in known {
@@ -99,7 +101,8 @@ impl Needs<'_> {
         // Without known code there is no coverage, but the driver floor is still known.
         let floor = || {
             let cuda = self.cuda.filter(|_| self.targets.is_none())?;
-            required_driver(registry, cuda, self.platform.os, Policy::Minor).map(|driver| driver.value)
+            let driver = |policy| required_driver(registry, cuda, self.platform.os, policy).map(|d| d.value);
+            driver(Policy::Minor).or_else(|| driver(Policy::Native))
         };
         Envelope {
             driver: coverage.iter().filter_map(|c| c.driver_min.clone()).min().or_else(floor),

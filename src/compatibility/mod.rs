@@ -25,7 +25,7 @@ mod possible_host;
 mod runtime;
 mod unread;
 
-pub use code::{containers_serving, cudnn_drops, served};
+pub use code::{containers_serving, cudnn_drops, knows_capability, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
 pub use conda_specs::{AskedDriver, Asks, UnreadSpec, asked_driver, with_machine_specs};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, driver_of_cuda, required_driver};

@@ -10,7 +10,7 @@ use super::{DriverFit, Needs, Policy, Violation, required_driver};
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
-use crate::model::request::{PythonAllowed, Request};
+use crate::model::request::{PythonAllowed, Request, UserRequirement};
 use crate::model::variant::{CPU, Variant, cuda_of_variant};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
@@ -75,12 +75,8 @@ pub fn unread_build(
     has_read_index: bool,
 ) -> Option<UnreadBuild> {
     let platform = host.system.platform;
-    let torch = &request.find("torch")?.requirement;
-    let specifiers = match &torch.version_or_url {
-        Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
-        None => None,
-        Some(VersionOrUrl::Url(_)) => return None,
-    };
+    let specifiers = specifiers_of_torch(request)?;
+    let specifiers = (!specifiers.is_empty()).then_some(&specifiers);
     if registry.has_stack_of_channels() {
         return None;
     }
@@ -133,7 +129,8 @@ pub fn unread_build(
     }
     let mut known = of_release().peekable();
     let may_exist = match (known.peek(), &variant) {
-        (None, _) => !has_read_index,
+        // The page of PyPI says nothing of the builds on the pytorch index.
+        (None, variant) => !has_read_index || variant.is_some() && admits_pytorch,
         (Some(_), Some(variant)) => admits_pytorch && !known.any(|build| build.variant == *variant),
         // Rows of PyPI's build alone: the pytorch index may have others.
         (Some(_), None) => {
@@ -158,6 +155,17 @@ pub fn unread_build(
         cuda,
         platform,
     })
+}
+
+/// The bounds of all requirements on torch; `None` without one, and where one names a file.
+fn specifiers_of_torch(request: &Request) -> Option<VersionSpecifiers> {
+    let of_torch: Vec<_> = request.requirements.iter().filter(|user| user.name() == "torch").collect();
+    let is_file =
+        |user: &&UserRequirement| matches!(user.requirement.version_or_url, Some(VersionOrUrl::Url(_)));
+    if of_torch.is_empty() || of_torch.iter().any(is_file) {
+        return None;
+    }
+    Some(of_torch.iter().filter_map(|user| user.specifiers()).flat_map(|all| all.iter().cloned()).collect())
 }
 
 /// Whether a build has a wheel for a Python that the request allows, as far as its row says.

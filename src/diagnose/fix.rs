@@ -1,6 +1,8 @@
 //! Fixes: the newest torch that the GPUs and the driver of the facts can run, solved from the registry, as a command of
 //! the installer in use.
 
+use pep440_rs::Version;
+
 use super::facts::Event;
 use super::place::for_setup;
 use super::situation::{Situation, series};
@@ -9,6 +11,7 @@ use crate::compatibility::Policy;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::host::{Driver, Host};
+use crate::model::index_owner::local_of;
 use crate::model::platform::Os;
 use crate::model::request::{
     Limit, Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement,
@@ -22,6 +25,9 @@ use crate::solver::solve_stack;
 /// conda's torch packages, which must be removed before pip installs torch.
 const CONDA_TORCH_PACKAGES: [&str; 7] =
     ["pytorch", "torchvision", "torchaudio", "pytorch-cuda", "pytorch-mutex", "cudatoolkit", "cpuonly"];
+
+/// Why the machine's facts are asked for.
+pub(super) const ADD_MACHINE_FACTS: &str = "add its output to the text: driver and GPU determine the build";
 
 /// The commands that install a torch that works on the machine; empty if there is none. Also empty for Jetson, whose
 /// builds are NVIDIA's, and for macOS, which has no CUDA.
@@ -54,6 +60,12 @@ fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix
     }
     let Some(solution) = solved(situation, &host, policy) else { return Vec::new() };
     let Some(stack) = &solution.stack else { return Vec::new() };
+    // What failed is not its own fix: which build is, the GPU says.
+    let own = situation.facts.torch.as_deref().and_then(|torch| torch.parse::<Version>().ok());
+    let is_own = own.is_some_and(|own| public(&own) == stack.version && local_of(&own) == stack.variant);
+    if is_own && situation.gpus().is_empty() {
+        return vec![Fix::command_that("nvidia-smi", ADD_MACHINE_FACTS)];
+    }
     let mut packages = format!("torch=={}", stack.version);
     for (name, version) in &stack.companions {
         packages.push_str(&format!(" {name}=={version}"));

@@ -145,7 +145,7 @@ impl<'r> Reader<'r> {
             self.facts.has_other_lines = !description::describes(&String::from_utf8_lossy(&self.lower));
         }
         // Most lines of a long log are irrelevant.
-        let is_of_interest = self.rules.is_of_interest(&self.lower);
+        let is_of_interest = self.rules.is_of_interest(&self.lower) || fields::gpus::is_alone(&self.lower);
         if !is_of_interest && self.broken.is_empty() {
             return;
         }

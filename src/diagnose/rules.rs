@@ -41,7 +41,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
                         if !knows_machine(situation)
                             && (answer.offer.contains(&Offer::Driver) || answer.weight < PROBABLE) =>
                     {
-                        cause.fix.push(Fix::command_that("nvidia-smi", ADD_MACHINE_FACTS));
+                        cause.fix.push(Fix::command_that("nvidia-smi", fix::ADD_MACHINE_FACTS));
                     }
                     Offer::Torch | Offer::NativeTorch if uses_other_framework(situation) => {}
                     Offer::Torch => cause.fix.extend(fix::install(situation)),
@@ -79,8 +79,6 @@ fn without_leading_or(fixes: &mut [Fix]) {
 const PROBABLE: f64 = 0.6;
 
 /// The request for the facts that are needed to choose a build.
-const ADD_MACHINE_FACTS: &str = "add its output to the text: driver and GPU determine the build";
-
 /// Whether the text names a driver or a GPU.
 fn knows_machine(situation: &Situation<'_>) -> bool {
     situation.host().driver.is_some() || !situation.gpus().is_empty()

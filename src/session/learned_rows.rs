@@ -2,6 +2,7 @@
 
 use super::settings;
 use crate::learn::{self, Kept, Store};
+use crate::model::request::STACK_PACKAGES;
 use crate::model::solution::{ChosenPackage, Solution};
 use crate::registry::{LearnedRow, Registry};
 use crate::session::options::Global;
@@ -17,6 +18,11 @@ pub(crate) fn store(global: &Global) -> Store {
 pub(crate) fn with_rows_of(global: &Global, registry: Registry, mentions: &dyn Fn(&str) -> bool) -> Registry {
     let rows = store(global).rows_of(mentions, &registry);
     if rows.is_empty() { registry } else { registry.with_rows(&rows) }
+}
+
+/// The registry with all cached rows of torch and its companions.
+pub(crate) fn with_rows_of_stack(global: &Global, registry: Registry) -> Registry {
+    with_rows_of(global, registry, &|name| STACK_PACKAGES.contains(&name))
 }
 
 /// The registry with the cached rows for wheels of an answer whose GPU code `resolve` read: what it refuses for that is refused

@@ -99,7 +99,10 @@ pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Fa
             Answer::Lock(path.clone(), lock_on_machine(&lock, asked, &host, &registry)?)
         }
         (None, Some(name)) => image(name, &host, &registry)?,
-        (None, None) => builds(options, &host, &registry, of_project.conda.stack.is_some())?,
+        (None, None) => {
+            registry = learned_rows::with_rows_of_stack(global, registry);
+            builds(options, &host, &registry, of_project.conda.stack.is_some())?
+        }
     };
     Ok(Planned { host, registry, answer })
 }

@@ -5,7 +5,7 @@ use super::findings::{self, DriverTooNew, NotCovered, NotJudged, Relock, WrongPl
 use super::locked::{Locked, NoCuda, WithoutCuda, WrittenBy};
 use super::{Area, AreaKind};
 use crate::compatibility::{
-    AskedDriver, Needs, Policy, both, glibc_suffices, required_driver, with_runtime_of,
+    AskedDriver, Needs, Policy, both, glibc_suffices, knows_capability, required_driver, with_runtime_of,
 };
 use crate::formats::CondaRecord;
 use crate::model::capability::ComputeCapability;
@@ -33,6 +33,8 @@ struct MachineNeeds<'n> {
     asked: Option<&'n AskedDriver>,
     /// The cuDNN that is locked beside it, and the lowest compute capability that it supports.
     cudnn_floor: Option<&'n (DottedVersion, ComputeCapability)>,
+    /// Whether rows are about a compute capability: else the envelope cannot name it.
+    is_known: &'n dyn Fn(ComputeCapability) -> bool,
     /// Whether a GPU has to be there.
     gpu_is_required: bool,
     /// Whether it is for machines without a GPU.
@@ -45,7 +47,7 @@ struct MachineNeeds<'n> {
 pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     let machine = facts.machine?;
     match (facts.stack, facts.contents) {
-        (Some(locked), _) => Some(of_locked(locked, machine, facts.demands.gpu)),
+        (Some(locked), _) => Some(of_locked(locked, machine, facts.registry, facts.demands.gpu)),
         (None, Some(contents)) => {
             of_installed(contents.installed, machine, facts.registry, facts.demands.gpu)
         }
@@ -80,7 +82,7 @@ pub(super) fn installable(facts: &Facts<'_>) -> Option<Area> {
 }
 
 /// Holds a machine against what is locked.
-fn of_locked(locked: &Locked<'_>, host: &Host, require_gpu: bool) -> Area {
+fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry, require_gpu: bool) -> Area {
     let target = &locked.target;
     // Below the driver of the newest toolkit, some part runs by minor-version compatibility.
     let toolkits = target.frameworks.iter().filter_map(|framework| framework.native_driver.as_ref());
@@ -97,6 +99,7 @@ fn of_locked(locked: &Locked<'_>, host: &Host, require_gpu: bool) -> Area {
             native,
             asked: locked.asked_driver.as_ref(),
             cudnn_floor: locked.cudnn_floor.as_ref(),
+            is_known: &|capability| knows_capability(registry, capability),
             gpu_is_required,
             is_for_no_gpu,
             relock: match locked.by {
@@ -119,6 +122,8 @@ fn of_locked(locked: &Locked<'_>, host: &Host, require_gpu: bool) -> Area {
         let unknown = locked.unknown.iter().map(|text| NotJudged::Locked(text.clone()));
         area.findings.extend(unknown.map(|text| findings::not_judged(text, false)));
     }
+    let unlisted = locked.unlisted.iter().map(|text| NotJudged::Release(text.clone()));
+    area.findings.extend(unlisted.map(|what| findings::not_judged(what, false)));
     area
 }
 
@@ -162,6 +167,7 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
             native: native.as_ref(),
             asked: asked.as_ref(),
             cudnn_floor: None,
+            is_known: &|capability| knows_capability(registry, capability),
             gpu_is_required: require_gpu,
             is_for_no_gpu: false,
             relock,
@@ -248,7 +254,8 @@ fn meets(needs: &MachineNeeds<'_>, host: &Host) -> Area {
 }
 
 fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &mut Vec<String>) {
-    let MachineNeeds { envelope, native, asked, relock, gpu_is_required: require_gpu, .. } = *needs;
+    let MachineNeeds { envelope, native, asked, relock, gpu_is_required: require_gpu, .. } = needs;
+    let (asked, relock, require_gpu) = (*asked, *relock, *require_gpu);
     let gpus = match &host.gpus {
         None => {
             found.push(findings::not_judged(NotJudged::GpusUnknown, require_gpu));
@@ -311,6 +318,11 @@ fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &
         let Some(row) = envelope.coverage.iter().find(|c| c.compute_capability == capability) else {
             let covered: Vec<String> =
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
+            if !(needs.is_known)(capability) {
+                found.push(findings::not_judged(NotJudged::CapabilityNew(label, capability), require_gpu));
+                too_old_for_all(found);
+                continue;
+            }
             // Where cuDNN leaves a GPU out, the build itself may have code for it.
             let why = match needs.cudnn_floor {
                 Some((version, min)) if capability < *min => NotCovered::Cudnn(version, *min),
@@ -434,6 +446,7 @@ mod tests {
             native,
             asked: None,
             cudnn_floor: None,
+            is_known: &|capability| capability.to_string() != "9.9",
             gpu_is_required: gpu,
             is_for_no_gpu: false,
             relock: Relock::Own,
@@ -450,6 +463,8 @@ mod tests {
             (Some("595.45.04"), Some(Some((7, 0))), "2.35", &[Code::DriverTooNew]),
             (Some("570.26"), Some(Some((9, 0))), "2.35", &[Code::GpuNotCovered]),
             (Some("470.57.02"), Some(Some((9, 0))), "2.35", &[Code::GpuNotCovered, Code::DriverTooOld]),
+            // A capability that no row is about is not one that the code leaves out.
+            (Some("570.26"), Some(Some((9, 9))), "2.35", &[Code::NotJudged]),
             (Some("570.26"), Some(Some((8, 0))), "2.17", &[Code::LibcTooOld]),
             (None, Some(None), "2.35", &[Code::NotJudged]),
             (None, None, "2.35", &[Code::NotJudged]),

@@ -64,12 +64,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict that findings about a machine give. What cannot be judged because the machine has no GPU leaves it alone.
+    /// The verdict that findings about a machine give. What cannot be judged because the machine has no GPU leaves it alone, unless
+    /// it is a warning.
     pub fn of<'f>(findings: impl IntoIterator<Item = &'f Finding>, has_no_gpu: bool) -> Verdict {
         let (mut any_error, mut any_unknown) = (false, false);
         for finding in findings {
             any_error |= finding.severity == Severity::Error;
-            any_unknown |= finding.code == Code::NotJudged && !has_no_gpu;
+            any_unknown |=
+                finding.code == Code::NotJudged && (!has_no_gpu || finding.severity == Severity::Warning);
         }
         match (any_error, any_unknown) {
             (true, _) => Verdict::Differs,

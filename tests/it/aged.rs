@@ -296,3 +296,21 @@ fn a_wheel_that_cannot_be_read_is_named_with_its_cause() {
     fresh.run(&command.split(' ').skip(1).collect::<Vec<_>>()).expect(0);
     fresh.run(&plan).expect(0);
 }
+
+/// Without the floor of a CUDA major, a build needs the toolkit's own driver: no lock says that an older one suffices.
+#[test]
+fn without_a_floor_the_toolkits_own_driver_is_needed() {
+    let files = files_below(Path::new(FROZEN_REGISTRY), "").into_iter().map(|(path, text)| {
+        let kept: Vec<&str> = text.split("\n\n").filter(|row| !row.contains("[[minor_version")).collect();
+        let text = if path == "cuda.toml" { kept.join("\n\n") } else { text };
+        (path, text)
+    });
+    let registry = registry_of(files.collect());
+    let build = |build: &&envlock::model::cited::Cited<Build>| {
+        build.version.to_string() == "2.9.1" && build.variant == "cu128"
+    };
+    let build = registry.builds().iter().find(build).unwrap();
+    let envelope = envlock::compatibility::envelope_of(&registry, build);
+    assert_eq!(envelope.driver.unwrap().to_string(), "570.26");
+    assert!(envelope.coverage.iter().all(|row| row.driver_min.as_ref().unwrap().major() >= 570));
+}

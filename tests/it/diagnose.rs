@@ -338,6 +338,26 @@ const MECHANICS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The build that failed is not its own fix: where the GPU is not known, it is asked for; where a line is nothing but its name,
+/// it is known.
+#[test]
+fn the_build_that_failed_is_not_offered() {
+    let context = TestContext::new().with_shipped_registry();
+    let fix = |text: &str| diagnose(&context, text, &[]).flat();
+    let kernel = "no kernel image is available for execution on the device\n";
+    let offered = fix(kernel);
+    let (_, version) = offered.split_once("torch==").unwrap();
+    let version = version.split(' ').next().unwrap();
+    let (_, cuda) = offered.split_once("(CUDA ").unwrap();
+    let variant = format!("cu{}", cuda.split(',').next().unwrap().replace('.', ""));
+    let failed = format!("PyTorch version: {version}+{variant}\n{kernel}");
+    assert!(fix(&failed).contains("nvidia-smi") && !fix(&failed).contains("pip install"), "{}", fix(&failed));
+    for name in ["P100", "- P100 (6.0)", "* P100 16GB"] {
+        let fix = fix(&format!("{name}\n{failed}"));
+        assert!(fix.contains("code for 6.0"), "{name}: {fix}");
+    }
+}
+
 #[test]
 fn each_rule_knows_its_line_and_mechanics_need_none() {
     let context = TestContext::new().with_shipped_registry();

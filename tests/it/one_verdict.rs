@@ -40,6 +40,18 @@ fn a_lock_is_held_against_torch_as_an_environment_is() {
         assert_eq!(codes, expected, "{pins}: {}", run.shown());
         run.expect(if expected.is_empty() { 0 } else { 1 });
     }
+    // What no row says is not known: a release with and without a GPU, the torch of a companion.
+    let pair = "torch==2.9.1 torchvision==0.99.0";
+    for (pins, machine) in [
+        ("torch==99.0", &["--gpu", "none"][..]),
+        ("torch==99.0", &machine),
+        (pair, &machine),
+        (pair, &["--gpu", "none"]),
+    ] {
+        let (run, codes) = plan(&context, pins, machine);
+        let run = run.expect(3);
+        assert!(!codes.is_empty() && codes.iter().all(|code| code == "not-judged"), "{}", run.shown());
+    }
     // Another CUDA is a driver that has to run it.
     let beside = "torch==2.9.1+cu128 corp-kernels==1.4.0+cu130";
     let (run, codes) = plan(&context, beside, &machine);

@@ -10,11 +10,12 @@ use crate::session::Interface as _;
 use crate::session::diagnose;
 use crate::session::exit;
 use crate::session::failure::Failure;
+use crate::session::learned_rows;
 use crate::session::options::Global;
 use crate::session::settings;
 
 pub(super) fn run(global: &Global, args: &DiagnoseArgs, printer: &Printer) -> Result<u8, Failure> {
-    let registry = settings::registry_here(global)?;
+    let registry = learned_rows::with_rows_of_stack(global, settings::registry_here(global)?);
     if let Some(code) = &args.explain {
         return explained(code, &registry, printer);
     }

@@ -4,6 +4,9 @@ use super::digits;
 use crate::diagnose::facts::Facts;
 use crate::model::text::clean;
 
+/// What stands before an entry of a list or table.
+const BULLETS: [char; 4] = ['-', '*', '|', ' '];
+
 /// Reads the GPUs and the compute capability in a line.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     names(text, lower, facts);
@@ -44,9 +47,9 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
         push_gpu(name, facts);
         return;
     }
-    let head = lower.trim_start_matches(['-', '*', '|', ' ']);
+    let head = lower.trim_start_matches(BULLETS);
     if is_bare(head) {
-        push_gpu(text.trim_start_matches(['-', '*', '|', ' ']), facts);
+        push_gpu(text.trim_start_matches(BULLETS), facts);
         return;
     }
     let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
@@ -83,6 +86,13 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
     if let Some(rest) = text.get(at..) {
         push_gpu(rest, facts);
     }
+}
+
+/// Whether a line, in lower case, is the name of a data-centre GPU and nothing else: no word of a collector stands beside it.
+pub(in crate::diagnose) fn is_alone(lower: &[u8]) -> bool {
+    const LONGEST: usize = 32;
+    let text = std::str::from_utf8(lower.get(..LONGEST.min(lower.len())).unwrap_or_default());
+    lower.len() <= LONGEST && text.is_ok_and(|text| is_bare(text.trim_start_matches(BULLETS).trim_end()))
 }
 
 /// Whether a line is the bare name of a data-centre GPU with what people write behind it: `V100 (7.0)`, `T4 GPU`, `H100 80GB`.
@@ -128,7 +138,13 @@ fn push_gpu(text: &str, facts: &mut Facts) {
 
 #[cfg(test)]
 mod tests {
-    use super::is_bare;
+    use super::{is_alone, is_bare};
+
+    #[test]
+    fn a_name_that_stands_alone() {
+        assert!(is_alone(b"- v100 (7.0)") && is_alone(b"t4\r"));
+        assert!(!is_alone(b"p2p disabled") && !is_alone(&[b'a', 0xff]) && !is_alone(&b"a100 ".repeat(9)));
+    }
 
     #[test]
     fn bare_names_of_data_centre_gpus() {

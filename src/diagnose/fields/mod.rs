@@ -3,7 +3,7 @@
 mod built_for;
 mod cudnn;
 mod driver;
-mod gpus;
+pub(super) mod gpus;
 pub(super) mod installer;
 mod packages;
 

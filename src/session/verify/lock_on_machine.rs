@@ -141,7 +141,7 @@ fn of_tool(
         if is_open || !environment.has_python() {
             one.python = None;
         }
-        if one.frameworks.is_empty() && !locked.unknown.is_empty() {
+        if one.frameworks.is_empty() && !(locked.unknown.is_empty() && locked.unlisted.is_empty()) {
             one.frameworks.extend(locked.target.package("torch").map(|p| format!("torch {}", p.version)));
         }
         one
@@ -171,6 +171,7 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry) -> OfLock {
             // What nobody said of the machine limits nothing, as what the environment needs is told. What was said and is not
             // enough leaves it open.
             false if !locked.unknown.is_empty() && !host.has_no_gpu() => Verdict::Unknown,
+            false if !locked.unlisted.is_empty() => Verdict::Unknown,
             false if is_open(&areas, host) => Verdict::Unknown,
             false => Verdict::Ok,
         },

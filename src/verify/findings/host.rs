@@ -268,6 +268,8 @@ pub enum NotJudged {
     DriverUnknown,
     /// The compute capability of a GPU is unknown.
     CapabilityUnknown(String),
+    /// No row is about GPUs of this compute capability.
+    CapabilityNew(String, ComputeCapability),
     /// The driver is loaded, and NVIDIA's management library was not asked: why.
     NoManagement(String),
     /// This is a container without GPUs on a host with an NVIDIA driver.
@@ -284,11 +286,17 @@ pub enum NotJudged {
     Image(String),
     /// Another tool's lock has something that the registry does not know: what.
     Locked(String),
+    /// Another tool's lock has a release of which nothing is known: which.
+    Release(String),
 }
 
 /// Something could not be checked. With `required` this is an error.
 pub fn not_judged(what: NotJudged, required: bool) -> Finding {
-    let severity = if required { Severity::Error } else { Severity::Info };
+    let severity = match (required, &what) {
+        (true, _) => Severity::Error,
+        (false, NotJudged::Release(_)) => Severity::Warning,
+        (false, _) => Severity::Info,
+    };
     let text = match &what {
         NotJudged::GpusUnknown => {
             "the GPUs of this machine are unknown: GPUs and driver were not checked".to_owned()
@@ -299,13 +307,19 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
             format!("only the branch of driver {branch} is known, and {need} or newer is needed")
         }
         NotJudged::CapabilityUnknown(gpu) => format!("the compute capability of {gpu} is unknown"),
+        NotJudged::CapabilityNew(gpu, capability) => {
+            format!(
+                "GPUs of compute capability {capability} are not in envlock's data: whether the code runs on {gpu} is not known"
+            )
+        }
         NotJudged::NoManagement(why) => format!("whether the GPUs answer is not known: {why}"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),
         NotJudged::Note(note) => note.to_string(),
         NotJudged::Libraries(why)
         | NotJudged::HostFile(why)
         | NotJudged::Image(why)
-        | NotJudged::Locked(why) => why.clone(),
+        | NotJudged::Locked(why)
+        | NotJudged::Release(why) => why.clone(),
     };
     let found = finding(Code::NotJudged, severity, text);
     match what {

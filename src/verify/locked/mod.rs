@@ -43,6 +43,9 @@ pub struct Locked<'l> {
     pub by: WrittenBy,
     /// What is not known of it, one sentence each: whether it runs cannot be said without.
     pub unknown: Vec<String>,
+    /// Releases of which neither a row nor a file of the lock says anything, one sentence each: they may not be for this Python and
+    /// system, with or without a GPU.
+    pub unlisted: Vec<String>,
     /// What makes it impossible to install on its platform, one sentence each.
     pub impossible: Vec<String>,
     /// Why its tool refuses it on this machine, as a sentence.
@@ -117,6 +120,7 @@ impl<'l> Locked<'l> {
             target: Cow::Borrowed(target),
             by: WrittenBy::Envlock,
             unknown,
+            unlisted: Vec::new(),
             impossible: Vec::new(),
             excluded: None,
             code_is_known: !is_unread,
@@ -159,6 +163,7 @@ impl<'l> Locked<'l> {
             excluded: environment.excluded.clone(),
             code_is_known: true,
             unknown: Vec::new(),
+            unlisted: Vec::new(),
             impossible: Vec::new(),
             without_cuda: Vec::new(),
             conda: environment.conda.clone(),
@@ -263,16 +268,16 @@ fn unread_code(name: &str, version: &Version, variant: &str) -> String {
     format!("which GPUs the code of {name} {version}+{variant} is for is not in envlock's data")
 }
 
-/// The command that reads a release of torch or one of its builds (`2.15.0+cu130`), as the end of a sentence. Empty for what
+/// The command that reads a release of torch or a companion, or a build (`2.15.0+cu130`), as the end of a sentence. Empty for what
 /// is on no index.
-fn with_command(version: &str, platform: Platform) -> String {
+fn with_command(name: &str, version: &str, platform: Platform) -> String {
     let is_released = version.parse::<Version>().is_ok_and(|version| !version.any_prerelease());
     let of_platform = match platform == Platform::LINUX_X86_64 {
         true => String::new(),
         false => format!(" --platform {platform}"),
     };
     match is_released {
-        true => format!("; `envlock registry learn torch=={version}{of_platform}` asks its index"),
+        true => format!("; `envlock registry learn {name}=={version}{of_platform}` asks its index"),
         false => String::new(),
     }
 }

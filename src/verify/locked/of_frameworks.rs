@@ -121,7 +121,8 @@ impl Locked<'_> {
         let has_framework = self.target.stack.is_some()
             || !self.target.frameworks.is_empty()
             || !self.without_cuda.is_empty()
-            || !self.unknown.is_empty();
+            || !self.unknown.is_empty()
+            || !self.unlisted.is_empty();
         if !has_framework {
             self.unknown.extend(unknown_cuda_user(registry, &self.target.packages));
         }

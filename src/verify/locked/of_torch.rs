@@ -32,14 +32,22 @@ impl Locked<'_> {
         let torch = torch?;
         let version = public(&torch.version);
         let Some(variant) = torch.variant(environment.python, registry, platform) else {
-            self.unknown.push(match &torch.source {
+            let is_listed = !torch.wheels.is_empty();
+            let unknown = match &torch.source {
                 _ if torch.is_built(environment.python, platform) => built("torch", &version),
                 _ if torch.version.is_local() => {
                     format!("which build torch {} is, is not in envlock's data", torch.version)
                 }
-                Source::Index(address) if is_pypi(address) => unknown_torch(registry, &version, "", platform),
+                Source::Index(address) if is_pypi(address) && is_listed => {
+                    unknown_torch(registry, &version, "", platform)
+                }
+                Source::Index(address) if is_pypi(address) => {
+                    self.unlisted.push(unknown_torch(registry, &version, "", platform));
+                    return None;
+                }
                 other => format!("torch {version} is from `{other}`: which build that is is not known"),
-            });
+            };
+            self.unknown.push(unknown);
             return None;
         };
         for package in self
@@ -71,7 +79,7 @@ impl Locked<'_> {
         if build.cuda.is_some() && build.targets.is_none() {
             self.code_is_known = false;
             let known = unread_code("torch", &version, &variant);
-            self.unknown.push(known + &with_command(&format!("{version}+{variant}"), platform));
+            self.unknown.push(known + &with_command("torch", &format!("{version}+{variant}"), platform));
         }
         if let Some(pythons) = build.pythons.as_ref().filter(|_| !environment.is_open)
             && torch.wheels.is_empty()
@@ -98,8 +106,30 @@ impl Locked<'_> {
             native_driver: native.map(|driver| driver.value),
             wheel_bytes: None,
         });
+        self.companions(environment, registry);
         build.cuda.is_some().then(|| envelope_of(registry, build))
     }
+
+    /// Notes companions of which no row says with which torch they go.
+    fn companions(&mut self, environment: &Environment, registry: &Registry) {
+        let of_torch =
+            environment.packages.iter().filter(|package| COMPANIONS.contains(&package.name.as_str()));
+        for package in of_torch {
+            let version = public(&package.version);
+            if !has_companion(registry, &package.name, &version) {
+                let named = format!("{} {version}", package.name);
+                let command = with_command(&package.name, &version.to_string(), self.target.platform);
+                self.unlisted
+                    .push(format!("with which torch {named} goes is not in envlock's data{command}"));
+            }
+        }
+    }
+}
+
+/// Whether a row says with which torch a release of a companion goes.
+fn has_companion(registry: &Registry, name: &str, version: &Version) -> bool {
+    registry.companions().iter().any(|row| row.package == name && row.version == *version)
+        || registry.builds().iter().any(|build| build.companion(name) == Some(version))
 }
 
 /// That a build of torch is not in the registry, and which builds of the release are.
@@ -111,7 +141,7 @@ fn unknown_build(registry: &Registry, version: &Version, variant: &str, platform
         false => format!(
             "torch {version}+{variant} for {platform} is not in envlock's data, which has {} of it{}",
             known.join(", "),
-            with_command(&format!("{version}+{variant}"), platform)
+            with_command("torch", &format!("{version}+{variant}"), platform)
         ),
     }
 }
@@ -128,7 +158,7 @@ fn unknown_torch(registry: &Registry, version: &Version, local: &str, platform: 
     let newest = of_platform().map(|build| &build.version).max();
     match oldest.zip(newest) {
         Some((oldest, newest)) => {
-            let command = with_command(&format!("{version}{local}"), platform);
+            let command = with_command("torch", &format!("{version}{local}"), platform);
             format!(
                 "torch {version} is not in envlock's data, which has {oldest} to {newest} for {platform}{command}"
             )
@@ -166,12 +196,8 @@ mod tests {
             let judged = judged(index, "torch", version);
             let found = judged.target.stack.as_ref().map(|stack| stack.variant.as_str());
             assert_eq!(found, variant, "{index} {version}");
-            assert_eq!(
-                judged.unknown.is_empty(),
-                variant.is_some(),
-                "{index} {version}: {:?}",
-                judged.unknown
-            );
+            let unknown = [judged.unknown, judged.unlisted].concat();
+            assert_eq!(unknown.is_empty(), variant.is_some(), "{index} {version}: {unknown:?}");
         }
     }
 

@@ -350,6 +350,9 @@ fn driver_reason(
     let (floor, native_driver) = (shown(envelope.driver.as_ref()), shown(native));
     match (mode, &host.driver) {
         // The driver is in the line of the host.
+        (Some(DriverMode::Compatibility), Some(_)) if native.is_none() => {
+            format!("by minor-version compatibility (driver >= {floor}), which is normal")
+        }
         (Some(DriverMode::Compatibility), Some(_)) => format!(
             "by minor-version compatibility (driver >= {floor}), which is normal; only PTX that this CUDA makes needs driver >= {native_driver}"
         ),

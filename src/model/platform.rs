@@ -59,6 +59,15 @@ impl Platform {
     /// The default platform for a described machine.
     pub const LINUX_X86_64: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 
+    /// All of them, the most used first.
+    pub const ALL: [Platform; 5] = [
+        Platform::LINUX_X86_64,
+        Platform { os: Os::Linux, arch: Arch::Aarch64 },
+        Platform { os: Os::Windows, arch: Arch::X86_64 },
+        Platform { os: Os::Macos, arch: Arch::Aarch64 },
+        Platform { os: Os::Macos, arch: Arch::X86_64 },
+    ];
+
     /// The name of the operating system: `linux`, `macos`, `windows`.
     pub fn os_name(&self) -> &'static str {
         match self.os {

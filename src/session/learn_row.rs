@@ -19,6 +19,7 @@ use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
 use crate::model::request::STACK_PACKAGES;
 use crate::model::text::clean;
+use crate::model::wheel::WheelName;
 
 /// Reads what is named: a path or an address of a wheel, or a requirement such as `torch==2.15.0`, whose newest release with a
 /// wheel for the platform is read from the index.
@@ -28,7 +29,7 @@ use crate::model::text::clean;
 pub(crate) fn learn(
     global: &Global,
     (what, index_url): (&str, Option<&str>),
-    platform: Platform,
+    platform: Option<Platform>,
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
     if what.contains("://") {
@@ -36,15 +37,38 @@ pub(crate) fn learn(
     } else if what.ends_with(".whl") {
         from_file(Path::new(what), platform, interface)
     } else {
+        let platform = platform.unwrap_or(Platform::LINUX_X86_64);
         from_index(global, (what, index_url), platform, interface)
     }
 }
 
-fn from_file(path: &Path, platform: Platform, interface: &dyn Interface) -> Result<Learned, Failure> {
+/// The platform of a wheel by its name: of several, the most used one. One that is stated has to be among them.
+fn platform_of(name: &str, stated: Option<Platform>) -> Result<Platform, Failure> {
+    /// Beyond any Python 3 series that a wheel is tagged for.
+    const NEWEST_MINOR: u32 = 63;
+    // What is wrong with such a name is said where the wheel is read.
+    let Ok(wheel) = name.parse::<WheelName>() else { return Ok(stated.unwrap_or(Platform::LINUX_X86_64)) };
+    let fits =
+        |platform: &Platform| (0..=NEWEST_MINOR).any(|minor| wheel.fit(minor, *platform, None).is_some());
+    let shown = clean(name, 120);
+    match stated {
+        Some(stated) if !fits(&stated) => {
+            Err(Failure::usage(format!("`{shown}` is not a wheel for {stated}")))
+        }
+        Some(stated) => Ok(stated),
+        None => Platform::ALL.into_iter().find(fits).ok_or_else(|| {
+            let all = Platform::ALL.map(|platform| platform.to_string()).join(", ");
+            Failure::usage(format!("`{shown}` is a wheel for none of {all}"))
+        }),
+    }
+}
+
+fn from_file(path: &Path, platform: Option<Platform>, interface: &dyn Interface) -> Result<Learned, Failure> {
     let shown = path.display().to_string();
     let file = File::open(path).map_err(|e| Failure::input(format!("cannot read `{shown}`: {e}")))?;
     let bytes = file.metadata().map(|m| m.len()).ok();
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let platform = platform_of(&name, platform)?;
     let mut telling = Telling::new(interface, bytes);
     let read = learn::read(std::io::BufReader::new(file), &name, platform, &mut telling);
     let mut learned = telling.finish(read, &name)?;
@@ -55,7 +79,7 @@ fn from_file(path: &Path, platform: Platform, interface: &dyn Interface) -> Resu
 fn from_address(
     global: &Global,
     url: &str,
-    platform: Platform,
+    platform: Option<Platform>,
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
     if let Err(error) = ::url::Url::parse(url) {
@@ -64,6 +88,7 @@ fn from_address(
     let client = fetch::client_of_addresses(global);
     let name =
         url.split(['?', '#']).next().unwrap_or(url).rsplit('/').next().unwrap_or(url).replace("%2B", "+");
+    let platform = platform_of(&name, platform)?;
     learning::address(&client, url, &name, None, platform, interface)
 }
 

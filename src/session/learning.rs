@@ -18,7 +18,7 @@ use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::Need;
 use crate::model::text::clean;
-use crate::registry::LearnedRow;
+use crate::registry::{LearnedRow, Registry};
 
 /// The index of packages that no other one is named for.
 pub(crate) const PYPI: &str = "pypi";
@@ -39,6 +39,24 @@ pub(crate) fn page(
         Fetched::Page { page, .. } => page,
         Fetched::Metadata { .. } => None,
     }))
+}
+
+/// The newest final release of a package of the stack on the index pypi that is newer than `above` and of which the registry has
+/// no row.
+///
+/// # Errors
+/// The index cannot be read.
+pub(crate) fn newest_unread(
+    client: &IndexClient,
+    registry: &Registry,
+    (name, platform): (&str, Platform),
+    above: &Version,
+) -> Result<Option<Version>, Failure> {
+    let Some(page) = page(client, PYPI, name)? else { return Ok(None) };
+    let is_unread = |version: &Version| {
+        version > above && !version.any_prerelease() && !registry.has_release(name, version, platform)
+    };
+    Ok(page.newest_first(platform, is_unread).next().map(|(release, _)| release.version.clone()))
 }
 
 /// Reads a release from its best wheel, and the names and sizes of its other wheels.

@@ -200,6 +200,23 @@ fn an_aged_registry_gives_the_answers_of_the_whole_one() {
             assert_eq!(answer(&context, &aged, machine), *expected, "{newest:?} {machine:?}");
         }
     }
+    // A companion says which torch it needs.
+    let stack = |context: &TestContext, registry: &Path| {
+        let mut command = context.command_of(env!("CARGO_BIN_EXE_envlock"));
+        command.args([
+            "--registry",
+            registry.to_str().unwrap(),
+            "resolve",
+            "torchvision",
+            "--dry-run",
+            "--json",
+        ]);
+        command.args(["--only-index", "pypi"]).args(MACHINES[0]);
+        context.finish(command.output().unwrap()).expect(0).json()["targets"][0]["stack"].clone()
+    };
+    let context = TestContext::with_index(&server);
+    let aged = aged(&context, Some(1));
+    assert_eq!(stack(&context, &aged), stack(&whole, Path::new(FROZEN_REGISTRY)));
 }
 
 /// The same with the builds of the pytorch index: a machine that does not take PyPI's newest build gets one from there.
@@ -295,6 +312,12 @@ fn a_wheel_that_cannot_be_read_is_named_with_its_cause() {
     assert!(unknown.flat().contains(command), "{}", unknown.shown());
     fresh.run(&command.split(' ').skip(1).collect::<Vec<_>>()).expect(0);
     fresh.run(&plan).expect(0);
+    // A release that nobody read is not called impossible, nor is the older one the newest.
+    let unread = TestContext::with_index(&server);
+    unread.run(&[&asked[..], &["--no-learn"]].concat()).expect(0);
+    let why = unread.run(&["why", "torch"]).expect(0);
+    assert!(why.flat().contains("the index has torch 2.99.0, which no row is about"), "{}", why.shown());
+    unread.run(&["why", "--not", "torch==2.98.0"]).expect(3);
 }
 
 /// Without the floor of a CUDA major, a build needs the toolkit's own driver: no lock says that an older one suffices.

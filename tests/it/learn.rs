@@ -135,6 +135,24 @@ fn wheels_that_cannot_be_believed() {
     }
 }
 
+/// The name of a wheel says for which platform its row is.
+#[test]
+fn a_wheel_is_for_the_platform_of_its_name() {
+    let context = TestContext::new();
+    for (name, options, told) in [
+        (
+            "torch-2.16.0-cp312-cp312-win_amd64.whl",
+            &["--platform", "linux-x86_64"][..],
+            "not a wheel for linux-x86_64",
+        ),
+        ("torch-2.16.0-cp312-cp312-win32.whl", &[], "is a wheel for none of linux-x86_64"),
+    ] {
+        context.write(name, "");
+        let run = context.run(&[&["registry", "learn", name], options].concat()).expect(2);
+        assert!(run.flat().contains(told), "{}", run.shown());
+    }
+}
+
 /// METADATA of every platform has the requirements of Linux, behind markers.
 #[test]
 fn a_wheel_of_another_platform_pins_nothing_of_linux() {

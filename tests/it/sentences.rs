@@ -118,7 +118,7 @@ fn a_new_target_has_the_versions_of_the_others() {
 fn what_is_not_known_of_a_build_decides_only_where_it_could_be_installed() {
     let context = TestContext::new().with_shipped_registry();
     let machine = ["--gpu", "9.0", "--driver", "580.65.06", "--platform", "linux-aarch64"];
-    let asked = ["resolve", "torch==2.9.1", "--variant", "cu128", "--stack-only", "--dry-run", "--python"];
+    let asked = ["resolve", "torch==2.9.1", "--variant", "cu126", "--stack-only", "--dry-run", "--python"];
     for (python, code) in [("3.12", 3), ("3.9", 1)] {
         let run = context.run(&[&asked[..], &[python], &machine[..]].concat()).expect(code);
         assert_eq!(run.flat().contains("does not say which GPUs"), code == 3, "{}", run.shown());

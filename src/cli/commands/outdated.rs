@@ -107,6 +107,6 @@ fn show_stacks(p: &Printer, found: &Newer, several: bool) {
     let driver = driver.map_or_else(|| "unknown".to_owned(), |v| v.to_string());
     say(&newer.with_newer_driver, &format!("would run with driver >= {driver}"), None);
     if newer.is_empty() {
-        p.out(&format!("{}no newer build runs on this machine with any driver", label(p, "")));
+        p.out(&format!("{}no newer build that is known runs on this machine with any driver", label(p, "")));
     }
 }

@@ -81,12 +81,22 @@ impl<'a> Learner<'a> {
     /// Reads releases of torch, newest first, until the machine takes one or none is left that is newer.
     fn read_newest(&mut self, machine: &Machine, preferences: &Preferences) {
         let platform = machine.host.system.platform;
-        if self.task.request.find("torch").is_none() || preferences.versions.contains_key("torch") {
+        if preferences.versions.contains_key("torch") {
             return;
         }
+        let is_asked = |name: &str| self.task.request.find(name).is_some();
+        if !STACK_PACKAGES.into_iter().any(is_asked) {
+            return;
+        }
+        let mut of_companions = None;
         loop {
             let chosen = self.stack_of(machine, preferences).and_then(|stack| chosen_of(&stack, "torch"));
-            let newer = self.unknown("torch", platform, chosen.as_ref());
+            let mut newer = self.unknown("torch", platform, chosen.as_ref());
+            // Where only companions are asked for, they say which torch.
+            if !newer.is_empty() && !is_asked("torch") {
+                let bounds = of_companions.get_or_insert_with(|| self.torch_of_companions(platform));
+                newer.retain(|version| bounds.contains(version));
+            }
             let Some(row) = newer.into_iter().find_map(|version| self.row("torch", &version, platform))
             else {
                 return;
@@ -102,6 +112,21 @@ impl<'a> Learner<'a> {
             self.rows.push(row);
             self.rows.extend(companions.into_iter().flatten());
         }
+    }
+
+    /// The bounds on torch of the newest releases of the companions that the request admits.
+    fn torch_of_companions(&self, platform: Platform) -> VersionSpecifiers {
+        let asked = COMPANIONS.into_iter().filter(|name| self.task.request.find(name).is_some());
+        let of = |name: &str| {
+            let page = learning::page(self.client, PYPI, name).ok()??;
+            let wanted = self.specifiers(name);
+            let is_admitted = |version: &Version| {
+                !version.any_prerelease() && wanted.as_ref().is_none_or(|wanted| wanted.contains(version))
+            };
+            let (newest, _) = page.newest_first(platform, is_admitted).next()?;
+            learning::requirement_on(self.client, (name, &newest.version), "torch", platform)
+        };
+        asked.filter_map(of).flat_map(|bounds| bounds.to_vec()).collect()
     }
 
     pub(super) fn stack_of(&self, machine: &Machine, preferences: &Preferences) -> Option<Box<Solution>> {

@@ -63,7 +63,10 @@ impl Learner<'_> {
             Err(why) => {
                 let cause = format!("its builds on the pytorch index were not read: {why}");
                 let unread = self.unread.entry(("torch".to_owned(), platform)).or_default();
-                unread.extend(releases.into_iter().map(|release| (release, cause.clone())));
+                // Why the wheel of PyPI was not read comes first.
+                for release in releases {
+                    unread.entry(release).or_insert_with(|| cause.clone());
+                }
                 return;
             }
         };

@@ -10,6 +10,7 @@ use crate::lockfile;
 use crate::model::capability::Via;
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
+use crate::model::level::Level;
 use crate::model::request::Origin;
 use crate::model::requirement::parse_requirement;
 use crate::model::secrets::shown_requirement;
@@ -18,6 +19,7 @@ use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::registry::STACK_PACKAGES;
 use crate::session::failure::{Failure, TOO_LONG};
+use crate::session::{fetch, learning};
 
 /// At most this many of the other packages that would change are listed.
 const MAX_LISTED_CHANGES: usize = 4;
@@ -181,7 +183,7 @@ impl Subject<'_> {
         // The other packages keep their locked versions where possible.
         let mut kept = self.target.preferences();
         kept.versions.remove(&package.name);
-        Ok(match self.solve(&request, &Party::package(&package.name), &kept) {
+        let newer = match self.solve(&request, &Party::package(&package.name), &kept) {
             Ok(Answer::Solution(solution)) if !solution.known_failures.is_empty() => {
                 Newer::No(failures(&solution, &Party::package(&package.name)))
             }
@@ -206,7 +208,38 @@ impl Subject<'_> {
             Ok(Answer::Conflict(conflict) | Answer::ConflictSoFar(conflict, _)) => Newer::No(told(*conflict)),
             Ok(Answer::TooLong | Answer::NeedMetadata(_)) => Newer::Unknown(TOO_LONG.to_owned()),
             Err(error) => Newer::Unknown(error.message),
-        })
+        };
+        let is_own = |reason: &Reason| matches!(reason.kind, ReasonKind::Asked { .. });
+        match newer {
+            // What the request itself excludes, no release that is read would change.
+            Newer::No(reasons) if !reasons.iter().any(is_own) => {
+                Ok(self.unread(&package.name, &plain).map_or(Newer::No(reasons), Newer::Unknown))
+            }
+            newer => Ok(newer),
+        }
+    }
+
+    /// Why no row says that there is no newer release of a package of the stack.
+    fn unread(&self, name: &str, above: &Version) -> Option<String> {
+        if !STACK_PACKAGES.contains(&name) || self.registry.has_stack_of_channels() {
+            return None;
+        }
+        if self.target.level == Level::Stack {
+            let date = &self.registry.meta().date;
+            return Some(format!(
+                "the registry of {date} has none that fits; no index is asked about a stack"
+            ));
+        }
+        let client = fetch::client(self.global, self.project, self.index_url).ok()?;
+        match learning::newest_unread(client, self.registry, (name, self.target.platform), above) {
+            Ok(unread) => {
+                let unread = unread?;
+                Some(format!(
+                    "the index has {name} {unread}, which no row is about: `envlock resolve --upgrade={name}` reads it"
+                ))
+            }
+            Err(error) => Some(error.message),
+        }
     }
 
     /// The packages, except one, whose version in a solution differs from the lock: those of the stack first, then those

@@ -5,7 +5,6 @@ use serde_json::json;
 use crate::cli::args::LearnArgs;
 use crate::cli::printer::Printer;
 use crate::learn;
-use crate::model::platform::Platform;
 use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::Failure;
@@ -14,8 +13,8 @@ use crate::session::options::Global;
 use crate::session::settings;
 
 pub(super) fn run(global: &Global, args: &LearnArgs, printer: &Printer) -> Result<u8, Failure> {
-    let platform = args.platform.unwrap_or(Platform::LINUX_X86_64);
-    let learned = learn_row::learn(global, (&args.wheel, args.index_url.as_deref()), platform, printer)?;
+    let asked = (args.wheel.as_str(), args.index_url.as_deref());
+    let learned = learn_row::learn(global, asked, args.platform, printer)?;
     let row = learn::render(&learned);
     let registry = settings::registry(global)?;
     let known = learn::differences(&registry, &learned);

@@ -10,7 +10,7 @@ use super::{DriverFit, Needs, Policy, Violation, required_driver};
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
-use crate::model::request::{PythonAllowed, Request, UserRequirement};
+use crate::model::request::{Request, UserRequirement};
 use crate::model::variant::{CPU, Variant, cuda_of_variant};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
@@ -117,7 +117,8 @@ pub fn unread_build(
         !violations.is_empty() && violations.iter().all(Violation::is_unknown)
     };
     // What its code is does not matter for a Python that it has no wheel for.
-    let fits_python = |build: &&Cited<Build>| fits_python(build, request, registry);
+    let pythons = request.pythons(registry.pythons());
+    let fits_python = |build: &&Cited<Build>| fits_one(build, &pythons);
     // Where the pages of the indexes were read, the question has to be about such a build.
     let is_about_one = !has_read_index || pinned.is_some() || variant.is_some();
     if is_about_one && of_release().filter(is_asked).filter(fits_python).any(lacks_facts) {
@@ -168,18 +169,13 @@ fn specifiers_of_torch(request: &Request) -> Option<VersionSpecifiers> {
     Some(of_torch.iter().filter_map(|user| user.specifiers()).flat_map(|all| all.iter().cloned()).collect())
 }
 
-/// Whether a build has a wheel for a Python that the request allows, as far as its row says.
-fn fits_python(build: &Build, request: &Request, registry: &Registry) -> bool {
-    let Some(asked) = &request.python else { return true };
-    let has_wheel = |minors: &Vec<u32>| minors.iter().any(|minor| asked.allows(Python::new(*minor)));
-    let is_required = |range: &VersionSpecifiers| match &asked.allowed {
-        PythonAllowed::Exact(python) => specifiers_allow(range, *python),
-        PythonAllowed::Range(_) => {
-            let mut all = registry.pythons().iter().map(|minor| Python::new(*minor));
-            all.any(|python| asked.allows(python) && specifiers_allow(range, python))
-        }
+/// Whether a build has a wheel for one of these Pythons, as far as its row says.
+fn fits_one(build: &Build, pythons: &[Python]) -> bool {
+    let fits = |python: &&Python| {
+        build.pythons.as_ref().is_none_or(|minors| minors.contains(&python.minor))
+            && build.requires_python.as_ref().is_none_or(|range| specifiers_allow(range, **python))
     };
-    build.pythons.as_ref().is_none_or(has_wheel) && build.requires_python.as_ref().is_none_or(is_required)
+    pythons.iter().any(|python| fits(&python))
 }
 
 /// Whether the limit on CUDA admits one that is newer than that of every known build, and that the machine could run: later

@@ -60,7 +60,7 @@ fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix
     }
     let Some(solution) = solved(situation, &host, policy) else { return Vec::new() };
     let Some(stack) = &solution.stack else { return Vec::new() };
-    // What failed is not its own fix: which build is, the GPU says.
+    // The build that failed is not the fix; the GPU decides which one is.
     let own = situation.facts.torch.as_deref().and_then(|torch| torch.parse::<Version>().ok());
     let is_own = own.is_some_and(|own| public(&own) == stack.version && local_of(&own) == stack.variant);
     if is_own && situation.gpus().is_empty() {

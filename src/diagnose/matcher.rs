@@ -1,12 +1,17 @@
 //! Finds relevant lines and the rules that match them, with one Aho-Corasick pass over each line.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
 
+use super::fields::gpus::alone;
 use super::unexplained;
 use crate::model::surroundings::Surrounding;
 use crate::registry::Registry;
+
+/// The longest line that is looked at as the name of a GPU and nothing else, in bytes.
+const LONGEST_NAME: usize = 32;
 
 /// Words that make a line relevant, in addition to the registry's: keys of dumps and tables, packages, GPUs.
 const WORDS: [&str; 43] = [
@@ -68,6 +73,8 @@ pub struct Matcher {
     patterns: Vec<Pattern>,
     /// The rules whose lines alone are no problem, and those that do not count beside them.
     notices: Vec<(usize, Vec<usize>)>,
+    /// What data-centre GPUs are called in short, in lower case: `v100`.
+    gpus: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -124,12 +131,27 @@ impl Matcher {
         let place = |id: &String| registry.errors().iter().position(|rule| rule.id == *id);
         let rules = registry.errors().iter().enumerate().filter(|(_, rule)| rule.is_notice);
         let notices = rules.map(|(i, rule)| (i, rule.hides.iter().filter_map(place).collect())).collect();
-        Matcher { texts, patterns, notices }
+        // `Tesla V100-SXM2` is `V100` for short.
+        let short = |name: &str| {
+            let mut words = name.split([' ', '-']);
+            words.find(|word| word.contains(|c: char| c.is_ascii_digit())).map(str::to_lowercase)
+        };
+        let gpus = registry.gpus().iter().filter(|row| row.class.as_deref() == Some("datacenter"));
+        let gpus = gpus.filter_map(|row| short(&row.name)).collect();
+        Matcher { texts, patterns, notices, gpus }
     }
 
     /// Whether a line, given with ASCII letters in lower case, may match a rule or state a fact.
     pub(super) fn is_of_interest(&self, line: &[u8]) -> bool {
-        self.texts.is_match(line)
+        let is_gpu =
+            || line.len() <= LONGEST_NAME && str::from_utf8(line).is_ok_and(|l| self.is_gpu_alone(l));
+        self.texts.is_match(line) || is_gpu()
+    }
+
+    /// Whether a line, in lower case, is the name of a data-centre GPU and nothing else: no word of a collector stands beside it.
+    pub(super) fn is_gpu_alone(&self, line: &str) -> bool {
+        let board = |word: &str| word.split('-').next().is_some_and(|board| self.gpus.contains(board));
+        line.len() <= LONGEST_NAME && alone(line).is_some_and(board)
     }
 
     /// The rules of which a piece of the pattern stands on both sides of a place: a line that was broken there to fit a

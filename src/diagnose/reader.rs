@@ -145,7 +145,7 @@ impl<'r> Reader<'r> {
             self.facts.has_other_lines = !description::describes(&String::from_utf8_lossy(&self.lower));
         }
         // Most lines of a long log are irrelevant.
-        let is_of_interest = self.rules.is_of_interest(&self.lower) || fields::gpus::is_alone(&self.lower);
+        let is_of_interest = self.rules.is_of_interest(&self.lower);
         if !is_of_interest && self.broken.is_empty() {
             return;
         }
@@ -231,6 +231,9 @@ impl<'r> Reader<'r> {
             self.facts.torch_pythons.extend(series_of_torch(text));
         }
         let gpus = self.facts.gpus.len();
+        if self.rules.is_gpu_alone(&lower) {
+            fields::gpus::push_alone(text, &mut self.facts);
+        }
         fields::read(text, &lower, &mut self.facts);
         let said = || Said { line: self.line, text: masked(&clean(text, MAX_EVIDENCE_TEXT)) };
         for name in self.facts.gpus.iter().skip(gpus) {

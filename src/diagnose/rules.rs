@@ -78,7 +78,6 @@ fn without_leading_or(fixes: &mut [Fix]) {
 /// From this confidence on, a build is offered even if the machine is unknown.
 const PROBABLE: f64 = 0.6;
 
-/// The request for the facts that are needed to choose a build.
 /// Whether the text names a driver or a GPU.
 fn knows_machine(situation: &Situation<'_>) -> bool {
     situation.host().driver.is_some() || !situation.gpus().is_empty()

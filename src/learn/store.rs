@@ -78,7 +78,7 @@ fn release_of(file: &str) -> Option<(&str, Version, Platform)> {
     Some((name, version.parse().ok()?, format!("{os}-{arch}").parse().ok()?))
 }
 
-/// Whether the registry has no row of a release.
+/// Whether no row of the registry has the data of a release: none is about it, or it lacks the code of a CUDA build.
 fn is_unknown(name: &str, version: &Version, platform: Platform, registry: &Registry) -> bool {
     let plain = version.clone().without_local();
     match name {
@@ -86,6 +86,7 @@ fn is_unknown(name: &str, version: &Version, platform: Platform, registry: &Regi
         "torch" => !registry.builds().iter().any(|b| {
             b.version == plain
                 && b.platform == platform
+                && (b.targets.is_some() || b.cuda.is_none())
                 && if version.is_local() { b.variant == local_of(version) } else { b.on_pypi }
         }),
         _ => {
@@ -145,5 +146,41 @@ mod tests {
         }
         place.keep(None);
         assert_eq!(place.read(), Kept::NoCode);
+    }
+
+    /// What the registry says of a build stands, unless it lacks its GPU code.
+    #[test]
+    fn rows_join_where_the_registry_lacks_the_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        let registry = crate::registry::frozen();
+        let arm: Platform = "linux-aarch64".parse().unwrap();
+        for (version, variant, platform) in [
+            ("2.9.1+cu128", "cu128", arm),
+            ("2.9.1+cu128", "cu128", Platform::LINUX_X86_64),
+            ("2.99.0+cu128", "cu128", arm),
+        ] {
+            let version: Version = version.parse().unwrap();
+            let plain = version.clone().without_local();
+            let row = format!(
+                "[[build]]\nversion = \"{plain}\"\nvariant = \"{variant}\"\nplatform = \"{platform}\"\n\
+                 index = \"pytorch\"\ncuda = \"12.8\"\ntargets = [\"9.0\"]\ntargets_evidence = \"measured\"\n\
+                 evidence = \"measured\"\nsource = [\"learned-wheel\"]\n"
+            );
+            let row = LearnedRow::parse("torch", row).unwrap();
+            store.place("torch", &version, platform).keep(Some(&row));
+        }
+        std::fs::write(folder.path().join("torch-linux-x86_64.toml"), "").unwrap();
+        let rows = store.rows_of(&|name| name == "torch", &registry);
+        let mut joined: Vec<String> = rows.iter().map(|row| row.torch().unwrap().to_string()).collect();
+        joined.sort();
+        assert_eq!(joined, ["2.9.1", "2.99.0"]);
+        assert!(store.rows_of(&|_| false, &registry).is_empty());
+        let more = registry.with_rows(&rows);
+        let version = "2.9.1".parse().unwrap();
+        let build = |registry: &Registry| registry.build(&version, "cu128", arm).unwrap().clone();
+        let (before, after) = (build(&registry), build(&more));
+        assert!(before.targets.is_none() && after.targets.is_some());
+        assert!(after.torchvision.is_some() && after.torchvision == before.torchvision);
     }
 }

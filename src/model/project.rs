@@ -21,7 +21,7 @@ use super::patches;
 use super::platform::{Libc, Platform};
 use super::text::{is_file_name, lines, normalized_name};
 use super::timestamp::Timestamp;
-use super::wheel::{Fit, Parts, Python, WheelName, may_fit_platform};
+use super::wheel::{Fit, NEWEST_MINOR, Parts, Python, WheelName, may_fit_platform};
 
 /// The releases of one project on one index, oldest first.
 #[derive(Debug)]
@@ -337,8 +337,6 @@ impl ProjectPage {
         platform: Platform,
         is_admitted: F,
     ) -> impl Iterator<Item = (&'a Release, &'a ReleaseFile)> + use<'a, F> {
-        /// Beyond any Python 3 series that a wheel is tagged for.
-        const NEWEST_MINOR: u32 = 63;
         self.releases().iter().rev().filter_map(move |release| {
             let is_admitted = !release.yanked && is_admitted(&release.version);
             let wheel = |minor| self.best_usable(release, Python::new(minor), platform, None);

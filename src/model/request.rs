@@ -293,6 +293,20 @@ fn exact_was_meant(text: &str) -> Option<String> {
     parse_requirement(&meant).ok().map(|_| clean(&meant, 80))
 }
 
+impl Request {
+    /// The Python series that it allows, of those that are known or the one that it names.
+    pub fn pythons(&self, known: &[u32]) -> Vec<Python> {
+        let known = known.iter().map(|minor| Python::new(*minor));
+        match self.python.as_ref().map(|python| &python.allowed) {
+            None => known.collect(),
+            Some(PythonAllowed::Exact(python)) => vec![*python],
+            Some(PythonAllowed::Range(range)) => {
+                known.filter(|python| super::project::specifiers_allow(range, *python)).collect()
+            }
+        }
+    }
+}
+
 impl PythonRequest {
     /// Whether it allows a Python.
     pub fn allows(&self, python: Python) -> bool {

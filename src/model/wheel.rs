@@ -127,6 +127,9 @@ pub(super) fn may_fit_platform(file: &str, platform: Platform, libc: Option<&Lib
     best_platform(stem[start..].split('.'), platform, libc).is_some()
 }
 
+/// Beyond any Python 3 series that a wheel is tagged for.
+pub const NEWEST_MINOR: u32 = 63;
+
 /// A CPython series, `3.12`, optionally with the patch release.
 ///
 /// Only builds with the global interpreter lock; free-threaded builds (`cp313t`) are not selected.

@@ -157,8 +157,14 @@ impl Registry {
             hasher.update([0]);
             match row.value() {
                 LearnedValue::Build(build) => {
-                    builds.retain(|known| !known.is_same_build(build));
-                    builds.push((**build).clone());
+                    let mut build = (**build).clone();
+                    // A wheel does not say what was built with it.
+                    if let Some(known) = builds.iter().find(|known| known.is_same_build(&build)) {
+                        build.torchvision.clone_from(&known.torchvision);
+                        build.torchaudio.clone_from(&known.torchaudio);
+                    }
+                    builds.retain(|known| !known.is_same_build(&build));
+                    builds.push(build);
                 }
                 LearnedValue::Companion(row) => {
                     companions.retain(|known| {

@@ -19,7 +19,7 @@ use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
 use crate::model::request::STACK_PACKAGES;
 use crate::model::text::clean;
-use crate::model::wheel::WheelName;
+use crate::model::wheel::{NEWEST_MINOR, WheelName};
 
 /// Reads what is named: a path or an address of a wheel, or a requirement such as `torch==2.15.0`, whose newest release with a
 /// wheel for the platform is read from the index.
@@ -44,8 +44,6 @@ pub(crate) fn learn(
 
 /// The platform of a wheel by its name: of several, the most used one. One that is stated has to be among them.
 fn platform_of(name: &str, stated: Option<Platform>) -> Result<Platform, Failure> {
-    /// Beyond any Python 3 series that a wheel is tagged for.
-    const NEWEST_MINOR: u32 = 63;
     // What is wrong with such a name is said where the wheel is read.
     let Ok(wheel) = name.parse::<WheelName>() else { return Ok(stated.unwrap_or(Platform::LINUX_X86_64)) };
     let fits =

@@ -10,7 +10,7 @@ use super::question::Question;
 use super::tables::Tables;
 use super::universe::Universe;
 use crate::model::platform::Platform;
-use crate::model::request::{Preferences, PythonAllowed, Request};
+use crate::model::request::{Preferences, Request};
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 
@@ -56,14 +56,7 @@ impl<'a> Inputs<'a> {
 
 /// The Python series that the request allows, oldest first.
 pub fn allowed_pythons(registry: &Registry, request: &Request) -> Vec<Python> {
-    let known = registry.pythons().iter().map(|minor| Python::new(*minor));
-    match request.python.as_ref().map(|p| &p.allowed) {
-        None => known.collect(),
-        Some(PythonAllowed::Exact(python)) => vec![*python],
-        Some(PythonAllowed::Range(range)) => {
-            known.filter(|p| crate::model::project::specifiers_allow(range, *p)).collect()
-        }
-    }
+    request.pythons(registry.pythons())
 }
 
 /// How good a Python series is by itself, greater is better: installed here, and then the newest of those that were released at

@@ -316,7 +316,11 @@ fn a_wheel_that_cannot_be_read_is_named_with_its_cause() {
     let unread = TestContext::with_index(&server);
     unread.run(&[&asked[..], &["--no-learn"]].concat()).expect(0);
     let why = unread.run(&["why", "torch"]).expect(0);
-    assert!(why.flat().contains("the index has torch 2.99.0, which no row is about"), "{}", why.shown());
+    assert!(
+        why.flat().contains("the index has torch 2.99.0, which the registry does not know"),
+        "{}",
+        why.shown()
+    );
     unread.run(&["why", "--not", "torch==2.98.0"]).expect(3);
 }
 

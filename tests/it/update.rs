@@ -233,6 +233,17 @@ fn what_is_refused_changes_nothing() {
         2,
         "the data in it are of 2099-01-05",
     );
+    // What is too large by its index is not downloaded.
+    let mut state = 1u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    });
+    let noise: Vec<u8> = noise.take(33 << 20).collect();
+    let large = other.served("2099.1.7").bytes("envlock_gpu_registry/noise", &noise);
+    let server = IndexServer::start(vec![("pypi", large)], Shape { json: true, ..Shape::default() });
+    refused(&["--key", &key, "--index-url", &format!("{}/pypi", server.address)], 2, "more than 32 MiB");
+    assert!(!server.paths().iter().any(|path| path.ends_with(".whl")), "{:?}", server.paths());
 }
 
 #[test]

@@ -48,10 +48,6 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
         return;
     }
     let head = lower.trim_start_matches(BULLETS);
-    if is_bare(head) {
-        push_gpu(text.trim_start_matches(BULLETS), facts);
-        return;
-    }
     let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
     let names_product = |head: &str| {
         product.iter().any(|p| head.starts_with(p)) && head.contains(|c: char| c.is_ascii_digit())
@@ -88,30 +84,23 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
     }
 }
 
-/// Whether a line, in lower case, is the name of a data-centre GPU and nothing else: no word of a collector stands beside it.
-pub(in crate::diagnose) fn is_alone(lower: &[u8]) -> bool {
-    const LONGEST: usize = 32;
-    let text = std::str::from_utf8(lower.get(..LONGEST.min(lower.len())).unwrap_or_default());
-    lower.len() <= LONGEST && text.is_ok_and(|text| is_bare(text.trim_start_matches(BULLETS).trim_end()))
-}
-
-/// Whether a line is the bare name of a data-centre GPU with what people write behind it: `V100 (7.0)`, `T4 GPU`, `H100 80GB`.
-fn is_bare(head: &str) -> bool {
-    let word = head.split([' ', '(']).next().unwrap_or_default();
+/// The name of a GPU on a line of its own, in lower case, without what people write behind it: `v100` of `- V100 (7.0)`,
+/// `T4 GPU`, `* H100 80GB`.
+pub(in crate::diagnose) fn alone(lower: &str) -> Option<&str> {
+    let head = lower.trim_start_matches(BULLETS).trim_end();
+    let word = head.split([' ', '(']).next().filter(|word| word.contains(|c: char| c.is_ascii_digit()))?;
     let rest = head[word.len()..].trim_start();
-    let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
-    let letters = &word[..word.len() - digits.len()];
-    let number = digits.trim_end_matches(|c: char| c.is_ascii_lowercase());
-    let is_name = ["a", "b", "h", "k", "l", "p", "t", "v", "gb", "gh"].contains(&letters)
-        && (number.len() >= 2 || number == "4")
-        && number.len() <= 3
-        && number.bytes().all(|byte| byte.is_ascii_digit())
-        && digits.len() - number.len() <= 1;
     let is_memory = |text: &str| {
         let amount = text.split([' ', ',', '(', ')']).next().unwrap_or_default();
         amount.strip_suffix("gb").is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    is_name && (rest.is_empty() || rest.starts_with('(') || rest.starts_with("gpu") || is_memory(rest))
+    let is_name = rest.is_empty() || rest.starts_with('(') || rest.starts_with("gpu") || is_memory(rest);
+    is_name.then_some(word)
+}
+
+/// Notes the name of a GPU that stands on a line of its own.
+pub(in crate::diagnose) fn push_alone(text: &str, facts: &mut Facts) {
+    push_gpu(text.trim_start_matches(BULLETS), facts);
 }
 
 /// The product in a line of lspci: `01:00.0 VGA compatible controller: NVIDIA Corporation GB202 [GeForce RTX 5090] (rev a1)`.
@@ -138,21 +127,22 @@ fn push_gpu(text: &str, facts: &mut Facts) {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_alone, is_bare};
+    use super::alone;
 
     #[test]
-    fn a_name_that_stands_alone() {
-        assert!(is_alone(b"- v100 (7.0)") && is_alone(b"t4\r"));
-        assert!(!is_alone(b"p2p disabled") && !is_alone(&[b'a', 0xff]) && !is_alone(&b"a100 ".repeat(9)));
-    }
-
-    #[test]
-    fn bare_names_of_data_centre_gpus() {
-        for line in ["v100 (7.0)", "t4 gpu", "h100 80gb", "a100", "gb200", "l40s", "a10g (24gb)"] {
-            assert!(is_bare(line), "{line}");
-        }
-        for line in ["p2p disabled", "b1 = 3", "a1111 webui", "k8s", "v1.2.3", "t4 = x", "l2 cache"] {
-            assert!(!is_bare(line), "{line}");
+    fn a_word_and_what_people_write_behind_it() {
+        for (line, word) in [
+            ("v100 (7.0)", Some("v100")),
+            ("- t4 gpu", Some("t4")),
+            ("* h100 80gb\r", Some("h100")),
+            ("a10g (24gb)", Some("a10g")),
+            ("p2p disabled", None),
+            ("b1 = 3", None),
+            ("a1111 webui", None),
+            ("t4 = x", None),
+            ("", None),
+        ] {
+            assert_eq!(alone(line), word, "{line}");
         }
     }
 }

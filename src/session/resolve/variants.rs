@@ -17,7 +17,6 @@ use crate::model::project::{ProjectPage, Release};
 use crate::model::request::Preferences;
 use crate::model::variant::{CPU, cuda_of_variant};
 use crate::session::learning::{self, PYPI};
-use crate::solver::allowed_pythons;
 
 /// How many of the newest releases tell which variants there are.
 const LATE: usize = 8;
@@ -100,7 +99,7 @@ impl Learner<'_> {
             })
         };
         // The builds of a release are for the same Pythons, wherever they are.
-        let pythons = allowed_pythons(self.base, self.task.request);
+        let pythons = self.task.request.pythons(self.base.pythons());
         let is_for_one = |release: &Release| {
             let mut files = page.files(release).iter();
             files.any(|file| pythons.iter().any(|python| file.allows_python(*python)))

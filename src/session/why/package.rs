@@ -227,7 +227,7 @@ impl Subject<'_> {
         if self.target.level == Level::Stack {
             let date = &self.registry.meta().date;
             return Some(format!(
-                "the registry of {date} has none that fits; no index is asked about a stack"
+                "the registry of {date} has none that fits; no index is asked for a lock of the stack alone"
             ));
         }
         let client = fetch::client(self.global, self.project, self.index_url).ok()?;
@@ -235,7 +235,7 @@ impl Subject<'_> {
             Ok(unread) => {
                 let unread = unread?;
                 Some(format!(
-                    "the index has {name} {unread}, which no row is about: `envlock resolve --upgrade={name}` reads it"
+                    "the index has {name} {unread}, which the registry does not know: `envlock resolve --upgrade={name}` reads it"
                 ))
             }
             Err(error) => Some(error.message),

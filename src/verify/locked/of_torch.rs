@@ -119,8 +119,7 @@ impl Locked<'_> {
             if !has_companion(registry, &package.name, &version) {
                 let named = format!("{} {version}", package.name);
                 let command = with_command(&package.name, &version.to_string(), self.target.platform);
-                self.unlisted
-                    .push(format!("with which torch {named} goes is not in envlock's data{command}"));
+                self.unlisted.push(format!("which torch {named} requires is not in envlock's data{command}"));
             }
         }
     }

@@ -29,15 +29,15 @@ fn main() {
             let line = document::line_of(&text, e.span().map_or(0, |span| span.start));
             fail(&format!("registry/{path}:{line}: {}", e.message()))
         });
-        for (name, json) in of_file {
-            let _ = writeln!(tables, "({path:?}, {name:?}, {json:?}),");
+        for document::Table { name, rows, json } in of_file {
+            let _ = writeln!(tables, "({path:?}, {name:?}, {rows}, {json:?}),");
         }
     }
     let digest = hex::encode(hasher.finalize());
     let generated = format!(
         "const DIGEST: &str = {digest:?};\n\
          const FILES: &[(&str, &str)] = &[\n{files}];\n\
-         const TABLES: &[(&str, &str, &str)] = &[\n{tables}];\n"
+         const TABLES: &[(&str, &str, usize, &str)] = &[\n{tables}];\n"
     );
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it")).join("registry.rs");
     fs::write(out, generated).expect("OUT_DIR is writable");

@@ -1,6 +1,9 @@
 //! Whether machine code, PTX and cuDNN support a GPU.
 
+use std::fmt;
+
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
+use crate::model::host::Host;
 use crate::model::library::{DeviceCode, Served};
 use crate::model::platform::{Arch, Platform};
 use crate::model::version::DottedVersion;
@@ -44,6 +47,35 @@ pub fn knows_capability(registry: &Registry, capability: ComputeCapability) -> b
     let tegra = registry.tegra().capabilities.iter();
     all().chain(tegra).any(|known| *known == capability)
         || all().min().is_some_and(|oldest| capability < *oldest)
+}
+
+/// A GPU of a compute capability that no row is about: what runs on it is not known, whatever code there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownGpu {
+    /// The GPU for a message: `NVIDIA H100 (9.0)`.
+    pub label: String,
+    /// Its compute capability.
+    pub capability: ComputeCapability,
+}
+
+impl UnknownGpu {
+    /// Such a GPU of a machine.
+    pub fn of(registry: &Registry, host: &Host) -> Option<UnknownGpu> {
+        host.gpus.iter().flatten().find_map(|gpu| {
+            let capability = gpu.capability.filter(|own| !knows_capability(registry, *own))?;
+            Some(UnknownGpu { label: gpu.label(), capability })
+        })
+    }
+}
+
+impl fmt::Display for UnknownGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownGpu { label, capability } = self;
+        write!(
+            f,
+            "GPUs of compute capability {capability} are not in envlock's data: whether the code runs on {label} is not known"
+        )
+    }
 }
 
 /// The compute capabilities that a machine of a platform can have: Tegra GPUs exist only on 64-bit Arm.

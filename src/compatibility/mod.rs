@@ -24,8 +24,9 @@ mod needs;
 mod possible_host;
 mod runtime;
 mod unread;
+mod unread_companion;
 
-pub use code::{containers_serving, cudnn_drops, knows_capability, served};
+pub use code::{UnknownGpu, containers_serving, cudnn_drops, knows_capability, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
 pub use conda_specs::{AskedDriver, Asks, UnreadSpec, asked_driver, with_machine_specs};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, driver_of_cuda, required_driver};
@@ -37,3 +38,4 @@ pub use runtime::{
     cuda_of_package, cuda_runtime, is_built_for_cuda, stated_cuda, unknown_cuda_user, with_runtime_of,
 };
 pub use unread::{Unread, UnreadBuild, could_run, unread_build};
+pub use unread_companion::{UnreadCompanion, unread_companion};

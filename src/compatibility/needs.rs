@@ -2,7 +2,7 @@
 
 use semver::Version as Semver;
 
-use super::code::{compiles_for, cudnn_drops, served};
+use super::code::{compiles_for, cudnn_drops, knows_capability, served};
 use super::driver::{DriverFit, DriverSpan, Policy, first_driver, required_driver};
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
 use crate::model::host::{Gpu, Host};
@@ -126,12 +126,16 @@ impl<'a> Needs<'a> {
                 let fit = DriverFit::of(registry, host, Some(cuda), policy);
                 let required = required_driver(registry, cuda, os, policy);
                 for (gpu, capability) in gpus() {
+                    let is_excluded = compiles_for(registry, cuda, capability) == Some(false);
                     match self.serves(registry, capability) {
+                        _ if !knows_capability(registry, capability) && !is_excluded => {
+                            found.push(Violation::CodeUnknown(gpu));
+                        }
                         Some(Via::Ptx) if !fit.native => found.push(Violation::PtxTooNew(gpu)),
                         Some(_) => {}
                         None if self.targets.is_none()
                             && !registry.tegra().without_wheels.contains(&capability)
-                            && compiles_for(registry, cuda, capability) != Some(false) =>
+                            && !is_excluded =>
                         {
                             found.push(Violation::CodeUnknown(gpu));
                         }

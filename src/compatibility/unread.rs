@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use pep440_rs::{Operator, Version, VersionSpecifiers};
-use pep508_rs::VersionOrUrl;
+use pep440_rs::{Operator, Version};
+use version_ranges::Ranges;
 
-use super::code::compiles_for;
+use super::code::{UnknownGpu, compiles_for};
 use super::{DriverFit, Needs, Policy, Violation, required_driver};
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
-use crate::model::request::{Request, UserRequirement};
+use crate::model::request::Request;
 use crate::model::variant::{CPU, Variant, cuda_of_variant};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
@@ -24,6 +24,8 @@ pub enum Unread {
     CudaBuild,
     /// For which GPUs it has code, or which driver its CUDA needs.
     Needs,
+    /// Whether its code runs on a GPU of a compute capability that no row is about.
+    Gpu,
 }
 
 /// A build of torch that the request may mean and of which too little is known.
@@ -33,6 +35,8 @@ pub struct UnreadBuild {
     pub what: Unread,
     /// The release, if the request pins one.
     pub version: Option<Version>,
+    /// The bounds of the request on its releases instead: `>=2.99`; empty if there are none.
+    pub bounds: String,
     /// The CUDA variant, if the request pins one.
     pub variant: Option<String>,
     /// The limit on its CUDA, if the request has one instead.
@@ -41,16 +45,45 @@ pub struct UnreadBuild {
     pub platform: Platform,
 }
 
+impl UnreadBuild {
+    /// The commands that read it, as a hint.
+    pub fn how_to_read(&self) -> String {
+        let platform = match self.platform {
+            Platform::LINUX_X86_64 => String::new(),
+            other => format!(" --platform {other}"),
+        };
+        if self.what == Unread::Gpu {
+            return "`envlock registry update` looks for newer data".to_owned();
+        }
+        match (&self.version, &self.variant) {
+            (Some(version), Some(variant)) => format!(
+                "`envlock registry learn torch=={version}+{variant}{platform}` reads the build of the pytorch index"
+            ),
+            (Some(version), None) => format!(
+                "`envlock registry learn torch=={version}{platform}` reads the release of PyPI, `envlock registry learn URL` any wheel"
+            ),
+            (None, _) => {
+                "`envlock registry learn URL` reads the wheel of a build; `envlock resolve` reads releases of PyPI"
+                    .to_owned()
+            }
+        }
+    }
+}
+
 /// `the registry has no row of torch 2.9.0 cu129 for linux-x86_64, which may exist`.
 impl fmt::Display for UnreadBuild {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.what {
             Unread::Build => "the registry has no row of torch",
             Unread::CudaBuild => "the registry has no row of a CUDA build of torch",
+            Unread::Gpu => {
+                "the registry does not know GPUs of this compute capability, on which it may run: torch"
+            }
             Unread::Needs => "the registry does not say which GPUs and drivers these builds run on: torch",
         })?;
-        if let Some(version) = &self.version {
-            write!(f, " {version}")?;
+        match &self.version {
+            Some(version) => write!(f, " {version}")?,
+            None => f.write_str(&self.bounds)?,
         }
         if let Some(variant) = &self.variant {
             write!(f, " {variant}")?;
@@ -59,15 +92,18 @@ impl fmt::Display for UnreadBuild {
             write!(f, " with CUDA {cuda}")?;
         }
         write!(f, " for {}", self.platform)?;
-        f.write_str(if self.what == Unread::Needs { "" } else { ", which may exist" })
+        f.write_str(match self.what {
+            Unread::Needs | Unread::Gpu => "",
+            Unread::Build | Unread::CudaBuild => ", which may exist",
+        })
     }
 }
 
 /// The build that a refused request may mean, if a row of it could change the answer.
 ///
 /// PyPI's files of a release are read where they matter, so only two kinds are open: a release that no row has, and a variant
-/// of the pytorch index that no row of the release has. `has_read_index` is whether the pages of the indexes were read: then
-/// a release that they do not have does not exist.
+/// of the pytorch index that no row of the release has. `has_read_index` is whether PyPI's page was read: then a release that
+/// it does not have can only be on the pytorch index.
 pub fn unread_build(
     registry: &Registry,
     host: &Host,
@@ -75,7 +111,7 @@ pub fn unread_build(
     has_read_index: bool,
 ) -> Option<UnreadBuild> {
     let platform = host.system.platform;
-    let specifiers = specifiers_of_torch(request)?;
+    let specifiers = request.bounds_on("torch")?;
     let specifiers = (!specifiers.is_empty()).then_some(&specifiers);
     if registry.has_stack_of_channels() {
         return None;
@@ -93,6 +129,11 @@ pub fn unread_build(
         parts.join(".")
     });
     let pinned = pin.map(Version::without_local);
+    let releases = specifiers.map_or_else(Ranges::full, |all| Ranges::from(all.clone()));
+    // Bounds that exclude each other admit no release, whatever there is.
+    if releases.is_empty() {
+        return None;
+    }
     let variant = request.variant.as_ref().map(|limit| limit.value.clone()).or(local);
     let admits_pytorch = request.only_index.as_ref().is_none_or(|only| only.value.admits("pytorch"));
     let is_admitted = |version: &Version| match &pinned {
@@ -120,9 +161,12 @@ pub fn unread_build(
     let pythons = request.pythons(registry.pythons());
     let fits_python = |build: &&Cited<Build>| fits_one(build, &pythons);
     // Where the pages of the indexes were read, the question has to be about such a build.
-    let is_about_one = !has_read_index || pinned.is_some() || variant.is_some();
+    let has_unknown_gpu = UnknownGpu::of(registry, host).is_some();
+    let is_about_one = !has_read_index || pinned.is_some() || variant.is_some() || has_unknown_gpu;
+    let bounds = specifiers.filter(|_| pinned.is_none()).map(ToString::to_string).unwrap_or_default();
     if is_about_one && of_release().filter(is_asked).filter(fits_python).any(lacks_facts) {
-        return Some(UnreadBuild { what: Unread::Needs, version: pinned, variant, cuda, platform });
+        let what = if has_unknown_gpu { Unread::Gpu } else { Unread::Needs };
+        return Some(UnreadBuild { what, version: pinned, bounds, variant, cuda, platform });
     }
     // Other builds of a release are for the same Pythons.
     if of_release().next().is_some() && !of_release().any(|build| fits_python(&build)) {
@@ -130,8 +174,12 @@ pub fn unread_build(
     }
     let mut known = of_release().peekable();
     let may_exist = match (known.peek(), &variant) {
-        // The page of PyPI says nothing of the builds on the pytorch index.
-        (None, variant) => !has_read_index || variant.is_some() && admits_pytorch,
+        // The page of PyPI says nothing of the builds on the pytorch index, of which old ones are not covered.
+        (None, _) => {
+            let oldest = registry.oldest_release("torch", platform);
+            let covered = oldest.map_or_else(Ranges::full, Ranges::strictly_higher_than);
+            !has_read_index || admits_pytorch && !releases.is_disjoint(&covered)
+        }
         (Some(_), Some(variant)) => admits_pytorch && !known.any(|build| build.variant == *variant),
         // Rows of PyPI's build alone: the pytorch index may have others.
         (Some(_), None) => {
@@ -152,21 +200,11 @@ pub fn unread_build(
     (for_cuda || may_exist && could_run(registry, host, variant.as_deref())).then_some(UnreadBuild {
         what: if has_cpu_builds { Unread::CudaBuild } else { Unread::Build },
         version: pinned,
+        bounds,
         variant,
         cuda,
         platform,
     })
-}
-
-/// The bounds of all requirements on torch; `None` without one, and where one names a file.
-fn specifiers_of_torch(request: &Request) -> Option<VersionSpecifiers> {
-    let of_torch: Vec<_> = request.requirements.iter().filter(|user| user.name() == "torch").collect();
-    let is_file =
-        |user: &&UserRequirement| matches!(user.requirement.version_or_url, Some(VersionOrUrl::Url(_)));
-    if of_torch.is_empty() || of_torch.iter().any(is_file) {
-        return None;
-    }
-    Some(of_torch.iter().filter_map(|user| user.specifiers()).flat_map(|all| all.iter().cloned()).collect())
 }
 
 /// Whether a build has a wheel for one of these Pythons, as far as its row says.
@@ -262,11 +300,27 @@ mod tests {
             let shown = format!("{torch} {variant:?} on {gpu}, {driver}, {platform}: {found:?}");
             assert_eq!(found.map(|build| build.what), expected, "{shown}");
         }
-        // What the indexes' pages do not have does not exist.
+        // Bounds that exclude each other admit no release that may exist.
         let request = Request {
-            requirements: vec![UserRequirement::parse("torch==2.99.0", Origin::Question).unwrap()],
+            requirements: vec![UserRequirement::parse("torch>=2.99,<2.98", Origin::Question).unwrap()],
             ..Request::default()
         };
-        assert_eq!(unread_build(&registry, &machine("9.0", "580.65.06", x86), &request, true), None);
+        assert_eq!(unread_build(&registry, &machine("9.0", "580.65.06", x86), &request, false), None);
+        // What PyPI does not have may be on the pytorch index.
+        for (torch, only, expected) in [
+            ("torch==2.99.0", None, Some(Build)),
+            ("torch>=2.99", None, Some(Build)),
+            ("torch==2.99.0", Some("pypi"), None),
+            // Not covered.
+            ("torch<1.8", None, None),
+        ] {
+            let request = Request {
+                requirements: vec![UserRequirement::parse(torch, Origin::Question).unwrap()],
+                only_index: only.map(|only| Limit { value: only.parse().unwrap(), origin: Origin::Question }),
+                ..Request::default()
+            };
+            let found = unread_build(&registry, &machine("9.0", "580.65.06", x86), &request, true);
+            assert_eq!(found.map(|build| build.what), expected, "{torch} {only:?}");
+        }
     }
 }

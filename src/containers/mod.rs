@@ -7,7 +7,9 @@ use pep440_rs::Version;
 use semver::Version as Semver;
 use serde::Serialize;
 
-use crate::compatibility::{Policy, envelope_of, envelope_of_framework, required_driver};
+use crate::compatibility::{
+    Policy, UnknownGpu, envelope_of, envelope_of_framework, knows_capability, required_driver,
+};
 use crate::model::host::{Gpu, Host};
 use crate::model::platform::Platform;
 use crate::model::solution::Envelope;
@@ -162,6 +164,10 @@ impl Judge<'_> {
                 self.open.push(format!("the compute capability of {label} is unknown"));
                 continue;
             };
+            if !knows_capability(self.registry, capability) {
+                self.open.push(UnknownGpu { label, capability }.to_string());
+                continue;
+            }
             let covered = envelope
                 .filter(|envelope| !envelope.coverage.is_empty())
                 .map(|envelope| envelope.coverage.iter().any(|row| row.compute_capability == capability));

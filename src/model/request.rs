@@ -372,6 +372,30 @@ impl Request {
         self.conda.stack.is_some() || self.conda.stack_of_targets.values().any(Option::is_some)
     }
 
+    /// The request without these packages.
+    #[must_use]
+    pub fn without(&self, packages: &[&str]) -> Request {
+        let mut out = self.clone();
+        out.requirements.retain(|user| !packages.contains(&user.name()));
+        out
+    }
+
+    /// The bounds of all requirements on a package; `None` without one, and where one names a file.
+    pub fn bounds_on(&self, package: &str) -> Option<VersionSpecifiers> {
+        let all: Vec<_> = self.requirements.iter().filter(|user| user.name() == package).collect();
+        let is_file =
+            |user: &&UserRequirement| matches!(user.requirement.version_or_url, Some(VersionOrUrl::Url(_)));
+        if all.is_empty() || all.iter().any(is_file) {
+            return None;
+        }
+        Some(
+            all.iter()
+                .filter_map(|user| user.specifiers())
+                .flat_map(|bounds| bounds.iter().cloned())
+                .collect(),
+        )
+    }
+
     /// The requirement on `package`, if there is one.
     pub fn find(&self, package: &str) -> Option<&UserRequirement> {
         self.requirements.iter().find(|r| r.name() == package)

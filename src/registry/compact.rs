@@ -11,6 +11,9 @@ use super::table::{Row, Rows, is_in};
 use super::tables::Tables;
 use super::{Cited, Parts, Registry, document, embedded};
 
+/// The length of the shortest row as JSON: `{"evidence":"","source":[]}`.
+const SHORTEST_ROW: usize = 27;
+
 /// The tables of a registry.
 #[derive(Serialize, Deserialize)]
 struct Compact {
@@ -21,8 +24,8 @@ struct Compact {
     schema: String,
     date: String,
     sources: BTreeMap<String, String>,
-    /// File, table and rows.
-    tables: Vec<(String, String, Box<RawValue>)>,
+    /// File, table, how many rows it has, and the rows.
+    tables: Vec<(String, String, usize, Box<RawValue>)>,
 }
 
 /// The program: another one may read rows otherwise.
@@ -39,9 +42,9 @@ impl Registry {
         let meta = self.meta();
         let mut tables = Vec::new();
         for file in self.files() {
-            for (name, json) in document::tables(&file.text).map_err(|e| e.message().to_owned())? {
-                let rows = RawValue::from_string(json).map_err(|e| e.to_string())?;
-                tables.push((file.path.to_string(), name, rows));
+            for table in document::tables(&file.text).map_err(|e| e.message().to_owned())? {
+                let rows = RawValue::from_string(table.json).map_err(|e| e.to_string())?;
+                tables.push((file.path.to_string(), table.name, table.rows, rows));
             }
         }
         let compact = Compact {
@@ -77,10 +80,13 @@ impl Registry {
 
 impl Rows for Compact {
     fn rows<R: Row>(&mut self) -> Result<Vec<Cited<R>>, String> {
-        let mut all = Vec::new();
         let is_of = |path: &str, table: &str| table == R::TABLE && is_in(path, R::STEM);
-        for (path, _, rows) in self.tables.iter().filter(|(path, table, _)| is_of(path, table)) {
-            embedded::read_into(rows.get(), &mut all).map_err(|e| format!("{path}: {e}"))?;
+        let of_table = self.tables.iter().filter(|(path, table, ..)| is_of(path, table));
+        let mut all = Vec::new();
+        for (path, _, rows, json) in of_table {
+            // The count is not checked: more rows than the text can have are not made room for.
+            all.reserve((*rows).min(json.get().len() / SHORTEST_ROW));
+            embedded::read_into(json.get(), &mut all).map_err(|e| format!("{path}: {e}"))?;
         }
         Ok(all)
     }

@@ -47,14 +47,26 @@ pub fn parse(text: &str) -> Result<DeTable<'_>, Error> {
     Ok(document)
 }
 
-/// The tables of a file by name, each as JSON.
-pub fn tables(text: &str) -> Result<Vec<(String, String)>, Error> {
-    let json = |(name, value): (Spanned<_>, Spanned<DeValue<'_>>)| {
+/// A table of a file.
+pub struct Table {
+    pub name: String,
+    /// How many rows it has; 1 for a table that is no list.
+    pub rows: usize,
+    pub json: String,
+}
+
+/// The tables of a file.
+pub fn tables(text: &str) -> Result<Vec<Table>, Error> {
+    let table = |(name, value): (Spanned<_>, Spanned<DeValue<'_>>)| {
         let value = toml::Value::deserialize(ValueDeserializer::from(value))?;
         let name: std::borrow::Cow<'_, str> = name.into_inner();
-        Ok((name.into_owned(), serde_json::to_string(&value).expect("TOML is JSON")))
+        Ok(Table {
+            name: name.into_owned(),
+            rows: value.as_array().map_or(1, Vec::len),
+            json: serde_json::to_string(&value).expect("TOML is JSON"),
+        })
     };
-    parse(text)?.into_iter().map(json).collect()
+    parse(text)?.into_iter().map(table).collect()
 }
 
 /// The line of a byte offset, from 1.

@@ -112,7 +112,6 @@ impl Registry {
     }
 
     fn known_product(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
-        let wanted = normalize_gpu(name);
         let found = |rows: Vec<&Cited<GpuRow>>| -> Result<GpuMatch, GpuLookupError> {
             let mut readings: Vec<(ComputeCapability, &Cited<GpuRow>)> =
                 rows.iter().map(|r| (r.capability, *r)).collect();
@@ -129,37 +128,32 @@ impl Registry {
                 }),
             }
         };
-        let exact: Vec<&Cited<GpuRow>> =
-            self.gpus().iter().filter(|row| normalize_gpu(&row.name) == wanted).collect();
+        let wanted: Vec<&str> = words(name).collect();
+        let is_same = |row: &&Cited<GpuRow>| is_same_words(words(&row.name), &wanted);
+        let exact: Vec<&Cited<GpuRow>> = self.gpus().iter().filter(is_same).collect();
         if !exact.is_empty() {
             return Some(found(exact));
         }
-        let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
         // A word such as `RTX` would match half of the table; require a word with a digit.
-        let specific = words.iter().any(|w| w.bytes().any(|b| b.is_ascii_digit()));
-        let partial: Vec<&Cited<GpuRow>> = self
-            .gpus()
-            .iter()
-            .filter(|g| {
-                let name = normalize_gpu(&g.name);
-                let own: Vec<&str> = name.split(' ').collect();
-                specific && words.iter().all(|w| own.contains(w))
-            })
-            .collect();
+        if !wanted.iter().any(|word| word.bytes().any(|b| b.is_ascii_digit())) {
+            return None;
+        }
+        let has_all = |row: &&Cited<GpuRow>| wanted.iter().all(|word| has_word(&row.name, word));
+        let partial: Vec<&Cited<GpuRow>> = self.gpus().iter().filter(has_all).collect();
         (!partial.is_empty()).then(|| found(partial))
     }
 
     /// The error for an unknown name, with the nearest names.
     fn unknown_gpu(&self, name: &str) -> GpuLookupError {
         let wanted = normalize_gpu(name);
-        let words: Vec<&str> = wanted.split(' ').filter(|w| !w.is_empty()).collect();
+        let words: Vec<&str> = words(name).collect();
         // A name with all the words is nearer than one with a small edit distance.
         let mut nearest: Vec<(bool, usize, &str)> = self
             .gpus()
             .iter()
             .map(|g| {
                 let name = normalize_gpu(&g.name);
-                let lacks = words.iter().any(|w| !name.split(' ').any(|own| own == *w));
+                let lacks = words.iter().any(|word| !has_word(&g.name, word));
                 (lacks || words.is_empty(), strsim::levenshtein(&name, &wanted), g.name.as_str())
             })
             .collect();
@@ -205,6 +199,9 @@ impl Registry {
     }
 }
 
+/// The words that a product name may begin with.
+const PREFIXES: [&str; 3] = ["nvidia", "tesla", "geforce"];
+
 /// The first compute capability with MIG.
 const FIRST_WITH_MIG: ComputeCapability = ComputeCapability::new(8, 0);
 
@@ -232,12 +229,27 @@ pub fn is_same_gpu_name(a: &str, b: &str) -> bool {
     normalize_gpu(a) == normalize_gpu(b)
 }
 
-/// A normalized product name: lower case, `-` and `_` as spaces, without vendor prefixes.
+/// The words of a product name, between spaces, `-`, `_` and brackets, without the vendor's.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    let all = || name.split([' ', '\t', '\n', '-', '_', '(', ')']).filter(|word| !word.is_empty());
+    let is_prefix = |word: &&str| PREFIXES.iter().any(|prefix| prefix.eq_ignore_ascii_case(word));
+    let prefixes = all().take_while(is_prefix).count();
+    // A name of prefixes alone is its last word.
+    all().skip(prefixes.min(all().count().saturating_sub(1)))
+}
+
+/// Whether words are the same, ignoring case.
+fn is_same_words<'w>(mut own: impl Iterator<Item = &'w str>, wanted: &[&str]) -> bool {
+    wanted.iter().all(|word| own.next().is_some_and(|own| own.eq_ignore_ascii_case(word)))
+        && own.next().is_none()
+}
+
+/// Whether a product name has a word, ignoring case.
+fn has_word(name: &str, word: &str) -> bool {
+    words(name).any(|own| own.eq_ignore_ascii_case(word))
+}
+
+/// A normalized product name: lower case, words with single spaces, without vendor prefixes.
 fn normalize_gpu(name: &str) -> String {
-    let lower = name.to_lowercase().replace(['-', '_', '(', ')'], " ");
-    let mut words: Vec<&str> = lower.split_whitespace().collect();
-    while words.len() > 1 && ["nvidia", "tesla", "geforce"].contains(&words[0]) {
-        words.remove(0);
-    }
-    words.join(" ")
+    words(name).collect::<Vec<_>>().join(" ").to_lowercase()
 }

@@ -15,6 +15,10 @@ use crate::model::platform::{Os, Platform};
 use crate::model::version::{DottedVersion, minor_line};
 use crate::model::wheel::Python;
 
+/// How far above the newest major version of the compute capability one may be that no row is about yet: NVIDIA leaves numbers
+/// out (9, 10, 12).
+const NEXT_MAJORS: u8 = 3;
+
 impl Registry {
     /// Whether it has a row of a release of torch, torchvision or torchaudio on a platform.
     pub fn has_release(&self, package: &str, version: &Version, platform: Platform) -> bool {
@@ -278,11 +282,18 @@ impl Registry {
         self.architectures().iter().find(|a| a.capabilities.contains(&capability))
     }
 
-    /// Whether any architecture, Tegra or product has a compute capability.
-    pub fn knows_capability(&self, capability: ComputeCapability) -> bool {
-        self.architecture(capability).is_some()
-            || self.is_tegra(capability)
-            || self.gpus().iter().any(|g| g.capability == capability)
+    /// Whether GPUs of a compute capability may exist: an architecture, Tegra or product has it, or it is newer than all known
+    /// ones, or than those of its major version.
+    pub fn may_exist(&self, capability: ComputeCapability) -> bool {
+        let architectures = self.architectures().iter().flat_map(|row| &row.capabilities);
+        let products = self.gpus().iter().map(|row| &row.capability);
+        let known: Vec<_> = architectures.chain(&self.tegra().capabilities).chain(products).collect();
+        let mut of_major = known.iter().filter(|own| own.major == capability.major).peekable();
+        let newest = known.iter().map(|own| own.major).max().unwrap_or_default();
+        match of_major.peek() {
+            Some(_) => known.contains(&&capability) || of_major.all(|own| own.minor < capability.minor),
+            None => (newest..=newest + NEXT_MAJORS).contains(&capability.major),
+        }
     }
 
     /// The first driver branch that no longer supports a capability, if the last one is documented.

@@ -270,7 +270,7 @@ fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>,
         .enumerate()
         .map(|(i, name)| {
             let (label, capability) = match name.parse() {
-                Ok(capability) if registry.knows_capability(capability) => (None, capability),
+                Ok(capability) if registry.may_exist(capability) => (None, capability),
                 Ok(capability) => {
                     return Err(Failure::host(format!(
                         "no GPU of compute capability `{capability}` is known"

@@ -20,6 +20,7 @@ use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::DriverMode;
 use crate::model::version::{DottedVersion, cuda_short};
+use crate::registry::{Build, Cited};
 
 /// The torch builds that a machine can run, newest first, and those that it cannot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -163,42 +164,50 @@ impl Problem<'_> {
     /// The first reason against a torch build: party, text and source.
     fn against(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
         let torch = build.torch?;
-        let source = |ids: &[String]| self.registry.source_text(ids);
-        let own = || source(&torch.source);
-        let mut violations =
+        let violations =
             Needs::of_torch(torch).violations(self.registry, self.machine.host, self.machine.policy);
         // What is known against a build decides, not what is unknown.
-        violations.sort_by_key(Violation::is_unknown);
-        for violation in violations {
-            return Some(match violation {
-                // CPU builds are acceptable if the machine has no GPU.
-                Violation::CpuBuild if self.prefers_cpu() => continue,
-                // Checked below, by the available wheels.
-                Violation::Platform | Violation::LibcTooOld(_) => continue,
-                Violation::CpuBuild => (Party::Gpu, "is a CPU build".to_owned(), own()),
-                Violation::CodeUnknown(_) => (Party::Gpu, "has unknown code targets".to_owned(), own()),
-                Violation::NoCode(gpu) | Violation::PtxTooNew(gpu) => {
-                    (Party::Gpu, format!("has no code for {}", gpu.label()), source(torch.code_source()))
-                }
-                Violation::CudnnDropsGpu(_, min, ids) => (
-                    Party::Cudnn,
-                    format!("has a cuDNN that requires compute capability >= {min}"),
-                    source(ids),
-                ),
-                Violation::NoDriverForGpu(gpu) => {
-                    (Party::Driver, format!("needs a driver that no longer supports {}", gpu.label()), own())
-                }
-                Violation::DriverTooOld(floor, ids) => {
-                    (Party::Driver, format!("needs driver >= {floor}"), source(ids))
-                }
-                Violation::DriverUnknown(cuda) => {
-                    let text =
-                        format!("is built with CUDA {}, whose minimum driver is unknown", cuda_short(&cuda));
-                    (Party::Driver, text, String::new())
-                }
-            });
-        }
-        self.elsewhere(build)
+        let (unknown, known): (Vec<_>, Vec<_>) = violations.into_iter().partition(Violation::is_unknown);
+        let of_machine = |violations: Vec<Violation<'_>>| {
+            violations.into_iter().find_map(|violation| self.reason(torch, violation))
+        };
+        of_machine(known).or_else(|| self.elsewhere(build)).or_else(|| of_machine(unknown))
+    }
+
+    /// What a violation is as a reason; `None` if it is none here.
+    fn reason(&self, torch: &Cited<Build>, violation: Violation<'_>) -> Option<(Party, String, String)> {
+        let source = |ids: &[String]| self.registry.source_text(ids);
+        let own = || source(&torch.source);
+        Some(match violation {
+            // CPU builds are acceptable if the machine has no GPU.
+            Violation::CpuBuild if self.prefers_cpu() => return None,
+            // Checked by the available wheels.
+            Violation::Platform | Violation::LibcTooOld(_) => return None,
+            Violation::CpuBuild => (Party::Gpu, "is a CPU build".to_owned(), own()),
+            Violation::CodeUnknown(_) if torch.targets.is_none() => {
+                (Party::Gpu, "has unknown code targets".to_owned(), own())
+            }
+            Violation::CodeUnknown(gpu) => {
+                (Party::Gpu, format!("may run on {}, which is not in the data", gpu.label()), own())
+            }
+            Violation::NoCode(gpu) | Violation::PtxTooNew(gpu) => {
+                (Party::Gpu, format!("has no code for {}", gpu.label()), source(torch.code_source()))
+            }
+            Violation::CudnnDropsGpu(_, min, ids) => {
+                (Party::Cudnn, format!("has a cuDNN that requires compute capability >= {min}"), source(ids))
+            }
+            Violation::NoDriverForGpu(gpu) => {
+                (Party::Driver, format!("needs a driver that no longer supports {}", gpu.label()), own())
+            }
+            Violation::DriverTooOld(floor, ids) => {
+                (Party::Driver, format!("needs driver >= {floor}"), source(ids))
+            }
+            Violation::DriverUnknown(cuda) => {
+                let text =
+                    format!("is built with CUDA {}, whose minimum driver is unknown", cuda_short(&cuda));
+                (Party::Driver, text, String::new())
+            }
+        })
     }
 
     /// The first reason that does not involve the GPU: glibc, Python, index.

@@ -17,7 +17,7 @@ use crate::model::platform::Platform;
 use crate::model::request::Request;
 use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
-use crate::registry::{Build, COMPANIONS, Cited, FrameworkBuild, Registry, STACK_PACKAGES};
+use crate::registry::{Build, COMPANIONS, Cited, Companion, FrameworkBuild, Registry, STACK_PACKAGES};
 
 pub(super) use super::set::Set;
 
@@ -182,9 +182,13 @@ impl<'a> Tables<'a> {
         type Key = (Version, u32, u32);
         let mut found: BTreeMap<Key, (Option<VersionSpecifiers>, Option<CodeTargets>, Vec<String>)> =
             BTreeMap::new();
+        let mut known: BTreeMap<&Version, &Cited<Companion>> = BTreeMap::new();
+        for companion in registry.companions().iter().filter(|companion| companion.package == name) {
+            known.entry(&companion.version).or_insert(companion);
+        }
         for row in rows {
             let Some(version) = row.companion(name) else { continue };
-            let companion = registry.companion(name, version);
+            let companion = known.get(version).copied();
             if companion.is_some_and(|c| c.yanked.is_some()) {
                 continue;
             }
@@ -217,8 +221,17 @@ impl<'a> Tables<'a> {
         }
         let torch = self.stack["torch"].versions.clone();
         let mut table = StackTable::default();
+        // The builds of a release have the same bounds.
+        let mut sets: HashMap<VersionSpecifiers, Set> = HashMap::new();
         for ((version, variant, index), (requirement, targets, source)) in found {
-            let set = requirement.as_ref().map(|spec| ordinals(torch.len(), |i| spec.contains(&torch[i])));
+            let set = requirement.as_ref().map(|spec| match sets.get(spec) {
+                Some(set) => set.clone(),
+                None => {
+                    let set = ordinals(torch.len(), |i| spec.contains(&torch[i]));
+                    sets.insert(spec.clone(), set.clone());
+                    set
+                }
+            });
             table.push(BuildRow {
                 version_ordinal: 0,
                 version,
@@ -306,12 +319,14 @@ pub(super) fn runtime_rows<'a>(
     let platform = host.system.platform;
     let policy = Policy::of(request);
     let of_platform = registry.frameworks().iter().filter(|build| build.platform == platform);
+    let mut fits: BTreeMap<&semver::Version, DriverFit> = BTreeMap::new();
     of_platform
         .map(|build| {
             let needs = Needs::of_framework(build);
+            let fit = || DriverFit::of(registry, host, Some(&build.cuda), policy);
             RuntimeRow {
                 build,
-                flavour: DriverFit::of(registry, host, Some(&build.cuda), policy),
+                flavour: *fits.entry(&build.cuda).or_insert_with(fit),
                 coverage: gpus.iter().map(|c| needs.serves(registry, *c)).collect(),
             }
         })

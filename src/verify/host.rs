@@ -5,7 +5,8 @@ use super::findings::{self, DriverTooNew, NotCovered, NotJudged, Relock, WrongPl
 use super::locked::{Locked, NoCuda, WithoutCuda, WrittenBy};
 use super::{Area, AreaKind};
 use crate::compatibility::{
-    AskedDriver, Needs, Policy, both, glibc_suffices, knows_capability, required_driver, with_runtime_of,
+    AskedDriver, Needs, Policy, UnknownGpu, both, glibc_suffices, knows_capability, required_driver,
+    with_runtime_of,
 };
 use crate::formats::CondaRecord;
 use crate::model::capability::ComputeCapability;
@@ -319,7 +320,10 @@ fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &
             let covered: Vec<String> =
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
             if !(needs.is_known)(capability) {
-                found.push(findings::not_judged(NotJudged::CapabilityNew(label, capability), require_gpu));
+                found.push(findings::not_judged(
+                    NotJudged::CapabilityNew(UnknownGpu { label, capability }),
+                    require_gpu,
+                ));
                 too_old_for_all(found);
                 continue;
             }

@@ -249,8 +249,8 @@ fn solve() {
                    exist
 
     --- stderr
-    hint: `envlock registry learn URL` reads the wheel of a build; `envlock resolve`
-          reads releases of PyPI
+    hint: `envlock registry learn torch==1.99` reads the release of PyPI, `envlock
+          registry learn URL` any wheel
     ");
     insta::assert_snapshot!(plan("numpy"), @r"
     exit 2

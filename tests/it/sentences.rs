@@ -125,6 +125,104 @@ fn what_is_not_known_of_a_build_decides_only_where_it_could_be_installed() {
     }
 }
 
+/// Python decides before what is not known of a build's code.
+#[test]
+fn a_plan_names_the_python_that_a_build_has_no_wheel_for() {
+    let context = TestContext::new().with_shipped_registry();
+    let machine = ["--gpu", "H100", "--driver", "580.65.06", "--python", "3.7"];
+    let run =
+        context.run(&[&["plan", "torch==2.15.0", "--variant", "cu130"], &machine[..]].concat()).expect(1);
+    assert!(run.flat().contains("has no wheel for Python 3.7: cu130 of 2.15.0"), "{}", run.shown());
+}
+
+/// Of a GPU that no row is about, each command says the same: not known.
+#[test]
+fn a_new_gpu_is_neither_a_yes_nor_a_no() {
+    let (_server, context) = context(vec![wheel("demo", "1.0")]);
+    let context = context.with_shipped_registry();
+    let host = "schema = 1\n[driver]\nversion = \"620.70.06\"\n[[gpu]]\nname = \"NVIDIA X109\"\n\
+                compute_capability = \"10.9\"\n[system]\nos = \"linux\"\narch = \"x86_64\"\nglibc = \"2.35\"\n";
+    context.write("x109.toml", host);
+    context.run(&["resolve", "torch", "--stack-only", "--gpu", "H100", "--driver", "580.65.06"]).expect(0);
+    let image = "pytorch/pytorch:2.14.0-cuda13.0-cudnn9-runtime";
+    for asked in [
+        &["plan"][..],
+        &["plan", "torch==2.15.0"],
+        &["plan", "--image", image],
+        &["plan", "--lock", "envlock.lock"],
+        &["verify"],
+        &["resolve", "torch", "--stack-only", "--dry-run"],
+        &["resolve", "torch==2.9.1", "--stack-only", "--dry-run"],
+        &["resolve", "tensorflow[and-cuda]==2.20.0", "--stack-only", "--dry-run"],
+        &["resolve", "jax[cuda12]", "--stack-only", "--dry-run"],
+    ] {
+        let run = context.run(&[asked, &["--host", "x109.toml"]].concat()).expect(3);
+        let text = run.flat();
+        assert!(
+            text.contains("10.9 are not in envlock's data") || text.contains("does not know GPUs of this"),
+            "{}",
+            run.shown()
+        );
+    }
+    // What uses no GPU does not ask for one; CUDA that is too old for it is a no.
+    context.run(&["resolve", "demo", "--dry-run", "--host", "x109.toml"]).expect(0);
+    let by_name = ["--gpu", "10.9", "--driver", "620"];
+    context.run(&[&["plan", "torch==2.15.0"], &by_name[..]].concat()).expect(3);
+    let typo = context.run(&["plan", "torch", "--gpu", "8.4"]).expect(2);
+    assert!(typo.flat().contains("no GPU of compute capability `8.4` is known"), "{}", typo.shown());
+}
+
+/// A torch that was read beside a companion that was not.
+#[test]
+fn a_companion_that_nobody_read_does_not_make_a_torch_impossible() {
+    let (_server, context) = context(Vec::new());
+    let context = context.with_shipped_registry();
+    let machine = ["--gpu", "H100", "--driver", "580.65.06"];
+    context.run(&[&["resolve", "torch", "torchvision", "--stack-only"], &machine[..]].concat()).expect(0);
+    let registry = context.dir.path().join("newer");
+    super::update::copy(
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("registry").as_path(),
+        &registry,
+    );
+    let newest = registry.join("torch/2.15.toml");
+    let text = std::fs::read_to_string(&newest).unwrap();
+    let row =
+        text.split("\n\n").find(|row| row.contains("variant = \"cu132\"") && row.contains("linux-x86_64"));
+    let companions = |line: &&str| !line.starts_with("torchvision") && !line.starts_with("torchaudio");
+    let row = row.unwrap().replace("2.15.0", "2.16.0");
+    let row: Vec<&str> = row.lines().filter(companions).collect();
+    let head = text.split("\n\n").next().unwrap();
+    std::fs::write(registry.join("torch/2.16.toml"), format!("{head}\n\n{}\n", row.join("\n"))).unwrap();
+    // Nor a row of a torchvision that takes any torch.
+    let companions = registry.join("companions.toml");
+    let text = std::fs::read_to_string(&companions).unwrap();
+    let is_bound = |row: &&str| !row.contains("torch = \">=2.14.0\"");
+    let rows: Vec<&str> = text.split("\n\n").filter(is_bound).collect();
+    std::fs::write(&companions, rows.join("\n\n")).unwrap();
+    let with = ["--registry", registry.to_str().unwrap()];
+    for asked in [
+        &["why", "--not", "torch==2.16.0"][..],
+        &[
+            "resolve",
+            "torch==2.16.0",
+            "torchvision",
+            "--stack-only",
+            "--dry-run",
+            "--gpu",
+            "H100",
+            "--driver",
+            "580.65.06",
+        ],
+    ] {
+        let run = context.run(&[asked, &with].concat()).expect(3);
+        assert!(
+            run.flat().contains("has no row of a torchvision for torch 2.16.0, which may exist"),
+            "{}",
+            run.shown()
+        );
+    }
+}
+
 #[test]
 fn a_plan_is_of_the_builds_that_are_named() {
     let context = TestContext::new().with_shipped_registry();

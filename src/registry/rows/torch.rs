@@ -1,6 +1,6 @@
 //! Builds of torch and of its companions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
@@ -170,11 +170,11 @@ fn machine_code<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Cod
 
 /// Sorts builds, the oldest version first, and infers the wheels of those that state none.
 pub fn sort_builds(builds: &mut [Cited<Build>]) {
-    builds.sort_by(|a, b| {
-        let by_version = a.version.cmp(&b.version).then_with(|| a.cuda.cmp(&b.cuda));
-        by_version.then_with(|| a.platform.to_string().cmp(&b.platform.to_string()))
-    });
-    infer_wheels(builds);
+    let key = |build: &Cited<Build>| (build.version.clone(), build.cuda.clone(), build.platform);
+    builds.sort_by_cached_key(key);
+    for of_release in builds.chunk_by_mut(|one, other| one.version == other.version) {
+        infer_wheels(of_release);
+    }
 }
 
 /// Sorts companions by package, the oldest version first.
@@ -185,26 +185,23 @@ pub fn sort_companions(rows: &mut [Cited<Companion>]) {
 /// Gives rows that do not state their wheels the Pythons and the lowest glibc of the release's other builds for the platform,
 /// or the Pythons of those for any: a release's builds come from one matrix of Pythons, for which PyTorch's RELEASE.md
 /// (`release-md`) states one range.
-fn infer_wheels(builds: &mut [Cited<Build>]) {
-    type Key = (Version, Option<Platform>);
-    let mut pythons: BTreeMap<Key, BTreeSet<u32>> = BTreeMap::new();
-    let mut glibc: BTreeMap<Key, DottedVersion> = BTreeMap::new();
-    for build in builds.iter() {
-        for platform in [Some(build.platform), None] {
-            let key = (build.version.clone(), platform);
-            pythons.entry(key).or_default().extend(build.pythons.iter().flatten());
+fn infer_wheels(of_release: &mut [Cited<Build>]) {
+    let stated: Vec<_> = of_release
+        .iter()
+        .map(|build| (build.platform, build.pythons.clone().unwrap_or_default(), build.glibc.clone()))
+        .collect();
+    for build in of_release.iter_mut().filter(|build| build.pythons.is_none()) {
+        let of = |is_meant: &dyn Fn(Platform) -> bool| -> BTreeSet<u32> {
+            stated.iter().filter(|own| is_meant(own.0)).flat_map(|(_, pythons, _)| pythons).copied().collect()
+        };
+        let mut pythons = of(&|platform| platform == build.platform);
+        if pythons.is_empty() {
+            pythons = of(&|_| true);
         }
-        if let Some(own) = &build.glibc {
-            let lowest = glibc.entry((build.version.clone(), Some(build.platform))).or_insert(own.clone());
-            *lowest = (*lowest).clone().min(own.clone());
-        }
-    }
-    for build in builds.iter_mut().filter(|build| build.pythons.is_none()) {
-        let key = |platform| (build.version.clone(), platform);
-        let of = |platform| pythons.get(&key(platform)).filter(|all| !all.is_empty());
-        if let Some(all) = of(Some(build.platform)).or_else(|| of(None)) {
-            let lowest = glibc.get(&key(Some(build.platform))).cloned();
-            build.pythons = Some(all.iter().copied().collect());
+        if !pythons.is_empty() {
+            let lowest = stated.iter().filter(|own| own.0 == build.platform);
+            let lowest = lowest.filter_map(|(_, _, glibc)| glibc.as_ref()).min().cloned();
+            build.pythons = Some(pythons.into_iter().collect());
             build.glibc = build.glibc.take().or(lowest);
             build.wheels_inferred = true;
         }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use pep508_rs::VersionOrUrl;
 
 use super::machines::Machine;
 use super::task::Task;
@@ -119,7 +118,7 @@ impl<'a> Learner<'a> {
         let asked = COMPANIONS.into_iter().filter(|name| self.task.request.find(name).is_some());
         let of = |name: &str| {
             let page = learning::page(self.client, PYPI, name).ok()??;
-            let wanted = self.specifiers(name);
+            let wanted = self.task.request.bounds_on(name);
             let is_admitted = |version: &Version| {
                 !version.any_prerelease() && wanted.as_ref().is_none_or(|wanted| wanted.contains(version))
             };
@@ -294,7 +293,7 @@ impl<'a> Learner<'a> {
     /// request, newest first. Nothing if the index does not answer: the solve reports that.
     fn unknown(&self, name: &str, platform: Platform, above: Option<&Version>) -> Vec<Version> {
         let Ok(Some(page)) = learning::page(self.client, PYPI, name) else { return Vec::new() };
-        let wanted = self.specifiers(name);
+        let wanted = self.task.request.bounds_on(name);
         let oldest = self.base.oldest_release(name, platform);
         let above = above.cloned().map(Version::without_local);
         let unread = self.unread.get(&(name.to_owned(), platform));
@@ -394,13 +393,6 @@ impl<'a> Learner<'a> {
             self.task.interface.note(&format!("{}, where there are some", data_folder::newer()));
         }
         self.told = self.rows.len();
-    }
-
-    pub(super) fn specifiers(&self, name: &str) -> Option<VersionSpecifiers> {
-        match &self.task.request.find(name)?.requirement.version_or_url {
-            Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers.clone()),
-            _ => None,
-        }
     }
 }
 

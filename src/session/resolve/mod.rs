@@ -23,22 +23,24 @@ use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
 use super::{fetch, files, lock, owner, requirements};
-use crate::compatibility::{UnreadBuild, unread_build};
+use crate::compatibility::{UnknownGpu, UnreadBuild, unread_build, unread_companion};
 use crate::formats;
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
-use crate::model::conflict::Conflict;
+use crate::model::conflict::{Conflict, Party};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, PythonAllowed, Request};
-use crate::model::solution::{Series, Solution};
+use crate::model::solution::{Answer, Series, Solution};
+use crate::model::variant::is_cuda;
 use crate::model::wheel::Python;
 use crate::probe::{pythons, system};
-use crate::registry::Registry;
-use crate::solver::{Budget, JointAnswer};
+use crate::registry::{COMPANIONS, Registry};
+use crate::solver::{Budget, JointAnswer, solve_stack};
 use locked::Comparison;
 use machines::Machine;
 use stack_only::Beside;
 use task::Task;
+use variants::Listed;
 use with_pixi::PixiAnswer;
 
 pub(crate) use writing::NewManifest;
@@ -355,10 +357,14 @@ impl<'p> Prepared<'p> {
     pub fn solve(mut self) -> Result<(Prepared<'p>, ResolveAnswer), Failure> {
         let series = match std::mem::replace(&mut self.beside, Beside::Series(Vec::new())) {
             Beside::Series(series) => series,
-            Beside::Conflict(refused) => return Ok((self, ResolveAnswer::Refused(refused, None))),
+            Beside::Conflict(refused) => {
+                refuse_unknown_gpu(&self.asked.registry, refused_by_gpu(&refused, &self.machines))?;
+                return Ok((self, ResolveAnswer::Refused(refused, None)));
+            }
         };
         let ResolveRun { global, project, options, interface, .. } = self.asked;
         if options.stack_only && !stack_only::asks_for_torch(&self.asked.request) {
+            refuse_unknown_gpu(&self.asked.registry, self.machines.iter().filter(|_| !series.is_empty()))?;
             return Ok((self, ResolveAnswer::Series(series)));
         }
         let preferences = self.preferences();
@@ -382,12 +388,19 @@ impl<'p> Prepared<'p> {
             JointAnswer::Solved(solutions) => solutions,
             JointAnswer::Conflict(mut refused) => {
                 refuse_unread(&task, &registry)?;
+                refuse_unknown_gpu(&registry, refused_by_gpu(&refused, &self.machines))?;
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
                 return Ok((self, ResolveAnswer::Refused(refused, hint)));
             }
             JointAnswer::TooLong => return Err(Failure::too_long()),
         };
+        let uses_cuda = |solution: &Solution| {
+            let by_torch = solution.stack.as_ref().is_some_and(|stack| is_cuda(&stack.variant));
+            by_torch || !solution.frameworks.is_empty()
+        };
+        let with_cuda = self.machines.iter().zip(&solutions).filter(|(_, solution)| uses_cuda(solution));
+        refuse_unknown_gpu(&registry, with_cuda.map(|(machine, _)| machine))?;
         self.asked.registry = registry;
         let lock = self.lock_of(&solutions);
         let (written, changed) = self.write(&lock)?;
@@ -454,26 +467,61 @@ impl<'p> Prepared<'p> {
     }
 }
 
-/// Refuses to call a request impossible that only a build could meet that nobody has read.
-fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
-    let asked = task.client.filter(|_| !task.global.offline);
-    let of = |machine: &Machine| unread_build(registry, &machine.host, task.request, asked.is_some());
-    let mut open = task.machines.iter().filter_map(of);
-    match open.find(|build| variants::may_exist(asked, build)) {
-        Some(build) => Err(unread(&build, task.client.is_some())),
+/// The machines, where a GPU stands against the request.
+fn refused_by_gpu<'m>(refused: &Conflict, machines: &'m [Machine]) -> impl Iterator<Item = &'m Machine> {
+    let is_of_gpu = refused.reasons.iter().any(|reason| reason.parties.contains(&Party::Gpu));
+    machines.iter().filter(move |_| is_of_gpu)
+}
+
+/// Refuses to say that CUDA programs run on GPUs of which nothing is known, or that they do not.
+fn refuse_unknown_gpu<'m>(
+    registry: &Registry,
+    mut machines: impl Iterator<Item = &'m Machine>,
+) -> Result<(), Failure> {
+    match machines.find_map(|machine| UnknownGpu::of(registry, &machine.host)) {
+        Some(gpu) => Err(Failure::new(FailureKind::UnknownRow, format!("not known: {gpu}")).hint(
+            "`envlock registry update` looks for newer data; `--gpu` with a GPU that it resembles locks for that one",
+        )),
         None => Ok(()),
     }
 }
 
+/// Refuses to call a request impossible that only a build or a companion could meet that nobody has read.
+fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
+    let asked = task.client.filter(|_| !task.global.offline);
+    for machine in task.machines {
+        if let Some(build) = unread_build(registry, &machine.host, task.request, asked.is_some()) {
+            match variants::look_for(asked, (registry, machine), task.request, &build) {
+                Listed::No => {}
+                Listed::Maybe => return Err(unread(&build, task.client.is_some())),
+                Listed::Silent(cause) => {
+                    let message = format!("not known: {build}: {cause}");
+                    return Err(Failure::new(FailureKind::UnknownRow, message).hint(
+                        "run it again when the pytorch index answers, or take PyPI's builds alone: `--only-index pypi`",
+                    ));
+                }
+            }
+        }
+        let (platform, kept) = (machine.host.system.platform, Preferences::default());
+        // Where the index was asked, companions were read.
+        if asked.is_none()
+            && let Some(companion) = unread_companion(registry, platform, task.request)
+            && let Answer::Solution(_) =
+                solve_stack(registry, &machine.host, &task.request.without(&COMPANIONS), &kept)
+        {
+            return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {companion}"))
+                .hint(companion.how_to_read()));
+        }
+    }
+    Ok(())
+}
+
 /// A request that only a build could meet that nobody has read.
 fn unread(build: &UnreadBuild, has_asked_index: bool) -> Failure {
-    let hint = match has_asked_index {
-        false => {
-            "without `--stack-only` releases of PyPI are read; `envlock verify` judges an installed build by its files"
-        }
-        true => {
-            "`envlock registry learn URL` reads the build's wheel; `envlock verify` judges an installed build by its files"
-        }
+    let read = match has_asked_index {
+        false => "without `--stack-only` releases of PyPI are read".to_owned(),
+        true => build.how_to_read(),
     };
-    Failure::new(FailureKind::UnknownRow, format!("not known: {build}")).hint(hint)
+    Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
+        .hint(format!("{read}; `envlock verify` judges an installed build by its files"))
 }

@@ -14,25 +14,76 @@ use crate::index::IndexClient;
 use crate::model::index_owner::{PYTORCH, local_of};
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release};
-use crate::model::request::Preferences;
+use crate::model::request::{Preferences, Request};
 use crate::model::variant::{CPU, cuda_of_variant};
+use crate::registry::Registry;
 use crate::session::learning::{self, PYPI};
 
 /// How many of the newest releases tell which variants there are.
 const LATE: usize = 8;
 
-/// Whether a build that no row has may exist: the page of its variant, if it can be read, says so.
-pub(super) fn may_exist(client: Option<&IndexClient>, build: &UnreadBuild) -> bool {
-    let (Unread::Build, Some(variant), Some(client)) = (build.what, &build.variant, client) else {
-        return true;
+/// What the pytorch index says of a build that no row has.
+pub(super) enum Listed {
+    /// It has it, or was not asked.
+    Maybe,
+    /// It does not have it.
+    No,
+    /// It did not answer, and why.
+    Silent(String),
+}
+
+/// Looks for a build that no row has in the pages of the variants.
+pub(super) fn look_for(
+    client: Option<&IndexClient>,
+    (registry, machine): (&Registry, &Machine),
+    request: &Request,
+    build: &UnreadBuild,
+) -> Listed {
+    let (Unread::Build, Some(client)) = (build.what, client) else { return Listed::Maybe };
+    let wanted = request.bounds_on("torch");
+    let is_it = |version: &Version| {
+        let release = version.clone().without_local();
+        match &build.version {
+            Some(own) => *own == release,
+            None => wanted.as_ref().is_none_or(|wanted| wanted.contains(&release)),
+        }
     };
-    let is_it =
-        |version: &Version| build.version.as_ref().is_none_or(|own| *own == version.clone().without_local());
-    match learning::page(client, &format!("{PYTORCH}/{variant}"), "torch") {
-        Ok(Some(page)) => page.newest_first(build.platform, is_it).next().is_some(),
-        Ok(None) => false,
-        Err(_) => true,
+    let variants = match &build.variant {
+        Some(variant) => vec![variant.clone()],
+        None => variants(registry, machine, request),
+    };
+    let mut listed = Listed::No;
+    for variant in variants {
+        match learning::page(client, &format!("{PYTORCH}/{variant}"), "torch") {
+            Ok(Some(page)) if page.newest_first(build.platform, is_it).next().is_some() => {
+                return Listed::Maybe;
+            }
+            Ok(_) => {}
+            Err(error) => listed = Listed::Silent(error.message),
+        }
     }
+    listed
+}
+
+/// The variants that releases of late have, or that are asked for, and whose CUDA the machine can run.
+fn variants(registry: &Registry, machine: &Machine, request: &Request) -> Vec<String> {
+    let platform = machine.host.system.platform;
+    let builds =
+        || registry.builds().iter().filter(|build| build.platform == platform && build.on_pytorch_index);
+    let newest: BTreeSet<&Version> = builds().map(|build| &build.version).collect();
+    let late: BTreeSet<&&Version> = newest.iter().rev().take(LATE).collect();
+    let known = builds().filter(|build| late.contains(&&build.version)).map(|build| build.variant.clone());
+    let asked = request.variant.iter().map(|limit| limit.value.clone());
+    let all: BTreeSet<String> = known.chain(asked).collect();
+    let is_admitted = |variant: &String| {
+        let is_asked = request.variant.as_ref().is_none_or(|limit| limit.value == *variant);
+        let runs = match variant == CPU {
+            true => machine.host.has_no_gpu(),
+            false => !machine.host.has_no_gpu() && could_run(registry, &machine.host, Some(variant)),
+        };
+        is_asked && runs
+    };
+    all.into_iter().filter(is_admitted).collect()
 }
 
 impl Learner<'_> {
@@ -48,16 +99,18 @@ impl Learner<'_> {
         let chosen =
             |learner: &Self| learner.stack_of(machine, preferences).and_then(|s| chosen_of(&s, "torch"));
         let mut releases = self.not_on_pytorch_index(platform);
+        let are_only_there = self.are_only_on_pytorch_index(platform);
         // A registry that has them all costs no solve.
-        if releases.is_empty() {
+        if releases.is_empty() && !are_only_there {
             return;
         }
         let mut current = chosen(self);
         releases.retain(|release| current.as_ref().is_none_or(|current| release > current));
-        if releases.is_empty() {
+        if releases.is_empty() && !are_only_there {
             return;
         }
-        let pages = match self.pages(&self.variants(machine)) {
+        let wanted = self.task.request.bounds_on("torch");
+        let pages = match self.pages(&variants(self.base, machine, self.task.request)) {
             Ok(pages) => pages,
             Err(why) => {
                 let cause = format!("its builds on the pytorch index were not read: {why}");
@@ -71,7 +124,13 @@ impl Learner<'_> {
         };
         let mut found: Vec<Version> = Vec::new();
         for page in &pages {
-            let is_one = |version: &Version| releases.contains(&version.clone().without_local());
+            let is_one = |version: &Version| {
+                let release = version.clone().without_local();
+                match are_only_there {
+                    true => wanted.as_ref().is_some_and(|wanted| wanted.contains(&release)),
+                    false => releases.contains(&release),
+                }
+            };
             found.extend(page.newest_first(platform, is_one).map(|(release, _)| release.version.clone()));
         }
         found.sort_by_key(|version| {
@@ -87,10 +146,22 @@ impl Learner<'_> {
         }
     }
 
+    /// Whether the request bounds torch to releases of which neither a row nor PyPI has one.
+    fn are_only_on_pytorch_index(&self, platform: Platform) -> bool {
+        let Some(wanted) = self.task.request.bounds_on("torch") else { return false };
+        let is_wanted = |version: &Version| wanted.contains(version);
+        let mut rows = self.base.builds().iter().filter(|build| build.platform == platform);
+        if rows.any(|build| is_wanted(&build.version)) {
+            return false;
+        }
+        let page = learning::page(self.client, PYPI, "torch").ok().flatten();
+        page.is_some_and(|page| page.newest_first(platform, is_wanted).next().is_none())
+    }
+
     /// The releases of torch on PyPI that the request admits and of which no row is on the pytorch index.
     fn not_on_pytorch_index(&self, platform: Platform) -> BTreeSet<Version> {
         let Ok(Some(page)) = learning::page(self.client, PYPI, "torch") else { return BTreeSet::new() };
-        let wanted = self.specifiers("torch");
+        let wanted = self.task.request.bounds_on("torch");
         let oldest = self.base.oldest_release("torch", platform);
         let has_row = |version: &Version| {
             let mut builds = self.base.builds().iter();
@@ -115,29 +186,6 @@ impl Learner<'_> {
             })
             .cloned()
             .collect()
-    }
-
-    /// The variants that releases of late have, or that are asked for, and whose CUDA the machine can run.
-    fn variants(&self, machine: &Machine) -> Vec<String> {
-        let platform = machine.host.system.platform;
-        let request = self.task.request;
-        let builds =
-            || self.base.builds().iter().filter(|build| build.platform == platform && build.on_pytorch_index);
-        let newest: BTreeSet<&Version> = builds().map(|build| &build.version).collect();
-        let late: BTreeSet<&&Version> = newest.iter().rev().take(LATE).collect();
-        let known =
-            builds().filter(|build| late.contains(&&build.version)).map(|build| build.variant.clone());
-        let asked = request.variant.iter().map(|limit| limit.value.clone());
-        let all: BTreeSet<String> = known.chain(asked).collect();
-        let is_admitted = |variant: &String| {
-            let is_asked = request.variant.as_ref().is_none_or(|limit| limit.value == *variant);
-            let runs = match variant == CPU {
-                true => machine.host.has_no_gpu(),
-                false => !machine.host.has_no_gpu() && could_run(self.base, &machine.host, Some(variant)),
-            };
-            is_asked && runs
-        };
-        all.into_iter().filter(is_admitted).collect()
     }
 
     /// The pages of torch on the sub-indexes of variants; those that do not exist are left out.

@@ -2,6 +2,7 @@
 
 use super::super::locked::{NoCuda, WithoutCuda};
 use super::finding;
+use crate::compatibility::UnknownGpu;
 use crate::compatibility::{AskedDriver, Asks};
 use crate::model::capability::ComputeCapability;
 use crate::model::finding::{Code, Finding, Severity};
@@ -269,7 +270,7 @@ pub enum NotJudged {
     /// The compute capability of a GPU is unknown.
     CapabilityUnknown(String),
     /// No row is about GPUs of this compute capability.
-    CapabilityNew(String, ComputeCapability),
+    CapabilityNew(UnknownGpu),
     /// The driver is loaded, and NVIDIA's management library was not asked: why.
     NoManagement(String),
     /// This is a container without GPUs on a host with an NVIDIA driver.
@@ -307,11 +308,7 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
             format!("only the branch of driver {branch} is known, and {need} or newer is needed")
         }
         NotJudged::CapabilityUnknown(gpu) => format!("the compute capability of {gpu} is unknown"),
-        NotJudged::CapabilityNew(gpu, capability) => {
-            format!(
-                "GPUs of compute capability {capability} are not in envlock's data: whether the code runs on {gpu} is not known"
-            )
-        }
+        NotJudged::CapabilityNew(gpu) => gpu.to_string(),
         NotJudged::NoManagement(why) => format!("whether the GPUs answer is not known: {why}"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),
         NotJudged::Note(note) => note.to_string(),

@@ -68,7 +68,7 @@ fn show(
     }
     if let Some(unread) = unread {
         printer.out(&format!("{}{}", report::label(printer, "unknown"), wrap(&unread.to_string(), 15)));
-        printer.hint("`envlock registry learn URL` reads the wheel of a build; `envlock resolve` reads releases of PyPI");
+        printer.hint(&unread.how_to_read());
     } else if plan.runs.is_empty() && asked.is_some() {
         printer.hint("without a requirement, `envlock plan` lists the builds that run there");
     }

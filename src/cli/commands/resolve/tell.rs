@@ -125,11 +125,21 @@ fn mark_cutoff(solution: &mut Solution, request: &Request) {
     }
 }
 
+/// Says with the newest versions that no index was asked for newer ones. Only the printed answer changes.
+fn mark_registry(solution: &mut Solution, date: &str) {
+    for package in solution.packages.iter_mut().filter(|package| package.reason == Choice::Newest) {
+        package.reason = Choice::Said(format!("newest compatible in the registry of {date}"));
+    }
+}
+
 /// Prints what was solved and written.
 pub(super) fn resolved(prepared: &Prepared<'_>, mut resolved: Resolved, printer: &Printer) {
     let Prepared { machines, asked, .. } = prepared;
     for (solution, preferences) in resolved.solutions.iter_mut().zip(&resolved.preferences) {
         mark_kept_versions(solution, preferences);
+        if asked.options.stack_only {
+            mark_registry(solution, &asked.registry.meta().date);
+        }
         if !printer.json {
             mark_cutoff(solution, &asked.request);
         }

@@ -1,0 +1,104 @@
+//! Companions of torch that may exist although no row has them.
+
+use std::fmt;
+
+use pep440_rs::Version;
+use version_ranges::Ranges;
+
+use crate::model::platform::Platform;
+use crate::model::request::Request;
+use crate::registry::{COMPANIONS, Companion, Registry};
+
+/// A companion that the request needs for its torch, and that no row has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadCompanion {
+    /// `torchvision`, `torchaudio`.
+    pub package: &'static str,
+    /// The newest torch that the request admits.
+    pub torch: Version,
+}
+
+impl UnreadCompanion {
+    /// The command that reads it, as a hint.
+    pub fn how_to_read(&self) -> String {
+        format!("`envlock registry learn {}==VERSION` reads a release of PyPI", self.package)
+    }
+}
+
+impl fmt::Display for UnreadCompanion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnreadCompanion { package, torch } = self;
+        write!(f, "the registry has no row of a {package} for torch {torch}, which may exist")
+    }
+}
+
+/// The companion that a request names and of which no row is for any torch that it admits, where a release that no row has
+/// may be. That it is the cause of a refusal is not said: the request without it may be refused, too.
+pub fn unread_companion(
+    registry: &Registry,
+    platform: Platform,
+    request: &Request,
+) -> Option<UnreadCompanion> {
+    if registry.has_stack_of_channels() {
+        return None;
+    }
+    let wanted = request.bounds_on("torch");
+    let rows: Vec<_> = registry
+        .builds()
+        .iter()
+        .filter(|build| build.platform == platform && build.yanked.is_none())
+        .filter(|build| wanted.as_ref().is_none_or(|wanted| wanted.contains(&build.version)))
+        .collect();
+    let newest = rows.iter().map(|build| &build.version).max()?;
+    let is_unread = |package: &str| {
+        let Some(bounds) = request.bounds_on(package) else { return false };
+        let of_package = || registry.companions().iter().filter(|row| row.package == package);
+        let is_known = rows.iter().any(|build| {
+            let fits = |row: &Companion| {
+                row.platform == platform
+                    && row.variant.as_ref() == Some(&build.variant)
+                    && row.torch.as_ref().is_none_or(|bounds| bounds.contains(&build.version))
+            };
+            build.companion(package).is_some() || of_package().any(|row| fits(row))
+        });
+        let read = of_package().map(|row| &row.version);
+        let read = read.chain(registry.builds().iter().filter_map(|build| build.companion(package)));
+        let read = read.fold(Ranges::empty(), |all: Ranges<Version>, version| {
+            all.union(&Ranges::singleton(version.clone()))
+        });
+        !is_known && !Ranges::from(bounds).subset_of(&read)
+    };
+    let package = COMPANIONS.into_iter().find(|package| is_unread(package))?;
+    Some(UnreadCompanion { package, torch: newest.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::request::{Origin, UserRequirement};
+    use crate::registry::LearnedRow;
+
+    #[test]
+    fn a_companion_without_a_row_may_exist() {
+        let frozen = crate::registry::frozen();
+        let row = "[[build]]\nversion = \"2.99.0\"\nvariant = \"cpu\"\nplatform = \"linux-x86_64\"\n\
+                   index = \"pypi\"\nevidence = \"measured\"\nsource = []\n";
+        let learned = frozen.with_rows(&[LearnedRow::parse("torch", row.to_owned()).unwrap()]);
+        for (lines, is_open) in [
+            (&["torch==2.99.0", "torchvision"][..], true),
+            (&["torch==2.99.0", "torchvision>=0.20"], true),
+            // Its row is for another torch.
+            (&["torch==2.99.0", "torchvision==0.24.1"], false),
+            (&["torch==2.99.0"], false),
+            (&["torch==2.9.1", "torchvision"], false),
+            (&["torch", "torchvision"], false),
+        ] {
+            let requirements =
+                lines.iter().map(|line| UserRequirement::parse(line, Origin::Question).unwrap()).collect();
+            let request = Request { requirements, ..Request::default() };
+            let found = unread_companion(&learned, Platform::LINUX_X86_64, &request);
+            let expected = UnreadCompanion { package: "torchvision", torch: "2.99.0".parse().unwrap() };
+            assert_eq!(found, is_open.then_some(expected), "{lines:?}");
+        }
+    }
+}

@@ -43,6 +43,8 @@ pub struct UnreadBuild {
     pub cuda: Option<String>,
     /// For which platform.
     pub platform: Platform,
+    /// Of known builds, the newest whose GPU code nobody read, as `registry learn` takes it: `2.9.1+cu126`.
+    pub newest: Option<Version>,
 }
 
 impl UnreadBuild {
@@ -52,20 +54,22 @@ impl UnreadBuild {
             Platform::LINUX_X86_64 => String::new(),
             other => format!(" --platform {other}"),
         };
-        if self.what == Unread::Gpu {
+        // No wheel says which driver its CUDA needs.
+        if self.what == Unread::Gpu || self.what == Unread::Needs && self.newest.is_none() {
             return "`envlock registry update` looks for newer data".to_owned();
+        }
+        if let Some(newest) = &self.newest {
+            let index = if newest.is_local() { "the pytorch index" } else { "PyPI" };
+            return format!("`envlock registry learn torch=={newest}{platform}` reads the build of {index}");
         }
         match (&self.version, &self.variant) {
             (Some(version), Some(variant)) => format!(
                 "`envlock registry learn torch=={version}+{variant}{platform}` reads the build of the pytorch index"
             ),
-            (Some(version), None) => format!(
-                "`envlock registry learn torch=={version}{platform}` reads the release of PyPI, `envlock registry learn URL` any wheel"
-            ),
-            (None, _) => {
-                "`envlock registry learn URL` reads the wheel of a build; `envlock resolve` reads releases of PyPI"
-                    .to_owned()
+            (Some(version), None) => {
+                format!("`envlock registry learn torch=={version}{platform}` reads the release of PyPI")
             }
+            (None, _) => "`envlock resolve` reads what its indexes have".to_owned(),
         }
     }
 }
@@ -164,9 +168,11 @@ pub fn unread_build(
     let has_unknown_gpu = UnknownGpu::of(registry, host).is_some();
     let is_about_one = !has_read_index || pinned.is_some() || variant.is_some() || has_unknown_gpu;
     let bounds = specifiers.filter(|_| pinned.is_none()).map(ToString::to_string).unwrap_or_default();
-    if is_about_one && of_release().filter(is_asked).filter(fits_python).any(lacks_facts) {
+    let lacking = of_release().filter(is_asked).filter(fits_python).filter(|build| lacks_facts(build));
+    if let Some(build) = lacking.last().filter(|_| is_about_one) {
         let what = if has_unknown_gpu { Unread::Gpu } else { Unread::Needs };
-        return Some(UnreadBuild { what, version: pinned, bounds, variant, cuda, platform });
+        let newest = build.targets.is_none().then(|| build.version_on_index());
+        return Some(UnreadBuild { what, version: pinned, bounds, variant, cuda, platform, newest });
     }
     // Other builds of a release are for the same Pythons.
     if of_release().next().is_some() && !of_release().any(|build| fits_python(&build)) {
@@ -204,6 +210,7 @@ pub fn unread_build(
         variant,
         cuda,
         platform,
+        newest: None,
     })
 }
 

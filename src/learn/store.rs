@@ -122,6 +122,14 @@ impl Place<'_> {
     pub fn keep(&self, row: Option<&LearnedRow>) {
         let _ = kept_file::write(&self.path, row.map_or(NO_CODE, LearnedRow::text).as_bytes());
     }
+
+    /// Stores a row for other commands.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn share(&self, row: &LearnedRow) -> std::io::Result<()> {
+        kept_file::write(&self.path, row.text().as_bytes())
+    }
 }
 
 #[cfg(test)]

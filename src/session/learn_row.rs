@@ -132,7 +132,11 @@ fn from_index(
     // Other commands know it from now on, as they do what `resolve` reads.
     if STACK_PACKAGES.contains(&learned.project.as_str()) {
         let store = learned_rows::store(global);
-        store.place(&learned.project, &found.0.version, platform).keep(Some(&learning::row_of(&learned)?));
+        let kept =
+            store.place(&learned.project, &found.0.version, platform).share(&learning::row_of(&learned)?);
+        if let Err(why) = kept {
+            interface.warning(&format!("the row could not be kept, so other commands do not know it: {why}"));
+        }
     }
     Ok(learned)
 }

@@ -249,8 +249,7 @@ fn solve() {
                    exist
 
     --- stderr
-    hint: `envlock registry learn torch==1.99` reads the release of PyPI, `envlock
-          registry learn URL` any wheel
+    hint: `envlock registry learn torch==1.99` reads the release of PyPI
     ");
     insta::assert_snapshot!(plan("numpy"), @r"
     exit 2

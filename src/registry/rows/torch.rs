@@ -98,6 +98,15 @@ impl Build {
         if self.on_pypi { "pypi".to_owned() } else { format!("pytorch/{}", self.variant) }
     }
 
+    /// Its version as its index has it: the pytorch index has the variant as local version, PyPI does not.
+    pub fn version_on_index(&self) -> Version {
+        let local = format!("{}+{}", self.version, self.variant);
+        match self.on_pypi {
+            true => self.version.clone(),
+            false => local.parse().unwrap_or_else(|_| self.version.clone()),
+        }
+    }
+
     /// The companion release that was built for this torch, by package name.
     pub fn companion(&self, package: &str) -> Option<&Version> {
         match package {

@@ -141,8 +141,12 @@ fn of_tool(
         if is_open || !environment.has_python() {
             one.python = None;
         }
-        if one.frameworks.is_empty() && !(locked.unknown.is_empty() && locked.unlisted.is_empty()) {
-            one.frameworks.extend(locked.target.package("torch").map(|p| format!("torch {}", p.version)));
+        // Those of which nothing is known are in it, too.
+        if one.frameworks.is_empty() {
+            let others: BTreeSet<&str> =
+                registry.frameworks().iter().map(|row| row.framework.as_str()).collect();
+            let named = std::iter::once("torch").chain(others).filter_map(|name| locked.target.package(name));
+            one.frameworks.extend(named.map(|package| format!("{} {}", package.name, package.version)));
         }
         one
     };

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use pep440_rs::Version;
 
 use crate::compatibility::{
-    AskedDriver, Policy, asked_driver, both, required_driver, unknown_cuda_user, with_code_of,
+    AskedDriver, Policy, asked_driver, both, cuda_runtime, required_driver, unknown_cuda_user, with_code_of,
 };
 use crate::formats::{CondaRecord, Environment};
 use crate::lockfile::Target;
@@ -189,6 +189,9 @@ impl<'l> Locked<'l> {
         let empty = locked.target.envelope.clone();
         let envelope = envelopes.into_iter().reduce(both).unwrap_or(empty);
         let envelope = with_code_of(registry, envelope, &locked.target.packages);
+        if locked.unknown.is_empty() {
+            locked.unknown.extend(unknown_driver(&locked.target, registry));
+        }
         let glibc = locked.target.packages.iter().filter_map(|package| glibc_need(package, platform)).max();
         locked.target.to_mut().envelope = Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
         locked.machine_specs(registry);
@@ -285,25 +288,26 @@ fn with_command(name: &str, version: &str, platform: Platform) -> String {
 /// What is not known of the GPUs and the driver that a target needs, as a sentence: no driver is known for its CUDA, or packages
 /// use CUDA without a framework.
 fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
-    let os = target.platform.os;
-    let cuda = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
-    let mut cuda = cuda.chain(target.frameworks.iter().map(|framework| &framework.cuda));
-    let unknown = cuda.find(|cuda| required_driver(registry, cuda, os, Policy::Minor).is_none());
     let unread = || {
         let stack = target.stack.as_ref().filter(|stack| stack.cuda.is_some())?;
         let torch = target.package("torch").filter(|torch| torch.targets.is_none())?;
         Some(unread_code(&torch.name, &stack.version, &stack.variant))
     };
-    let unknown = unknown.map(|cuda| {
-        format!(
-            "which driver CUDA {} needs on {} is not in envlock's data",
-            cuda_short(cuda),
-            target.platform
-        )
-    });
-    unknown
+    unknown_driver(target, registry)
         .or_else(unread)
         .or_else(|| unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework()))
+}
+
+/// That no row says which driver the CUDA of a target needs: that of its frameworks, or the runtime among its packages.
+fn unknown_driver(target: &Target, registry: &Registry) -> Option<String> {
+    let os = target.platform.os;
+    let of_frameworks = target.frameworks.iter().map(|framework| &framework.cuda);
+    let of_stack = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
+    let runtime = cuda_runtime(registry, &target.packages).map(|(_, cuda)| cuda);
+    let mut cuda = of_stack.chain(of_frameworks).chain(&runtime);
+    let unknown = cuda.find(|cuda| required_driver(registry, cuda, os, Policy::Minor).is_none())?;
+    let (cuda, platform) = (cuda_short(unknown), target.platform);
+    Some(format!("which driver CUDA {cuda} needs on {platform} is not in envlock's data"))
 }
 
 /// A conda package as a lock has it.

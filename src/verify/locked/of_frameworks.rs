@@ -88,7 +88,8 @@ impl Locked<'_> {
         if let Some(package) = of("tensorflow")
             && registry.framework("tensorflow", &public(&package.version), platform).is_none()
         {
-            self.unknown
+            // What a release is that nobody listed is not known without a GPU either.
+            self.unlisted
                 .push(format!("tensorflow {} for {platform} is not in envlock's data", package.version));
         }
         let is_plugin = |package: &&ChosenPackage| package.name.starts_with("jax-cuda");

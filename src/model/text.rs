@@ -20,7 +20,9 @@ pub fn clean(text: &str, limit: usize) -> String {
 
 /// Whether a text is one line without characters that are not shown or that end a line.
 pub fn is_line(text: &str) -> bool {
-    !text.chars().any(|c| c.is_control() || is_format_control(c))
+    // Almost all texts are of these characters alone.
+    text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        || !text.chars().any(|c| c.is_control() || is_format_control(c))
 }
 
 /// The lines of a text, as [`str::lines`] gives them. Pages and METADATA have hundreds of long lines, which are found

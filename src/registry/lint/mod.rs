@@ -3,7 +3,6 @@
 
 mod together;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -17,7 +16,7 @@ use super::rows::Meta;
 use super::table::{Order, Placed, PlacedRows, Row, is_in};
 use super::tables::{PlacedTables, STEMS, Tables};
 use super::{Cited, RegistryFile};
-use crate::model::text::clean;
+use crate::model::text::{clean, is_line};
 use crate::model::timestamp::is_day;
 
 /// The files without which no registry answers anything.
@@ -117,9 +116,18 @@ struct Linter<'f> {
 struct File<'f> {
     path: &'f str,
     text: &'f str,
+    /// The offsets of its line breaks.
+    breaks: Vec<usize>,
     document: Option<DeTable<'f>>,
     /// The names of its tables that were read.
-    read: RefCell<BTreeSet<String>>,
+    read: BTreeSet<String>,
+}
+
+impl File<'_> {
+    /// The line of a byte offset, from 1. [`line_of`] counts from the start, which takes too long for each row of a file.
+    fn line_of(&self, offset: usize) -> usize {
+        self.breaks.partition_point(|at| *at < offset) + 1
+    }
 }
 
 impl<'f> Linter<'f> {
@@ -139,7 +147,8 @@ impl<'f> Linter<'f> {
                 linter.texts(path, text, value);
             }
             let document = document.ok();
-            linter.files.push(File { path, text, document, read: RefCell::default() });
+            let breaks = text.match_indices('\n').map(|(at, _)| at).collect();
+            linter.files.push(File { path, text, breaks, document, read: BTreeSet::new() });
         }
         linter
     }
@@ -147,7 +156,7 @@ impl<'f> Linter<'f> {
     /// Reports texts that are more than a line: they reach terminals and locks.
     fn texts(&mut self, path: &str, text: &str, value: &Spanned<DeValue<'_>>) {
         match value.get_ref() {
-            DeValue::String(own) if own.len() > MAX_TEXT || clean(own, MAX_TEXT) != own.as_ref() => {
+            DeValue::String(own) if own.len() > MAX_TEXT || !is_line(own) => {
                 let line = line_of(text, value.span().start);
                 let shown = clean(own, 40);
                 self.problem(
@@ -228,9 +237,9 @@ impl<'f> Linter<'f> {
 
     /// The value of a key at the top of a file.
     fn top<T: serde::de::DeserializeOwned>(&mut self, path: &str, key: &str) -> Option<T> {
-        let file = self.files.iter().find(|file| file.path == path)?;
+        let file = self.files.iter_mut().find(|file| file.path == path)?;
         let value = file.document.as_ref()?.get(key)?.clone();
-        file.read.borrow_mut().insert(key.to_owned());
+        file.read.insert(key.to_owned());
         let (text, start) = (file.text, value.span().start);
         T::deserialize(ValueDeserializer::from(value)).map_err(|e| self.at_error(path, text, start, &e)).ok()
     }
@@ -318,9 +327,8 @@ impl<'f> Linter<'f> {
     /// Reports tables and files that nothing has read: a misspelled name would drop its rows.
     fn unknown(&mut self) {
         let (mut problems, mut empty) = (Vec::new(), Vec::new());
-        for File { path, text, document, read } in &self.files {
+        for File { path, text, document, read, .. } in &self.files {
             let Some(document) = document else { continue };
-            let read = read.borrow();
             let is_known = REQUIRED.contains(path) || STEMS.iter().any(|stem| is_in(path, stem));
             if !is_known {
                 problems.push((*path, 1, "unknown registry file".to_owned()));
@@ -412,19 +420,22 @@ impl PlacedRows for Linter<'_> {
     fn table<R: Row>(&mut self) -> Vec<Placed<R>> {
         let mut out = Vec::new();
         for index in 0..self.files.len() {
-            let File { path, text, document, read } = &self.files[index];
-            let (path, text) = (*path, *text);
-            let value = document.as_ref().and_then(|document| document.get(R::TABLE));
+            let file = &mut self.files[index];
+            let (path, text) = (file.path, file.text);
+            let value = file.document.as_mut().and_then(|document| document.get_mut(R::TABLE));
             let Some(value) = value.filter(|_| is_in(path, R::STEM)) else { continue };
-            read.borrow_mut().insert(R::TABLE.to_owned());
-            let rows: Vec<Spanned<DeValue<'_>>> = match value.get_ref() {
-                DeValue::Array(rows) => rows.iter().cloned().collect(),
-                _ => vec![value.clone()],
-            };
+            file.read.insert(R::TABLE.to_owned());
+            let span = value.span();
+            // Each table is read once.
+            let rows: Vec<Spanned<DeValue<'_>>> =
+                match std::mem::replace(value.get_mut(), DeValue::Boolean(true)) {
+                    DeValue::Array(rows) => rows.into_iter().collect(),
+                    one => vec![Spanned::new(span, one)],
+                };
+            let lines: Vec<usize> = rows.iter().map(|row| file.line_of(row.span().start)).collect();
             let first = out.len();
-            for row in rows {
+            for (row, line) in rows.into_iter().zip(lines) {
                 let start = row.span().start;
-                let line = line_of(text, start);
                 match Cited::<R>::deserialize(ValueDeserializer::from(row)) {
                     Ok(row) => {
                         self.cite(path, line, &row.source);

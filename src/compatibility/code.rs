@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::model::capability::{CodeTargets, ComputeCapability, Via};
-use crate::model::host::Host;
+use crate::model::host::{Gpu, Host};
 use crate::model::library::{DeviceCode, Served};
 use crate::model::platform::{Arch, Platform};
 use crate::model::version::DottedVersion;
@@ -49,32 +49,35 @@ pub fn knows_capability(registry: &Registry, capability: ComputeCapability) -> b
         || all().min().is_some_and(|oldest| capability < *oldest)
 }
 
-/// A GPU of a compute capability that no row is about: what runs on it is not known, whatever code there is.
+/// A GPU whose compute capability is unknown, or one that no row is about: what runs on it is not known, whatever code there is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownGpu {
     /// The GPU for a message: `NVIDIA H100 (9.0)`.
     pub label: String,
-    /// Its compute capability.
-    pub capability: ComputeCapability,
+    /// Its compute capability, if known.
+    pub capability: Option<ComputeCapability>,
 }
 
 impl UnknownGpu {
     /// Such a GPU of a machine.
     pub fn of(registry: &Registry, host: &Host) -> Option<UnknownGpu> {
-        host.gpus.iter().flatten().find_map(|gpu| {
-            let capability = gpu.capability.filter(|own| !knows_capability(registry, *own))?;
-            Some(UnknownGpu { label: gpu.label(), capability })
-        })
+        let is_unknown =
+            |gpu: &&Gpu| gpu.capability.is_none_or(|capability| !knows_capability(registry, capability));
+        let gpu = host.gpus.iter().flatten().find(is_unknown)?;
+        Some(UnknownGpu { label: gpu.label(), capability: gpu.capability })
     }
 }
 
 impl fmt::Display for UnknownGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let UnknownGpu { label, capability } = self;
-        write!(
-            f,
-            "GPUs of compute capability {capability} are not in envlock's data: whether the code runs on {label} is not known"
-        )
+        match capability {
+            Some(capability) => write!(
+                f,
+                "GPUs of compute capability {capability} are not in envlock's data: whether the code runs on {label} is not known"
+            ),
+            None => write!(f, "the compute capability of {label} is unknown"),
+        }
     }
 }
 

@@ -125,6 +125,8 @@ impl<'a> Needs<'a> {
                 let os = host.system.platform.os;
                 let fit = DriverFit::of(registry, host, Some(cuda), policy);
                 let required = required_driver(registry, cuda, os, policy);
+                let unnamed = host.gpus.iter().flatten().filter(|gpu| gpu.capability.is_none());
+                found.extend(unnamed.map(Violation::CodeUnknown));
                 for (gpu, capability) in gpus() {
                     let is_excluded = compiles_for(registry, cuda, capability) == Some(false);
                     match self.serves(registry, capability) {

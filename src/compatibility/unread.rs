@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pep440_rs::{Operator, Version};
+use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 use version_ranges::Ranges;
 
 use super::code::{UnknownGpu, compiles_for};
@@ -24,6 +24,8 @@ pub enum Unread {
     CudaBuild,
     /// For which GPUs it has code, or which driver its CUDA needs.
     Needs,
+    /// Whether a release that is newer than all known ones runs.
+    Newer,
     /// Whether its code runs on a GPU of a compute capability that no row is about.
     Gpu,
 }
@@ -54,6 +56,9 @@ impl UnreadBuild {
             Platform::LINUX_X86_64 => String::new(),
             other => format!(" --platform {other}"),
         };
+        if self.what == Unread::Newer {
+            return "`envlock resolve` reads what its indexes have".to_owned();
+        }
         // No wheel says which driver its CUDA needs.
         if self.what == Unread::Gpu || self.what == Unread::Needs && self.newest.is_none() {
             return "`envlock registry update` looks for newer data".to_owned();
@@ -77,12 +82,17 @@ impl UnreadBuild {
 /// `the registry has no row of torch 2.9.0 cu129 for linux-x86_64, which may exist`.
 impl fmt::Display for UnreadBuild {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Unread::Newer, Some(newest)) = (self.what, &self.version) {
+            let platform = self.platform;
+            return write!(
+                f,
+                "a torch newer than {newest}, the newest in the registry for {platform}, may run"
+            );
+        }
         f.write_str(match self.what {
-            Unread::Build => "the registry has no row of torch",
+            Unread::Build | Unread::Newer => "the registry has no row of torch",
             Unread::CudaBuild => "the registry has no row of a CUDA build of torch",
-            Unread::Gpu => {
-                "the registry does not know GPUs of this compute capability, on which it may run: torch"
-            }
+            Unread::Gpu => "nothing is known of a GPU of this machine, on which it may run: torch",
             Unread::Needs => "the registry does not say which GPUs and drivers these builds run on: torch",
         })?;
         match &self.version {
@@ -98,7 +108,7 @@ impl fmt::Display for UnreadBuild {
         write!(f, " for {}", self.platform)?;
         f.write_str(match self.what {
             Unread::Needs | Unread::Gpu => "",
-            Unread::Build | Unread::CudaBuild => ", which may exist",
+            Unread::Build | Unread::CudaBuild | Unread::Newer => ", which may exist",
         })
     }
 }
@@ -133,7 +143,7 @@ pub fn unread_build(
         parts.join(".")
     });
     let pinned = pin.map(Version::without_local);
-    let releases = specifiers.map_or_else(Ranges::full, |all| Ranges::from(all.clone()));
+    let releases = specifiers.map_or_else(Ranges::full, releases_of);
     // Bounds that exclude each other admit no release, whatever there is.
     if releases.is_empty() {
         return None;
@@ -157,9 +167,9 @@ pub fn unread_build(
                 .as_ref()
                 .is_none_or(|limit| build.cuda.as_ref().is_some_and(|cuda| limit.value.contains(cuda)))
     };
-    let lacks_facts = |build: &Cited<Build>| {
-        let violations = Needs::of_torch(build).violations(registry, host, policy);
-        !violations.is_empty() && violations.iter().all(Violation::is_unknown)
+    let violations = |build: &Cited<Build>| {
+        let found = Needs::of_torch(build).violations(registry, host, policy);
+        (found.is_empty(), !found.is_empty() && found.iter().all(Violation::is_unknown))
     };
     // What its code is does not matter for a Python that it has no wheel for.
     let pythons = request.pythons(registry.pythons());
@@ -168,11 +178,26 @@ pub fn unread_build(
     let has_unknown_gpu = UnknownGpu::of(registry, host).is_some();
     let is_about_one = !has_read_index || pinned.is_some() || variant.is_some() || has_unknown_gpu;
     let bounds = specifiers.filter(|_| pinned.is_none()).map(ToString::to_string).unwrap_or_default();
-    let lacking = of_release().filter(is_asked).filter(fits_python).filter(|build| lacks_facts(build));
-    if let Some(build) = lacking.last().filter(|_| is_about_one) {
+    let asked = || of_release().filter(is_asked).filter(fits_python);
+    // Where one runs, something else stands against the request.
+    let lacking = asked().rfind(|build| violations(build).1);
+    if let Some(build) = lacking.filter(|_| is_about_one && !asked().any(|build| violations(build).0)) {
         let what = if has_unknown_gpu { Unread::Gpu } else { Unread::Needs };
         let newest = build.targets.is_none().then(|| build.version_on_index());
         return Some(UnreadBuild { what, version: pinned, bounds, variant, cuda, platform, newest });
+    }
+    // A newer release is for newer Pythons, but not for older drivers or GPUs.
+    let newest = registry.newest_release("torch", platform);
+    let of_newest = || of_release().filter(|build| Some(&build.version) == newest.as_ref()).filter(is_asked);
+    let newest_python = of_newest().flat_map(|build| build.pythons.iter().flatten()).max();
+    if !has_read_index
+        && let Some(newest) = newest.clone().filter(|_| pinned.is_none())
+        && !releases.is_disjoint(&Ranges::strictly_higher_than(newest.clone()))
+        && newest_python.is_some_and(|known| pythons.iter().any(|python| python.minor > *known))
+        && of_newest().any(|build| violations(build).0)
+    {
+        let (what, version) = (Unread::Newer, Some(newest));
+        return Some(UnreadBuild { what, version, bounds, variant, cuda, platform, newest: None });
     }
     // Other builds of a release are for the same Pythons.
     if of_release().next().is_some() && !of_release().any(|build| fits_python(&build)) {
@@ -192,7 +217,8 @@ pub fn unread_build(
             !has_read_index
                 && admits_pytorch
                 && pinned.is_some()
-                && known.filter(|build| build.variant != CPU).all(|build| !build.on_pytorch_index)
+                && (of_release().all(|build| !build.on_pypi)
+                    || known.filter(|build| build.variant != CPU).all(|build| !build.on_pytorch_index))
         }
     };
     // No known build is for the CUDA that is asked for, and another variant may be.
@@ -200,7 +226,8 @@ pub fn unread_build(
         && variant.is_none()
         && admits_pytorch
         && !of_release().any(|build| is_asked(&build))
-        && could_run_newer(registry, host, request);
+        && (could_run_newer(registry, host, request)
+            || pinned.is_some() && could_run_other(registry, host, request));
     let has_cpu_builds =
         variant.is_none() && of_release().next().is_some() && of_release().all(|build| build.variant == CPU);
     (for_cuda || may_exist && could_run(registry, host, variant.as_deref())).then_some(UnreadBuild {
@@ -212,6 +239,17 @@ pub fn unread_build(
         platform,
         newest: None,
     })
+}
+
+/// The releases that bounds admit. `==2.9.1+cu126` is one of release 2.9.1.
+fn releases_of(bounds: &VersionSpecifiers) -> Ranges<Version> {
+    let plain = |one: &VersionSpecifier| match one.operator() {
+        Operator::Equal if one.version().is_local() => {
+            VersionSpecifier::equals_version(one.version().clone().without_local())
+        }
+        _ => one.clone(),
+    };
+    Ranges::from(bounds.iter().map(plain).collect::<VersionSpecifiers>())
 }
 
 /// Whether a build has a wheel for one of these Pythons, as far as its row says.
@@ -236,6 +274,15 @@ fn could_run_newer(registry: &Registry, host: &Host, request: &Request) -> bool 
         let variant = Variant::Cuda(cuda.major, cuda.minor).to_string();
         limit.value.contains(&cuda) && could_run(registry, host, Some(&variant))
     })
+}
+
+/// Whether the limit on CUDA admits a variant of another release that the machine could run.
+fn could_run_other(registry: &Registry, host: &Host, request: &Request) -> bool {
+    let Some(limit) = &request.cuda else { return false };
+    let of_platform = registry.builds().iter().filter(|build| build.platform == host.system.platform);
+    let mut within =
+        of_platform.filter(|build| build.cuda.as_ref().is_some_and(|cuda| limit.value.contains(cuda)));
+    within.any(|build| could_run(registry, host, Some(&build.variant)))
 }
 
 /// Whether the machine could run a build of a variant: its CUDA decides before anything is known of the build.
@@ -274,7 +321,7 @@ mod tests {
 
     #[test]
     fn what_no_row_says_is_open_unless_cuda_decides() {
-        use Unread::{Build, Needs};
+        use Unread::{Build, Needs, Newer};
         let registry = crate::registry::frozen();
         let arm: Platform = "linux-aarch64".parse().unwrap();
         let x86 = Platform::LINUX_X86_64;
@@ -291,13 +338,26 @@ mod tests {
             ("torch==2.99.0", Some("cu130"), "7.0", "580.65.06", x86, None),
             // A row has it.
             ("torch==2.9.1", Some("cu128"), "9.0", "580.65.06", x86, None),
+            // A newer release may be for a newer Python, but not for an older machine.
+            ("torch>=2.14 --python 3.18", None, "9.0", "580.65.06", x86, Some(Newer)),
+            ("torch --python 3.18", None, "9.0", "580.65.06", x86, Some(Newer)),
+            ("torch>=2.14 --python 3.7", None, "9.0", "580.65.06", x86, None),
+            ("torch>=2.14,<2.15 --python 3.18", None, "9.0", "580.65.06", x86, None),
+            ("torch>=2.14 --python 3.18", None, "3.7", "470.57.02", x86, None),
+            // Two pins of one build.
+            ("torch==2.99.0 --also torch==2.99.0+cu130", None, "9.0", "580.65.06", x86, Some(Build)),
             // Nobody read for which GPUs these builds have code; none has code for Orin.
             ("torch==2.9.1", None, "9.0", "580.65.06", arm, Some(Needs)),
             ("torch==2.9.1", Some("cu126"), "8.7", "580.65.06", arm, None),
         ] {
+            let (torch, also) = torch.split_once(" --also ").map_or((torch, None), |(a, b)| (a, Some(b)));
             let (torch, python) = torch.split_once(" --python ").unwrap_or((torch, ">=3.8"));
             let request = Request {
-                requirements: vec![UserRequirement::parse(torch, Origin::Question).unwrap()],
+                requirements: [Some(torch), also]
+                    .into_iter()
+                    .flatten()
+                    .map(|line| UserRequirement::parse(line, Origin::Question).unwrap())
+                    .collect(),
                 python: Some(PythonRequest::parse(python, Origin::Question).unwrap()),
                 variant: variant.map(|v| Limit { value: v.to_owned(), origin: Origin::Question }),
                 ..Request::default()
@@ -320,6 +380,8 @@ mod tests {
             ("torch==2.99.0", Some("pypi"), None),
             // Not covered.
             ("torch<1.8", None, None),
+            // Where PyPI was read, its builds are known.
+            ("torch>=2.9", None, None),
         ] {
             let request = Request {
                 requirements: vec![UserRequirement::parse(torch, Origin::Question).unwrap()],

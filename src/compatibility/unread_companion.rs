@@ -61,12 +61,13 @@ pub fn unread_companion(
             };
             build.companion(package).is_some() || of_package().any(|row| fits(row))
         });
-        let read = of_package().map(|row| &row.version);
-        let read = read.chain(registry.builds().iter().filter_map(|build| build.companion(package)));
-        let read = read.fold(Ranges::empty(), |all: Ranges<Version>, version| {
-            all.union(&Ranges::singleton(version.clone()))
-        });
-        !is_known && !Ranges::from(bounds).subset_of(&read)
+        let of_builds = registry.builds().iter().filter_map(|build| build.companion(package));
+        let read: Vec<&Version> = of_package().map(|row| &row.version).chain(of_builds).collect();
+        let is_read = read.iter().any(|own| bounds.contains(own));
+        // Old releases are known: what may exist is newer.
+        let newer = read.into_iter().max().cloned().map_or_else(Ranges::full, Ranges::strictly_higher_than);
+        let is_open = !Ranges::from(bounds).is_disjoint(&newer);
+        is_open && !(is_known && is_read)
     };
     let package = COMPANIONS.into_iter().find(|package| is_unread(package))?;
     Some(UnreadCompanion { package, torch: newest.clone() })
@@ -89,6 +90,7 @@ mod tests {
             (&["torch==2.99.0", "torchvision>=0.20"], true),
             // Its row is for another torch.
             (&["torch==2.99.0", "torchvision==0.24.1"], false),
+            (&["torch==2.99.0", "torchvision<0.25"], false),
             (&["torch==2.99.0"], false),
             (&["torch==2.9.1", "torchvision"], false),
             (&["torch", "torchvision"], false),

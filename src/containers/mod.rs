@@ -165,7 +165,7 @@ impl Judge<'_> {
                 continue;
             };
             if !knows_capability(self.registry, capability) {
-                self.open.push(UnknownGpu { label, capability }.to_string());
+                self.open.push(UnknownGpu { label, capability: Some(capability) }.to_string());
                 continue;
             }
             let covered = envelope

@@ -133,8 +133,10 @@ impl FileFacts {
         let tags =
             if wheel.abis.iter().any(|abi| abi.starts_with("cp")) { &wheel.abis } else { &wheel.pythons };
         for tag in tags {
-            if !self.pythons.contains(tag) {
-                self.pythons.push(tag.clone());
+            // Up to Python 3.7 the tag names the allocator: `cp37m`.
+            let tag = tag.strip_suffix('m').unwrap_or(tag);
+            if !self.pythons.iter().any(|own| own == tag) {
+                self.pythons.push(tag.to_owned());
             }
         }
     }

@@ -188,7 +188,7 @@ impl Problem<'_> {
                 (Party::Gpu, "has unknown code targets".to_owned(), own())
             }
             Violation::CodeUnknown(gpu) => {
-                (Party::Gpu, format!("may run on {}, which is not in the data", gpu.label()), own())
+                (Party::Gpu, format!("may run on {}, of which nothing is known", gpu.label()), own())
             }
             Violation::NoCode(gpu) | Violation::PtxTooNew(gpu) => {
                 (Party::Gpu, format!("has no code for {}", gpu.label()), source(torch.code_source()))

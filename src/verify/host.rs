@@ -312,7 +312,10 @@ fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &
         }
         judged.push((label.clone(), gpu.capability));
         let Some(capability) = gpu.capability else {
-            found.push(findings::not_judged(NotJudged::CapabilityUnknown(label), require_gpu));
+            found.push(findings::not_judged(
+                NotJudged::UnknownGpu(UnknownGpu { label, capability: None }),
+                require_gpu,
+            ));
             too_old_for_all(found);
             continue;
         };
@@ -321,7 +324,7 @@ fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &
                 envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
             if !(needs.is_known)(capability) {
                 found.push(findings::not_judged(
-                    NotJudged::CapabilityNew(UnknownGpu { label, capability }),
+                    NotJudged::UnknownGpu(UnknownGpu { label, capability: Some(capability) }),
                     require_gpu,
                 ));
                 too_old_for_all(found);

@@ -159,10 +159,17 @@ fn a_new_gpu_is_neither_a_yes_nor_a_no() {
         let run = context.run(&[asked, &["--host", "x109.toml"]].concat()).expect(3);
         let text = run.flat();
         assert!(
-            text.contains("10.9 are not in envlock's data") || text.contains("does not know GPUs of this"),
+            text.contains("10.9 are not in envlock's data") || text.contains("nothing is known of a GPU"),
             "{}",
             run.shown()
         );
+    }
+    // Of one that names no compute capability as little is known.
+    context.write("r200.toml", &host.replace("compute_capability = \"10.9\"\n", "").replace("X109", "R200"));
+    for asked in
+        [&["plan", "torch==2.15.0"][..], &["resolve", "torch", "--stack-only", "--dry-run"], &["verify"]]
+    {
+        context.run(&[asked, &["--host", "r200.toml"]].concat()).expect(3);
     }
     // What uses no GPU does not ask for one; CUDA that is too old for it is a no.
     context.run(&["resolve", "demo", "--dry-run", "--host", "x109.toml"]).expect(0);
@@ -220,6 +227,27 @@ fn a_companion_that_nobody_read_does_not_make_a_torch_impossible() {
             "{}",
             run.shown()
         );
+    }
+}
+
+/// Pins of releases and packages that the data does not have are no yes, with or without a GPU.
+#[test]
+fn pins_that_nobody_knows_are_not_known_to_run() {
+    let context = TestContext::new().with_shipped_registry();
+    let old_driver = ["--gpu", "H100", "--driver", "400.10"];
+    let driver = ["--gpu", "H100", "--driver", "580.65.06"];
+    for (pins, machine, code) in [
+        ("torchvision==0.29.2", &old_driver[..], 3),
+        ("vllm==0.11.0", &driver, 3),
+        ("torch==2.99.0+cu130", &["--gpu", "none"], 3),
+        ("tensorflow==2.99.0", &["--gpu", "none"], 3),
+        ("torch==2.15.0\nnvidia-cuda-runtime==19.2.1", &driver, 3),
+        ("jax==3.0.0", &driver, 1),
+        ("requests==2.32.0", &driver, 0),
+    ] {
+        context.write("requirements.txt", &format!("{pins}\n"));
+        let asked = ["plan", "--lock", "requirements.txt", "--python", "3.13"];
+        context.run(&[&asked[..], machine].concat()).expect(code);
     }
 }
 

@@ -80,10 +80,11 @@ impl<'a> Learner<'a> {
     /// Reads releases of torch, newest first, until the machine takes one or none is left that is newer.
     fn read_newest(&mut self, machine: &Machine, preferences: &Preferences) {
         let platform = machine.host.system.platform;
-        if preferences.versions.contains_key("torch") {
+        let is_asked = |name: &str| self.task.request.find(name).is_some();
+        // A lock holds torch only where it is asked for: a new companion may need another one.
+        if preferences.versions.contains_key("torch") && is_asked("torch") {
             return;
         }
-        let is_asked = |name: &str| self.task.request.find(name).is_some();
         if !STACK_PACKAGES.into_iter().any(is_asked) {
             return;
         }

@@ -92,8 +92,8 @@ impl Learner<'_> {
     pub(super) fn read_variants(&mut self, machine: &Machine, preferences: &Preferences) {
         let platform = machine.host.system.platform;
         let only = self.task.request.only_index.as_ref();
-        if only.is_some_and(|only| !only.value.admits(PYTORCH)) || preferences.versions.contains_key("torch")
-        {
+        let is_held = preferences.versions.contains_key("torch") && self.task.request.find("torch").is_some();
+        if only.is_some_and(|only| !only.value.admits(PYTORCH)) || is_held {
             return;
         }
         let chosen =

@@ -173,6 +173,8 @@ impl Subject<'_> {
         // What stands against it beside the project's own requirement.
         if conflict.would_work_if.is_empty()
             && let Some(beside) = self.without_own_requirement(request, party)
+            // Of what no row says, nothing is told but what the project itself requires.
+            && unread_build(self.registry, &self.host, &beside, false).is_none()
             && let Ok(Answer::Conflict(other) | Answer::ConflictSoFar(other, _)) =
                 self.solve(&beside, party, &Preferences::default())
         {

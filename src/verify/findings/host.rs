@@ -267,10 +267,8 @@ pub enum NotJudged {
     NoGpu,
     /// The driver version is unknown.
     DriverUnknown,
-    /// The compute capability of a GPU is unknown.
-    CapabilityUnknown(String),
-    /// No row is about GPUs of this compute capability.
-    CapabilityNew(UnknownGpu),
+    /// The compute capability of a GPU is unknown, or no row is about it.
+    UnknownGpu(UnknownGpu),
     /// The driver is loaded, and NVIDIA's management library was not asked: why.
     NoManagement(String),
     /// This is a container without GPUs on a host with an NVIDIA driver.
@@ -307,8 +305,7 @@ pub fn not_judged(what: NotJudged, required: bool) -> Finding {
         NotJudged::DriverBranch(branch, need) => {
             format!("only the branch of driver {branch} is known, and {need} or newer is needed")
         }
-        NotJudged::CapabilityUnknown(gpu) => format!("the compute capability of {gpu} is unknown"),
-        NotJudged::CapabilityNew(gpu) => gpu.to_string(),
+        NotJudged::UnknownGpu(gpu) => gpu.to_string(),
         NotJudged::NoManagement(why) => format!("whether the GPUs answer is not known: {why}"),
         NotJudged::ContainerWithoutGpus => super::machine::NO_GPU_GIVEN.to_owned(),
         NotJudged::Note(note) => note.to_string(),

@@ -93,17 +93,17 @@ impl Locked<'_> {
                 .push(format!("tensorflow {} for {platform} is not in envlock's data", package.version));
         }
         let is_plugin = |package: &&ChosenPackage| package.name.starts_with("jax-cuda");
-        if let Some(jax) = of("jaxlib")
+        if let Some(jax) = of("jaxlib").or_else(|| of("jax"))
             && packages.iter().find(is_plugin).is_none()
         {
             match jax.version.is_local() {
                 _ if environment.with_extras.iter().any(|name| name == "jax") => {
                     self.unknown.push(unread_extra("jax", &public(&jax.version)));
                 }
-                true => self.unknown.push(format!("jaxlib {} is not in envlock's data", jax.version)),
+                true => self.unknown.push(format!("{} {} is not in envlock's data", jax.name, jax.version)),
                 false => {
                     let ask = "jax[cuda12]".to_owned();
-                    self.no_cuda("jax", format!("jaxlib {}", jax.version), NoCuda::NoPlugin { ask });
+                    self.no_cuda("jax", format!("{} {}", jax.name, jax.version), NoCuda::NoPlugin { ask });
                 }
             }
         }

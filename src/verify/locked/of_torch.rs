@@ -29,10 +29,15 @@ impl Locked<'_> {
         if let (None, Some(unnamed)) = (torch, environment.unnamed.first()) {
             self.unknown.push(format!("whether `{}` is a framework is not known", clean(unnamed, 80)));
         }
+        if torch.is_none() {
+            self.without_torch(environment, registry);
+        }
         let torch = torch?;
         let version = public(&torch.version);
         let Some(variant) = torch.variant(environment.python, registry, platform) else {
             let is_listed = !torch.wheels.is_empty();
+            // A release that no row is about is not known without a GPU either.
+            let is_listed_release = registry.has_release("torch", &version, platform);
             let unknown = match &torch.source {
                 _ if torch.is_built(environment.python, platform) => built("torch", &version),
                 _ if torch.version.is_local() => {
@@ -47,7 +52,10 @@ impl Locked<'_> {
                 }
                 other => format!("torch {version} is from `{other}`: which build that is is not known"),
             };
-            self.unknown.push(unknown);
+            match is_listed_release {
+                true => self.unknown.push(unknown),
+                false => self.unlisted.push(unknown),
+            }
             return None;
         };
         for package in self
@@ -72,7 +80,11 @@ impl Locked<'_> {
         let Some(build) = registry.build(&version, &variant, platform) else {
             // A CPU build needs nothing that the registry would have to know.
             if variant != CPU {
-                self.unknown.push(unknown_build(registry, &version, &variant, platform));
+                let unknown = unknown_build(registry, &version, &variant, platform);
+                match registry.has_release("torch", &version, platform) {
+                    true => self.unknown.push(unknown),
+                    false => self.unlisted.push(unknown),
+                }
             }
             return None;
         };
@@ -108,6 +120,19 @@ impl Locked<'_> {
         });
         self.companions(environment, registry);
         build.cuda.is_some().then(|| envelope_of(registry, build))
+    }
+
+    /// Notes that pins alone lack the torch that a package of theirs requires.
+    fn without_torch(&mut self, environment: &Environment, registry: &Registry) {
+        let links_torch = |name: &str| registry.companions().iter().any(|row| row.package == name);
+        let mut alone = environment.packages.iter().filter(|package| package.requires.is_empty());
+        let alone = alone.find(|package| links_torch(&package.name));
+        if let Some(package) = alone.filter(|_| environment.conda.is_empty()) {
+            self.unlisted.push(format!(
+                "{} {} requires torch, which is not in the lock: which build is installed is not known",
+                package.name, package.version
+            ));
+        }
     }
 
     /// Notes companions of which no row says with which torch they go.

@@ -66,6 +66,18 @@ impl UnknownGpu {
         let gpu = host.gpus.iter().flatten().find(is_unknown)?;
         Some(UnknownGpu { label: gpu.label(), capability: gpu.capability })
     }
+
+    /// What helps, as a hint.
+    pub fn what_helps(&self) -> &'static str {
+        match self.capability {
+            Some(_) => {
+                "`envlock registry update` looks for newer data; `--gpu` with a GPU that it resembles locks for that one"
+            }
+            None => {
+                "pass its compute capability, as in `--gpu 8.6`: on its machine `nvidia-smi --query-gpu=compute_cap --format=csv` prints it"
+            }
+        }
+    }
 }
 
 impl fmt::Display for UnknownGpu {

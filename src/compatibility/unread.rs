@@ -124,121 +124,199 @@ pub fn unread_build(
     request: &Request,
     has_read_index: bool,
 ) -> Option<UnreadBuild> {
-    let platform = host.system.platform;
-    let specifiers = request.bounds_on("torch")?;
-    let specifiers = (!specifiers.is_empty()).then_some(&specifiers);
-    if registry.has_stack_of_channels() {
-        return None;
-    }
-    let pin = specifiers.and_then(|all| {
-        let pin = all.iter().find(|one| {
+    let asked = Asked::new(registry, host, request, has_read_index)?;
+    asked.lacking().or_else(|| asked.newer()).or_else(|| asked.absent())
+}
+
+/// What a request asks of torch, on a machine.
+struct Asked<'a> {
+    registry: &'a Registry,
+    host: &'a Host,
+    request: &'a Request,
+    /// Whether PyPI's page was read.
+    has_read_index: bool,
+    bounds: VersionSpecifiers,
+    /// The release, if the bounds pin one.
+    pinned: Option<Version>,
+    /// The releases that the bounds admit.
+    releases: Ranges<Version>,
+    /// The variant, if an option or a local version pins one.
+    variant: Option<String>,
+    pythons: Vec<Python>,
+}
+
+/// How a build fares on the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fares {
+    Runs,
+    NotKnown,
+    Not,
+}
+
+impl<'a> Asked<'a> {
+    /// `None` if torch is not asked for, or nothing that could exist is asked for.
+    fn new(
+        registry: &'a Registry,
+        host: &'a Host,
+        request: &'a Request,
+        has_read_index: bool,
+    ) -> Option<Asked<'a>> {
+        let bounds = request.bounds_on("torch")?;
+        if registry.has_stack_of_channels() {
+            return None;
+        }
+        let pin = bounds.iter().find(|one| {
             matches!(one.operator(), Operator::Equal | Operator::ExactEqual)
-                && all.iter().all(|other| other.contains(one.version()))
-        })?;
-        Some(pin.version().clone())
-    });
-    // `2.9.0+cu129` pins both.
-    let local = pin.as_ref().filter(|pin| pin.is_local()).map(|pin| {
-        let parts: Vec<String> = pin.local().iter().map(ToString::to_string).collect();
-        parts.join(".")
-    });
-    let pinned = pin.map(Version::without_local);
-    let releases = specifiers.map_or_else(Ranges::full, releases_of);
-    // Bounds that exclude each other admit no release, whatever there is.
-    if releases.is_empty() {
-        return None;
+                && bounds.iter().all(|other| other.contains(one.version()))
+        });
+        let pin = pin.map(|pin| pin.version().clone());
+        // `2.9.0+cu129` pins both.
+        let local = pin.as_ref().filter(|pin| pin.is_local()).map(|pin| {
+            let parts: Vec<String> = pin.local().iter().map(ToString::to_string).collect();
+            parts.join(".")
+        });
+        let releases = releases_of(&bounds);
+        // Bounds that exclude each other admit no release, whatever there is.
+        (!releases.is_empty()).then(|| Asked {
+            registry,
+            host,
+            request,
+            has_read_index,
+            bounds,
+            pinned: pin.map(Version::without_local),
+            releases,
+            variant: request.variant.as_ref().map(|limit| limit.value.clone()).or(local),
+            pythons: request.pythons(registry.pythons()),
+        })
     }
-    let variant = request.variant.as_ref().map(|limit| limit.value.clone()).or(local);
-    let admits_pytorch = request.only_index.as_ref().is_none_or(|only| only.value.admits("pytorch"));
-    let is_admitted = |version: &Version| match &pinned {
-        Some(pinned) => version == pinned,
-        None => specifiers.is_none_or(|all| all.contains(version)),
-    };
-    let cuda = request.cuda.as_ref().filter(|_| variant.is_none()).map(|limit| limit.value.to_string());
-    let policy = Policy::of(request);
-    let of_release =
-        || registry.builds().iter().filter(|b| b.platform == platform && is_admitted(&b.version));
-    let is_asked = |build: &&Cited<Build>| {
-        let admits = |index| request.only_index.as_ref().is_none_or(|only| only.value.admits(index));
-        variant.as_ref().is_none_or(|variant| build.variant == *variant)
-            && (build.on_pypi && admits("pypi") || build.on_pytorch_index && admits("pytorch"))
-            && request
-                .cuda
-                .as_ref()
-                .is_none_or(|limit| build.cuda.as_ref().is_some_and(|cuda| limit.value.contains(cuda)))
-    };
-    let violations = |build: &Cited<Build>| {
-        let found = Needs::of_torch(build).violations(registry, host, policy);
-        (found.is_empty(), !found.is_empty() && found.iter().all(Violation::is_unknown))
-    };
-    // What its code is does not matter for a Python that it has no wheel for.
-    let pythons = request.pythons(registry.pythons());
-    let fits_python = |build: &&Cited<Build>| fits_one(build, &pythons);
-    // Where the pages of the indexes were read, the question has to be about such a build.
-    let has_unknown_gpu = UnknownGpu::of(registry, host).is_some();
-    let is_about_one = !has_read_index || pinned.is_some() || variant.is_some() || has_unknown_gpu;
-    let bounds = specifiers.filter(|_| pinned.is_none()).map(ToString::to_string).unwrap_or_default();
-    let asked = || of_release().filter(is_asked).filter(fits_python);
-    // Where one runs, something else stands against the request.
-    let lacking = asked().rfind(|build| violations(build).1);
-    if let Some(build) = lacking.filter(|_| is_about_one && !asked().any(|build| violations(build).0)) {
+
+    fn platform(&self) -> Platform {
+        self.host.system.platform
+    }
+
+    fn admits(&self, index: &str) -> bool {
+        self.request.only_index.as_ref().is_none_or(|only| only.value.admits(index))
+    }
+
+    /// The known builds of the releases that are asked for.
+    fn of_release(&self) -> impl DoubleEndedIterator<Item = &'a Cited<Build>> {
+        let is_admitted = |version: &Version| match &self.pinned {
+            Some(pinned) => version == pinned,
+            None => self.bounds.contains(version),
+        };
+        let platform = self.platform();
+        self.registry.builds().iter().filter(move |b| b.platform == platform && is_admitted(&b.version))
+    }
+
+    /// Whether a build of such a release is within the other limits of the request.
+    fn is_meant(&self, build: &Build) -> bool {
+        let cuda = self.request.cuda.as_ref().map(|limit| &limit.value);
+        self.variant.as_ref().is_none_or(|variant| build.variant == *variant)
+            && (build.on_pypi && self.admits("pypi") || build.on_pytorch_index && self.admits("pytorch"))
+            && cuda.is_none_or(|range| build.cuda.as_ref().is_some_and(|cuda| range.contains(cuda)))
+    }
+
+    fn fits_python(&self, build: &Build) -> bool {
+        fits_one(build, &self.pythons)
+    }
+
+    fn fares(&self, build: &Cited<Build>) -> Fares {
+        let found = Needs::of_torch(build).violations(self.registry, self.host, Policy::of(self.request));
+        match found.iter().all(Violation::is_unknown) {
+            _ if found.is_empty() => Fares::Runs,
+            true => Fares::NotKnown,
+            false => Fares::Not,
+        }
+    }
+
+    fn told(&self, what: Unread) -> UnreadBuild {
+        let has_bounds = self.pinned.is_none() && !self.bounds.is_empty();
+        let cuda = self.request.cuda.as_ref().filter(|_| self.variant.is_none());
+        UnreadBuild {
+            what,
+            version: self.pinned.clone(),
+            bounds: if has_bounds { self.bounds.to_string() } else { String::new() },
+            variant: self.variant.clone(),
+            cuda: cuda.map(|limit| limit.value.to_string()),
+            platform: self.platform(),
+            newest: None,
+        }
+    }
+
+    /// A known build of which facts are missing.
+    fn lacking(&self) -> Option<UnreadBuild> {
+        let has_unknown_gpu = UnknownGpu::of(self.registry, self.host).is_some();
+        // Where the pages of the indexes were read, the question has to be about such a build.
+        let is_about_one =
+            !self.has_read_index || self.pinned.is_some() || self.variant.is_some() || has_unknown_gpu;
+        // What its code is does not matter for a Python that it has no wheel for.
+        let meant = || self.of_release().filter(|build| self.is_meant(build) && self.fits_python(build));
+        let build = meant().rfind(|build| self.fares(build) == Fares::NotKnown)?;
+        // Where one runs, something else stands against the request.
+        if !is_about_one || meant().any(|build| self.fares(build) == Fares::Runs) {
+            return None;
+        }
         let what = if has_unknown_gpu { Unread::Gpu } else { Unread::Needs };
         let newest = build.targets.is_none().then(|| build.version_on_index());
-        return Some(UnreadBuild { what, version: pinned, bounds, variant, cuda, platform, newest });
+        Some(UnreadBuild { newest, ..self.told(what) })
     }
-    // A newer release is for newer Pythons, but not for older drivers or GPUs.
-    let newest = registry.newest_release("torch", platform);
-    let of_newest = || of_release().filter(|build| Some(&build.version) == newest.as_ref()).filter(is_asked);
-    let newest_python = of_newest().flat_map(|build| build.pythons.iter().flatten()).max();
-    if !has_read_index
-        && let Some(newest) = newest.clone().filter(|_| pinned.is_none())
-        && !releases.is_disjoint(&Ranges::strictly_higher_than(newest.clone()))
-        && newest_python.is_some_and(|known| pythons.iter().any(|python| python.minor > *known))
-        && of_newest().any(|build| violations(build).0)
-    {
-        let (what, version) = (Unread::Newer, Some(newest));
-        return Some(UnreadBuild { what, version, bounds, variant, cuda, platform, newest: None });
+
+    /// A release that is newer than all known ones: it is for newer Pythons, but not for older drivers or GPUs.
+    fn newer(&self) -> Option<UnreadBuild> {
+        let newest = self.registry.newest_release("torch", self.platform())?;
+        let of_newest = || self.of_release().filter(|build| build.version == newest && self.is_meant(build));
+        let known_python = of_newest().flat_map(|build| build.pythons.iter().flatten()).max()?;
+        let is_for_newer = self.pythons.iter().any(|python| python.minor > *known_python);
+        let is_open = !self.has_read_index
+            && self.pinned.is_none()
+            && !self.releases.is_disjoint(&Ranges::strictly_higher_than(newest.clone()));
+        let would_run = || of_newest().any(|build| self.fares(build) == Fares::Runs);
+        (is_open && is_for_newer && would_run())
+            .then(|| UnreadBuild { version: Some(newest.clone()), ..self.told(Unread::Newer) })
     }
-    // Other builds of a release are for the same Pythons.
-    if of_release().next().is_some() && !of_release().any(|build| fits_python(&build)) {
-        return None;
-    }
-    let mut known = of_release().peekable();
-    let may_exist = match (known.peek(), &variant) {
-        // The page of PyPI says nothing of the builds on the pytorch index, of which old ones are not covered.
-        (None, _) => {
-            let oldest = registry.oldest_release("torch", platform);
-            let covered = oldest.map_or_else(Ranges::full, Ranges::strictly_higher_than);
-            !has_read_index || admits_pytorch && !releases.is_disjoint(&covered)
+
+    /// A build that no row has.
+    fn absent(&self) -> Option<UnreadBuild> {
+        let (registry, host) = (self.registry, self.host);
+        let has_release = self.of_release().next().is_some();
+        // Other builds of a release are for the same Pythons.
+        if has_release && !self.of_release().any(|build| self.fits_python(build)) {
+            return None;
         }
-        (Some(_), Some(variant)) => admits_pytorch && !known.any(|build| build.variant == *variant),
-        // Rows of PyPI's build alone: the pytorch index may have others.
-        (Some(_), None) => {
-            !has_read_index
-                && admits_pytorch
-                && pinned.is_some()
-                && (of_release().all(|build| !build.on_pypi)
-                    || known.filter(|build| build.variant != CPU).all(|build| !build.on_pytorch_index))
-        }
-    };
-    // No known build is for the CUDA that is asked for, and another variant may be.
-    let for_cuda = request.cuda.is_some()
-        && variant.is_none()
-        && admits_pytorch
-        && !of_release().any(|build| is_asked(&build))
-        && (could_run_newer(registry, host, request)
-            || pinned.is_some() && could_run_other(registry, host, request));
-    let has_cpu_builds =
-        variant.is_none() && of_release().next().is_some() && of_release().all(|build| build.variant == CPU);
-    (for_cuda || may_exist && could_run(registry, host, variant.as_deref())).then_some(UnreadBuild {
-        what: if has_cpu_builds { Unread::CudaBuild } else { Unread::Build },
-        version: pinned,
-        bounds,
-        variant,
-        cuda,
-        platform,
-        newest: None,
-    })
+        let admits_pytorch = self.admits("pytorch");
+        let may_exist = match (has_release, &self.variant) {
+            // The page of PyPI says nothing of the builds on the pytorch index, of which old ones are not covered.
+            (false, _) => {
+                let oldest = registry.oldest_release("torch", self.platform());
+                let covered = oldest.map_or_else(Ranges::full, Ranges::strictly_higher_than);
+                !self.has_read_index || admits_pytorch && !self.releases.is_disjoint(&covered)
+            }
+            (true, Some(variant)) => {
+                admits_pytorch && !self.of_release().any(|build| build.variant == *variant)
+            }
+            // Rows of one index alone: the other may have more.
+            (true, None) => {
+                let mut with_cuda = self.of_release().filter(|build| build.variant != CPU);
+                !self.has_read_index
+                    && admits_pytorch
+                    && self.pinned.is_some()
+                    && (with_cuda.all(|build| !build.on_pytorch_index)
+                        || self.of_release().all(|build| !build.on_pypi))
+            }
+        };
+        // No known build is for the CUDA that is asked for, and another variant may be.
+        let for_cuda = self.request.cuda.is_some()
+            && self.variant.is_none()
+            && admits_pytorch
+            && !self.of_release().any(|build| self.is_meant(build))
+            && (could_run_newer(registry, host, self.request)
+                || self.pinned.is_some() && could_run_other(registry, host, self.request));
+        let is_of_cpu = |build: &Cited<Build>| build.variant == CPU;
+        let has_cpu_builds = self.variant.is_none() && has_release && self.of_release().all(is_of_cpu);
+        let what = if has_cpu_builds { Unread::CudaBuild } else { Unread::Build };
+        let could_run = || could_run(registry, host, self.variant.as_deref());
+        (for_cuda || may_exist && could_run()).then(|| self.told(what))
+    }
 }
 
 /// The releases that bounds admit. `==2.9.1+cu126` is one of release 2.9.1.

@@ -120,7 +120,7 @@ impl Place<'_> {
 
     /// Stores a row, or that the wheel has no GPU code. Write errors are ignored: the next run is only slower.
     pub fn keep(&self, row: Option<&LearnedRow>) {
-        let _ = kept_file::write(&self.path, row.map_or(NO_CODE, LearnedRow::text).as_bytes());
+        let _ = self.write(row.map_or(NO_CODE, LearnedRow::text));
     }
 
     /// Stores a row for other commands.
@@ -128,7 +128,11 @@ impl Place<'_> {
     /// # Errors
     /// When the file cannot be written.
     pub fn share(&self, row: &LearnedRow) -> std::io::Result<()> {
-        kept_file::write(&self.path, row.text().as_bytes())
+        self.write(row.text())
+    }
+
+    fn write(&self, text: &str) -> std::io::Result<()> {
+        kept_file::write(&self.path, text.as_bytes())
     }
 }
 

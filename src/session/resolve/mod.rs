@@ -479,9 +479,9 @@ fn refuse_unknown_gpu<'m>(
     mut machines: impl Iterator<Item = &'m Machine>,
 ) -> Result<(), Failure> {
     match machines.find_map(|machine| UnknownGpu::of(registry, &machine.host)) {
-        Some(gpu) => Err(Failure::new(FailureKind::UnknownRow, format!("not known: {gpu}")).hint(
-            "`envlock registry update` looks for newer data; `--gpu` with a GPU that it resembles locks for that one",
-        )),
+        Some(gpu) => {
+            Err(Failure::new(FailureKind::UnknownRow, format!("not known: {gpu}")).hint(gpu.what_helps()))
+        }
         None => Ok(()),
     }
 }

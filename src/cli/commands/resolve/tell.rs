@@ -127,8 +127,13 @@ fn mark_cutoff(solution: &mut Solution, request: &Request) {
 
 /// Says with the newest versions that no index was asked for newer ones. Only the printed answer changes.
 fn mark_registry(solution: &mut Solution, date: &str) {
-    for package in solution.packages.iter_mut().filter(|package| package.reason == Choice::Newest) {
-        package.reason = Choice::Said(format!("newest compatible in the registry of {date}"));
+    for package in &mut solution.packages {
+        let among = match &package.reason {
+            Choice::Newest => "compatible".to_owned(),
+            Choice::NewestAllowed(bounds) => format!("allowed by `{bounds}`"),
+            _ => continue,
+        };
+        package.reason = Choice::Said(format!("newest {among} in the registry of {date}"));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::model::conflict::Conflict;
 use crate::model::request::Request;
 use crate::model::solution::Series;
 use crate::registry::{Registry, STACK_PACKAGES};
-use crate::session::failure::Failure;
+use crate::session::failure::{Failure, FailureKind};
 use crate::solver::{NoSeries, newest_series};
 
 /// Whether a package of the torch stack is requested. Only then is there a stack to lock.
@@ -37,7 +37,8 @@ pub(super) fn series_of_other_frameworks(
             }
             Err(NoSeries::Unknown { requirement, known }) => {
                 let platform = machine.host.system.platform;
-                let error = Failure::usage(format!("the registry has no `{requirement}` for {platform}"));
+                let message = format!("not known: the registry has no `{requirement}` for {platform}");
+                let error = Failure::new(FailureKind::UnknownRow, message);
                 let known = match known.is_empty() {
                     true => "it has no series for this platform".to_owned(),
                     false => format!("it has {}", known.join(", ")),

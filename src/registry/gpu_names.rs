@@ -224,6 +224,7 @@ fn is_mig_instance(text: &str) -> bool {
 ///
 /// ```
 /// assert!(envlock::registry::is_same_gpu_name("GT 1030", "NVIDIA GeForce GT 1030"));
+/// assert!(envlock::registry::is_same_gpu_name("Tesla_T4\r", "t4"));
 /// ```
 pub fn is_same_gpu_name(a: &str, b: &str) -> bool {
     normalize_gpu(a) == normalize_gpu(b)
@@ -231,7 +232,8 @@ pub fn is_same_gpu_name(a: &str, b: &str) -> bool {
 
 /// The words of a product name, between spaces, `-`, `_` and brackets, without the vendor's.
 fn words(name: &str) -> impl Iterator<Item = &str> {
-    let all = || name.split([' ', '\t', '\n', '-', '_', '(', ')']).filter(|word| !word.is_empty());
+    let is_between = |c: char| c.is_whitespace() || ['-', '_', '(', ')'].contains(&c);
+    let all = || name.split(is_between).filter(|word| !word.is_empty());
     let is_prefix = |word: &&str| PREFIXES.iter().any(|prefix| prefix.eq_ignore_ascii_case(word));
     let prefixes = all().take_while(is_prefix).count();
     // A name of prefixes alone is its last word.

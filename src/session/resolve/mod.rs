@@ -19,23 +19,24 @@ use std::time::Instant;
 
 use super::Interface;
 use super::failure::{Failure, FailureKind};
+use super::learned_rows::refuse_unread_companion;
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
 use super::{fetch, files, lock, owner, requirements};
-use crate::compatibility::{UnknownGpu, UnreadBuild, unread_build, unread_companion};
+use crate::compatibility::{UnknownGpu, UnreadBuild, unread_build};
 use crate::formats;
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
 use crate::model::request::{Preferences, PythonAllowed, Request};
-use crate::model::solution::{Answer, Series, Solution};
+use crate::model::solution::{Series, Solution};
 use crate::model::variant::is_cuda;
 use crate::model::wheel::Python;
 use crate::probe::{pythons, system};
-use crate::registry::{COMPANIONS, Registry};
-use crate::solver::{Budget, JointAnswer, solve_stack};
+use crate::registry::Registry;
+use crate::solver::{Budget, JointAnswer};
 use locked::Comparison;
 use machines::Machine;
 use stack_only::Beside;
@@ -502,15 +503,9 @@ fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
                 }
             }
         }
-        let (platform, kept) = (machine.host.system.platform, Preferences::default());
         // Where the index was asked, companions were read.
-        if asked.is_none()
-            && let Some(companion) = unread_companion(registry, platform, task.request)
-            && let Answer::Solution(_) =
-                solve_stack(registry, &machine.host, &task.request.without(&COMPANIONS), &kept)
-        {
-            return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {companion}"))
-                .hint(companion.how_to_read()));
+        if asked.is_none() {
+            refuse_unread_companion(registry, &machine.host, task.request)?;
         }
     }
     Ok(())

@@ -52,17 +52,17 @@ pub(super) fn look_for(
         Some(variant) => vec![variant.clone()],
         None => variants(registry, machine, request),
     };
-    let mut listed = Listed::No;
     for variant in variants {
         match learning::page(client, &format!("{PYTORCH}/{variant}"), "torch") {
             Ok(Some(page)) if page.newest_first(build.platform, is_it).next().is_some() => {
                 return Listed::Maybe;
             }
             Ok(_) => {}
-            Err(error) => listed = Listed::Silent(error.message),
+            // The others would not change that it is not known.
+            Err(error) => return Listed::Silent(error.message),
         }
     }
-    listed
+    Listed::No
 }
 
 /// The variants that releases of late have, or that are asked for, and whose CUDA the machine can run.

@@ -4,18 +4,17 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
-use crate::compatibility::{unread_build, unread_companion};
+use crate::compatibility::unread_build;
 use crate::model::conflict::{Change, Conflict, Party, Reason, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::text::clean;
 use crate::model::wheel::Python;
-use crate::registry::COMPANIONS;
 use crate::session::exit;
 use crate::session::failure::{Failure, FailureKind};
+use crate::session::learned_rows::refuse_unread_companion;
 use crate::session::manifest::{self, narrowed};
-use crate::solver::solve_stack;
 
 /// Whether a requirement can be met.
 #[derive(Serialize)]
@@ -126,13 +125,7 @@ impl Subject<'_> {
             return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
                 .hint(build.how_to_read()));
         }
-        if let Some(companion) = unread_companion(self.registry, self.host.system.platform, request)
-            && let Answer::Solution(_) =
-                solve_stack(self.registry, &self.host, &request.without(&COMPANIONS), &nothing_kept)
-        {
-            return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {companion}"))
-                .hint(companion.how_to_read()));
-        }
+        refuse_unread_companion(self.registry, &self.host, request)?;
         // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
         let is_for_stack = conflict.would_work_if.iter().any(|way| way.level == Level::Stack);
         if self.target.level == Level::Full && is_for_stack && request.has_others() {

@@ -7,7 +7,7 @@ use crate::model::host::{Gpu, Host};
 use crate::model::library::{DeviceCode, Served};
 use crate::model::platform::{Arch, Platform};
 use crate::model::version::DottedVersion;
-use crate::registry::{Cited, CudnnFloor, Registry};
+use crate::registry::{Cited, CudnnFloor, Registry, ToolkitTargets};
 
 /// Whether nvcc of a CUDA release compiles for a compute capability; `None` if no row says it. No build has code that its
 /// toolkit cannot make.
@@ -16,10 +16,17 @@ pub fn compiles_for(
     cuda: &semver::Version,
     capability: ComputeCapability,
 ) -> Option<bool> {
-    let series = |version: &semver::Version| (version.major, version.minor);
-    let toolkit = registry.toolkit_targets().iter().find(|row| series(&row.cuda) == series(cuda))?;
     // Code of a lower minor version of the same major serves a GPU above the range.
-    Some(capability >= toolkit.min)
+    Some(capability >= targets_of_toolkit(registry, cuda)?.min)
+}
+
+/// What nvcc of a CUDA release compiles for.
+pub(super) fn targets_of_toolkit<'r>(
+    registry: &'r Registry,
+    cuda: &semver::Version,
+) -> Option<&'r Cited<ToolkitTargets>> {
+    let series = |version: &semver::Version| (version.major, version.minor);
+    registry.toolkit_targets().iter().find(|row| series(&row.cuda) == series(cuda))
 }
 
 /// How a library's code supports a GPU: by machine code, by PTX that the driver compiles, or not at all.

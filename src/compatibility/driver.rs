@@ -1,12 +1,14 @@
 //! The drivers that a CUDA release requires, and the drivers that support a GPU.
 
+use std::fmt;
+
 use semver::Version as Semver;
 
 use crate::model::capability::ComputeCapability;
 use crate::model::host::{Driver, Host};
-use crate::model::platform::Os;
+use crate::model::platform::{Os, Platform};
 use crate::model::request::Request;
-use crate::model::version::DottedVersion;
+use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::Registry;
 
 /// The first CUDA major with minor-version compatibility.
@@ -84,6 +86,45 @@ fn native_driver<'r>(registry: &'r Registry, cuda: &Semver, os: Os) -> Option<(D
         Some((first.branch.to_string().parse().ok()?, first.source.as_slice()))
     };
     stated.or_else(of_branch)
+}
+
+/// A CUDA release of which no row says how old a driver may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFloor {
+    /// The release.
+    pub cuda: Semver,
+    /// For which platform.
+    pub platform: Platform,
+    /// The driver that is known to suffice, if one is: the toolkit's own.
+    pub own: Option<DottedVersion>,
+}
+
+impl UnknownFloor {
+    /// The first of some CUDA releases that is one.
+    pub fn of<'c>(
+        registry: &Registry,
+        mut cuda: impl Iterator<Item = &'c Semver>,
+        platform: Platform,
+    ) -> Option<UnknownFloor> {
+        let driver = |cuda: &Semver, policy| required_driver(registry, cuda, platform.os, policy);
+        let cuda = cuda.find(|cuda| driver(cuda, Policy::Minor).is_none())?;
+        let own = driver(cuda, Policy::Native).map(|own| own.value);
+        Some(UnknownFloor { cuda: cuda.clone(), platform, own })
+    }
+}
+
+/// `which driver CUDA 14.0 needs on linux-x86_64 is not in envlock's data`.
+impl fmt::Display for UnknownFloor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cuda, platform) = (cuda_short(&self.cuda), self.platform);
+        match &self.own {
+            Some(own) => write!(
+                f,
+                "whether CUDA {cuda} runs on drivers below {own}, its own, on {platform} is not in envlock's data"
+            ),
+            None => write!(f, "which driver CUDA {cuda} needs on {platform} is not in envlock's data"),
+        }
+    }
 }
 
 /// A driver that reports this CUDA version: the first driver of the toolkit series.

@@ -25,11 +25,12 @@ mod possible_host;
 mod runtime;
 mod unread;
 mod unread_companion;
+mod variant;
 
 pub use code::{UnknownGpu, containers_serving, cudnn_drops, knows_capability, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
 pub use conda_specs::{AskedDriver, Asks, UnreadSpec, asked_driver, with_machine_specs};
-pub use driver::{DriverFit, DriverSpan, Policy, Sourced, driver_of_cuda, required_driver};
+pub use driver::{DriverFit, DriverSpan, Policy, Sourced, UnknownFloor, driver_of_cuda, required_driver};
 pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use linked::{LinkTarget, Misfit, MisfitKind, misfit};
 pub use needs::{Needs, Violation, glibc_suffices};
@@ -37,5 +38,6 @@ pub use possible_host::{ImpossibleHost, check_host};
 pub use runtime::{
     cuda_of_package, cuda_runtime, is_built_for_cuda, stated_cuda, unknown_cuda_user, with_runtime_of,
 };
-pub use unread::{Unread, UnreadBuild, could_run, unread_build};
+pub use unread::{Unread, UnreadBuild, unread_build};
 pub use unread_companion::{UnreadCompanion, unread_companion};
+pub use variant::ImpossibleVariant;

@@ -162,7 +162,15 @@ impl<'a> Needs<'a> {
                             Some(first) => Violation::DriverTooOld(first.value, first.source),
                             None => Violation::DriverTooOld(floor.value, floor.source),
                         },
-                        None => Violation::DriverUnknown(cuda.clone()),
+                        // A driver below the toolkit's own may do, but not one that the GPU does not run with.
+                        None => {
+                            let own =
+                                required_driver(registry, cuda, os, Policy::Native).map(|own| own.value);
+                            match first.filter(|first| own.is_some_and(|own| first.value > own)) {
+                                Some(first) => Violation::DriverTooOld(first.value, first.source),
+                                None => Violation::DriverUnknown(cuda.clone()),
+                            }
+                        }
                     });
                 }
             }

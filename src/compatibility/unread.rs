@@ -5,13 +5,14 @@ use std::fmt;
 use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 use version_ranges::Ranges;
 
-use super::code::{UnknownGpu, compiles_for};
-use super::{DriverFit, Needs, Policy, Violation, required_driver};
+use super::code::UnknownGpu;
+use super::variant::ImpossibleVariant;
+use super::{Needs, Policy, Violation};
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
 use crate::model::request::Request;
-use crate::model::variant::{CPU, Variant, cuda_of_variant};
+use crate::model::variant::{CPU, Variant};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
 
@@ -170,11 +171,6 @@ impl<'a> Asked<'a> {
                 && bounds.iter().all(|other| other.contains(one.version()))
         });
         let pin = pin.map(|pin| pin.version().clone());
-        // `2.9.0+cu129` pins both.
-        let local = pin.as_ref().filter(|pin| pin.is_local()).map(|pin| {
-            let parts: Vec<String> = pin.local().iter().map(ToString::to_string).collect();
-            parts.join(".")
-        });
         let releases = releases_of(&bounds);
         // Bounds that exclude each other admit no release, whatever there is.
         (!releases.is_empty()).then(|| Asked {
@@ -185,7 +181,8 @@ impl<'a> Asked<'a> {
             bounds,
             pinned: pin.map(Version::without_local),
             releases,
-            variant: request.variant.as_ref().map(|limit| limit.value.clone()).or(local),
+            // `2.9.0+cu129` pins both.
+            variant: request.pinned_variant("torch"),
             pythons: request.pythons(registry.pythons()),
         })
     }
@@ -314,7 +311,10 @@ impl<'a> Asked<'a> {
         let is_of_cpu = |build: &Cited<Build>| build.variant == CPU;
         let has_cpu_builds = self.variant.is_none() && has_release && self.of_release().all(is_of_cpu);
         let what = if has_cpu_builds { Unread::CudaBuild } else { Unread::Build };
-        let could_run = || could_run(registry, host, self.variant.as_deref());
+        let could_run = || {
+            let impossible = |variant| ImpossibleVariant::of(registry, host, variant);
+            self.variant.as_deref().and_then(impossible).is_none()
+        };
         (for_cuda || may_exist && could_run()).then(|| self.told(what))
     }
 }
@@ -350,7 +350,7 @@ fn could_run_newer(registry: &Registry, host: &Host, request: &Request) -> bool 
     let mut next = next.chain([semver::Version::new(newest.major + 1, 0, 0)]);
     next.any(|cuda| {
         let variant = Variant::Cuda(cuda.major, cuda.minor).to_string();
-        limit.value.contains(&cuda) && could_run(registry, host, Some(&variant))
+        limit.value.contains(&cuda) && ImpossibleVariant::of(registry, host, &variant).is_none()
     })
 }
 
@@ -360,19 +360,7 @@ fn could_run_other(registry: &Registry, host: &Host, request: &Request) -> bool 
     let of_platform = registry.builds().iter().filter(|build| build.platform == host.system.platform);
     let mut within =
         of_platform.filter(|build| build.cuda.as_ref().is_some_and(|cuda| limit.value.contains(cuda)));
-    within.any(|build| could_run(registry, host, Some(&build.variant)))
-}
-
-/// Whether the machine could run a build of a variant: its CUDA decides before anything is known of the build.
-pub fn could_run(registry: &Registry, host: &Host, variant: Option<&str>) -> bool {
-    let Some((major, minor)) = variant.and_then(cuda_of_variant) else { return true };
-    let cuda = semver::Version::new(major, minor, 0);
-    let is_known = required_driver(registry, &cuda, host.system.platform.os, Policy::Minor).is_some();
-    if is_known && !DriverFit::of(registry, host, Some(&cuda), Policy::Minor).suffices {
-        return false;
-    }
-    let mut capabilities = host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
-    capabilities.all(|capability| compiles_for(registry, &cuda, capability) != Some(false))
+    within.any(|build| ImpossibleVariant::of(registry, host, &build.variant).is_none())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::conda::CondaRequest;
 use super::cutoff::ExcludeNewer;
 use super::direct::Direct;
 use super::image_digest::ImageDigest;
-use super::index_owner::IndexOwner;
+use super::index_owner::{IndexOwner, local_of};
 pub use super::limit::{Limit, Origin};
 use super::only::Only;
 use super::part::Part;
@@ -394,6 +394,17 @@ impl Request {
                 .flat_map(|bounds| bounds.iter().cloned())
                 .collect(),
         )
+    }
+
+    /// The variant that is pinned for torch or one of its companions: by an option, or by a local version (`==2.9.0+cu129`).
+    pub fn pinned_variant(&self, package: &str) -> Option<String> {
+        let of_option = self.variant.as_ref().map(|limit| limit.value.clone());
+        of_option.or_else(|| {
+            let bounds = self.bounds_on(package)?;
+            let pins = |operator: &Operator| matches!(operator, Operator::Equal | Operator::ExactEqual);
+            let mut pinned = bounds.iter().filter(|bound| pins(bound.operator()));
+            pinned.find(|bound| bound.version().is_local()).map(|bound| local_of(bound.version()))
+        })
     }
 
     /// The requirement on `package`, if there is one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pep440_rs::Version;
+use pep440_rs::{Operator, Version};
 use serde::Serialize;
 
 use super::budget::Budget;
@@ -13,14 +13,14 @@ use super::problem::Problem;
 use super::question::Question;
 use super::tables::BuildRow;
 use super::universe::Universe;
-use crate::compatibility::{Needs, Policy, Violation, envelope_of, required_driver};
+use crate::compatibility::{ImpossibleVariant, Needs, Policy, Violation, envelope_of, required_driver};
 use crate::model::conflict::Party;
 use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::DriverMode;
 use crate::model::version::{DottedVersion, cuda_short};
-use crate::registry::{Build, Cited};
+use crate::registry::{Build, Cited, Registry};
 
 /// The torch builds that a machine can run, newest first, and those that it cannot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -132,8 +132,34 @@ pub fn plan(catalogue: &Catalogue<'_>, host: &Host, request: &Request) -> Plan {
             builds: by_variant(builds, &plan.runs),
         })
         .collect();
+    if plan.runs.is_empty() && plan.out.is_empty() {
+        plan.out.extend(impossible(catalogue.registry, host, request));
+    }
     plan.out.sort_by_key(|o| std::cmp::Reverse(o.builds.iter().map(|b| b.torch.len()).sum::<usize>()));
     plan
+}
+
+/// Builds that no row has, of a variant that the machine cannot run.
+fn impossible(registry: &Registry, host: &Host, request: &Request) -> Option<PlanOut> {
+    let variant = request.pinned_variant("torch")?;
+    let why = ImpossibleVariant::of(registry, host, &variant)?;
+    let party = match why {
+        ImpossibleVariant::Driver(..) => Party::Driver,
+        ImpossibleVariant::Code(..) => Party::Gpu,
+    };
+    let asked = request.bounds_on("torch").filter(|bounds| !bounds.is_empty());
+    let asked = asked.map(|bounds| match &*bounds.to_vec() {
+        [one] if *one.operator() == Operator::Equal => one.version().clone().without_local().to_string(),
+        _ => bounds.to_string(),
+    });
+    let torch: Vec<String> = asked.into_iter().collect();
+    let spans = torch.iter().map(|asked| (asked.clone(), asked.clone())).collect();
+    Some(PlanOut {
+        reason: why.predicate(),
+        party,
+        source: registry.source_text(why.source()),
+        builds: vec![PlanOutBuild { variant, torch, spans }],
+    })
 }
 
 /// Groups builds by variant, newest first.

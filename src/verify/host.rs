@@ -5,8 +5,8 @@ use super::findings::{self, DriverTooNew, NotCovered, NotJudged, Relock, WrongPl
 use super::locked::{Locked, NoCuda, WithoutCuda, WrittenBy};
 use super::{Area, AreaKind};
 use crate::compatibility::{
-    AskedDriver, Needs, Policy, UnknownGpu, both, glibc_suffices, knows_capability, required_driver,
-    with_runtime_of,
+    AskedDriver, Needs, Policy, UnknownFloor, UnknownGpu, both, glibc_suffices, knows_capability,
+    required_driver, with_runtime_of,
 };
 use crate::formats::CondaRecord;
 use crate::model::capability::ComputeCapability;
@@ -32,6 +32,8 @@ struct MachineNeeds<'n> {
     native: Option<&'n DottedVersion>,
     /// The newest driver that a package asks for beyond that.
     asked: Option<&'n AskedDriver>,
+    /// Of which CUDA in it no row says how old a driver may be.
+    unknown_floor: Option<&'n UnknownFloor>,
     /// The cuDNN that is locked beside it, and the lowest compute capability that it supports.
     cudnn_floor: Option<&'n (DottedVersion, ComputeCapability)>,
     /// Whether rows are about a compute capability: else the envelope cannot name it.
@@ -99,6 +101,7 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry, require_gpu:
             code_is_known: locked.code_is_known,
             native,
             asked: locked.asked_driver.as_ref(),
+            unknown_floor: locked.unknown_floor.as_ref(),
             cudnn_floor: locked.cudnn_floor.as_ref(),
             is_known: &|capability| knows_capability(registry, capability),
             gpu_is_required,
@@ -167,6 +170,7 @@ fn of_installed(installed: &Installed, host: &Host, registry: &Registry, require
             code_is_known: has_framework && !needs.iter().any(is_unread),
             native: native.as_ref(),
             asked: asked.as_ref(),
+            unknown_floor: UnknownFloor::of(registry, toolkits(), platform).as_ref(),
             cudnn_floor: None,
             is_known: &|capability| knows_capability(registry, capability),
             gpu_is_required: require_gpu,
@@ -281,8 +285,16 @@ fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &
     if driver.is_none() {
         found.push(findings::not_judged(NotJudged::DriverUnknown, require_gpu));
     }
-    let too_old = |driver: &DottedVersion, floor: &DottedVersion, gpu: &str| {
-        findings::driver_too_old(driver, floor, gpu, asked, relock)
+    let not_known =
+        |floor: &UnknownFloor| findings::not_judged(NotJudged::Locked(floor.to_string()), require_gpu);
+    found.extend(needs.unknown_floor.filter(|floor| floor.own.is_none()).map(not_known));
+    let too_old = |driver: &DottedVersion, min: &DottedVersion, gpu: &str| {
+        // A driver below the toolkit's own may do. One that the GPU needs decides.
+        let is_of_toolkit = |floor: &&UnknownFloor| floor.own.as_ref().is_some_and(|own| own >= min);
+        match needs.unknown_floor.filter(is_of_toolkit) {
+            Some(floor) => not_known(floor),
+            None => findings::driver_too_old(driver, min, gpu, asked, relock),
+        }
     };
     if !needs.code_is_known {
         if let (Some(driver), Some(lowest)) = (driver, &envelope.driver) {
@@ -452,6 +464,7 @@ mod tests {
             code_is_known: true,
             native,
             asked: None,
+            unknown_floor: None,
             cudnn_floor: None,
             is_known: &|capability| capability.to_string() != "9.9",
             gpu_is_required: gpu,

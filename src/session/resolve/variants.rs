@@ -9,7 +9,7 @@ use pep440_rs::Version;
 
 use super::learning::{Learner, chosen_of};
 use super::machines::Machine;
-use crate::compatibility::{Unread, UnreadBuild, could_run};
+use crate::compatibility::{ImpossibleVariant, Unread, UnreadBuild};
 use crate::index::IndexClient;
 use crate::model::index_owner::{PYTORCH, local_of};
 use crate::model::platform::Platform;
@@ -79,7 +79,10 @@ fn variants(registry: &Registry, machine: &Machine, request: &Request) -> Vec<St
         let is_asked = request.variant.as_ref().is_none_or(|limit| limit.value == *variant);
         let runs = match variant == CPU {
             true => machine.host.has_no_gpu(),
-            false => !machine.host.has_no_gpu() && could_run(registry, &machine.host, Some(variant)),
+            false => {
+                !machine.host.has_no_gpu()
+                    && ImpossibleVariant::of(registry, &machine.host, variant).is_none()
+            }
         };
         is_asked && runs
     };

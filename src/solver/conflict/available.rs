@@ -4,6 +4,7 @@
 use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 
 use super::Telling;
+use crate::compatibility::ImpossibleVariant;
 use crate::model::project::Cut;
 use crate::model::request::UserRequirement;
 use crate::model::text::clean;
@@ -58,6 +59,12 @@ impl Telling<'_, '_> {
         // One that is there: another part of the request excludes it.
         if table.versions.contains(&wanted) {
             return None;
+        }
+        // What the machine cannot run needs no row to be known.
+        let (registry, host) = (self.problem.registry, self.problem.machine.host);
+        let variant = self.problem.asked.request.pinned_variant(name);
+        if let Some(why) = variant.and_then(|variant| ImpossibleVariant::of(registry, host, &variant)) {
+            return Some(why.to_string());
         }
         let source = self.problem.registry.stack_source();
         if wanted > *last {

@@ -10,7 +10,8 @@ use std::borrow::Cow;
 use pep440_rs::Version;
 
 use crate::compatibility::{
-    AskedDriver, Policy, asked_driver, both, cuda_runtime, required_driver, unknown_cuda_user, with_code_of,
+    AskedDriver, Policy, UnknownFloor, asked_driver, both, cuda_runtime, required_driver, unknown_cuda_user,
+    with_code_of,
 };
 use crate::formats::{CondaRecord, Environment};
 use crate::lockfile::Target;
@@ -21,7 +22,7 @@ use crate::model::level::Level;
 use crate::model::patches::Patches;
 use crate::model::platform::{Os, Platform};
 use crate::model::solution::{ChosenPackage, Envelope};
-use crate::model::version::{DottedVersion, cuda_short, public};
+use crate::model::version::{DottedVersion, public};
 use crate::model::wheel::WheelName;
 use crate::registry::Registry;
 
@@ -43,6 +44,8 @@ pub struct Locked<'l> {
     pub by: WrittenBy,
     /// What is not known of it, one sentence each: whether it runs cannot be said without.
     pub unknown: Vec<String>,
+    /// Of which CUDA in it no row says how old a driver may be.
+    pub unknown_floor: Option<UnknownFloor>,
     /// Releases of which neither a row nor a file of the lock says anything, one sentence each: they may not be for this Python and
     /// system, with or without a GPU.
     pub unlisted: Vec<String>,
@@ -104,8 +107,9 @@ impl<'l> Locked<'l> {
     /// A target of envlock's own lock.
     pub fn own(target: &'l Target, registry: &Registry) -> Locked<'l> {
         let unknown: Vec<String> = unknown_need(target, registry).into_iter().collect();
-        let is_unread =
-            target.envelope.coverage.is_empty() && (!target.has_framework() || !unknown.is_empty());
+        let unknown_floor = unknown_floor(target, registry);
+        let is_unread = target.envelope.coverage.is_empty()
+            && (!target.has_framework() || !unknown.is_empty() || unknown_floor.is_some());
         let specs = target.conda.iter().flat_map(|package| {
             let all = package.depends.iter().chain(&package.constrains);
             all.map(move |spec| (format!("{} {}", package.name, package.version), spec.as_str()))
@@ -120,6 +124,7 @@ impl<'l> Locked<'l> {
             target: Cow::Borrowed(target),
             by: WrittenBy::Envlock,
             unknown,
+            unknown_floor,
             unlisted: Vec::new(),
             impossible: Vec::new(),
             excluded: None,
@@ -163,6 +168,7 @@ impl<'l> Locked<'l> {
             excluded: environment.excluded.clone(),
             code_is_known: true,
             unknown: Vec::new(),
+            unknown_floor: None,
             unlisted: Vec::new(),
             impossible: Vec::new(),
             without_cuda: Vec::new(),
@@ -190,7 +196,7 @@ impl<'l> Locked<'l> {
         let envelope = envelopes.into_iter().reduce(both).unwrap_or(empty);
         let envelope = with_code_of(registry, envelope, &locked.target.packages);
         if locked.unknown.is_empty() {
-            locked.unknown.extend(unknown_driver(&locked.target, registry));
+            locked.unknown_floor = unknown_floor(&locked.target, registry);
         }
         let glibc = locked.target.packages.iter().filter_map(|package| glibc_need(package, platform)).max();
         locked.target.to_mut().envelope = Envelope { glibc: glibc.max(envelope.glibc.clone()), ..envelope };
@@ -285,29 +291,23 @@ fn with_command(name: &str, version: &str, platform: Platform) -> String {
     }
 }
 
-/// What is not known of the GPUs and the driver that a target needs, as a sentence: no driver is known for its CUDA, or packages
-/// use CUDA without a framework.
+/// What is not known of the GPUs that a target needs, as a sentence: the code of its torch was not read, or packages use CUDA
+/// without a framework.
 fn unknown_need(target: &Target, registry: &Registry) -> Option<String> {
     let unread = || {
         let stack = target.stack.as_ref().filter(|stack| stack.cuda.is_some())?;
         let torch = target.package("torch").filter(|torch| torch.targets.is_none())?;
         Some(unread_code(&torch.name, &stack.version, &stack.variant))
     };
-    unknown_driver(target, registry)
-        .or_else(unread)
-        .or_else(|| unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework()))
+    unread().or_else(|| unknown_cuda_user(registry, &target.packages).filter(|_| !target.has_framework()))
 }
 
-/// That no row says which driver the CUDA of a target needs: that of its frameworks, or the runtime among its packages.
-fn unknown_driver(target: &Target, registry: &Registry) -> Option<String> {
-    let os = target.platform.os;
+/// The CUDA of a target of which no row says how old a driver may be: that of its frameworks, or the runtime among its packages.
+fn unknown_floor(target: &Target, registry: &Registry) -> Option<UnknownFloor> {
     let of_frameworks = target.frameworks.iter().map(|framework| &framework.cuda);
     let of_stack = target.stack.iter().filter_map(|stack| stack.cuda.as_ref());
     let runtime = cuda_runtime(registry, &target.packages).map(|(_, cuda)| cuda);
-    let mut cuda = of_stack.chain(of_frameworks).chain(&runtime);
-    let unknown = cuda.find(|cuda| required_driver(registry, cuda, os, Policy::Minor).is_none())?;
-    let (cuda, platform) = (cuda_short(unknown), target.platform);
-    Some(format!("which driver CUDA {cuda} needs on {platform} is not in envlock's data"))
+    UnknownFloor::of(registry, of_stack.chain(of_frameworks).chain(&runtime), target.platform)
 }
 
 /// A conda package as a lock has it.

@@ -159,7 +159,10 @@ fn why_out(out: &PlanOut) -> String {
                     false => format!("{oldest} to {newest}"),
                 })
                 .collect();
-            format!("{} of {}", b.variant, spans.join(" and "))
+            match spans.is_empty() {
+                true => b.variant.clone(),
+                false => format!("{} of {}", b.variant, spans.join(" and ")),
+            }
         })
         .collect();
     wrap(&format!("{}: {}", out.reason, flavours.join(", ")), 15)

@@ -7,4 +7,6 @@ pub mod installed;
 #[cfg(unix)]
 pub mod synced;
 pub mod torch;
+#[cfg(unix)]
+pub mod venv;
 pub mod wheels;

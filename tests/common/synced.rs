@@ -102,7 +102,7 @@ impl Synced {
         let mut context = TestContext::with_index(&server);
         let bin = context.dir.path().join("bin");
         std::fs::create_dir_all(&bin).unwrap();
-        std::os::unix::fs::symlink(python, bin.join(format!("python{series}"))).unwrap();
+        super::venv::interpreter(python, &bin.join(format!("python{series}")));
         if let Some(uv) = uv {
             std::os::unix::fs::symlink(uv, bin.join("uv")).unwrap();
         }

@@ -126,8 +126,7 @@ fn pip_and_uv_install_the_same_from_requirements() {
     let index = format!("{}/pypi", server.address);
     let make = |name: &str| {
         let folder = context.dir.path().join(name);
-        let made = Command::new("python3").args(["-m", "venv"]).arg(&folder).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(super::common::venv::make(&folder));
         folder
     };
     let installed = |folder: &std::path::Path| -> Vec<String> {

@@ -86,8 +86,7 @@ impl Repaired {
         let server = IndexServer::start(packages, Shape::default());
         let context = TestContext::with_index(&server);
         let prefix = context.dir.path().join("env");
-        let made = Command::new("python3").args(["-m", "venv"]).arg(&prefix).output();
-        if !made.is_ok_and(|out| out.status.success()) {
+        if !super::common::venv::make(&prefix) {
             skipped("no python3 with venv and pip here");
             return None;
         }

@@ -1,7 +1,6 @@
 //! `sync`: real installers on a loopback index make, change and leave alone real environments.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::common::synced::{BUILD_SYSTEM, Synced, backend, plant};
 use super::context::{Run, Shape};
@@ -711,8 +710,7 @@ fn a_mirror_with_a_login(with_uv: bool, in_the_address: bool) {
     // By hand, with the addresses that the guide names.
     env.context.run(&["export", "requirements.txt", "-o", "requirements.txt"]).expect(0);
     std::fs::remove_dir_all(env.context.project().join(".venv")).unwrap();
-    let made = Command::new("python3").args(["-m", "venv"]).arg(env.context.project().join(".venv")).status();
-    assert!(made.unwrap().success());
+    assert!(super::common::venv::make(&env.context.project().join(".venv")));
     let mut pip = env.context.command_of(&env.python().display().to_string());
     pip.args(["-m", "pip", "install", "-q", "--require-hashes", "--no-deps", "-r", "requirements.txt"]);
     pip.args(["--index-url", &format!("{base}/pypi"), "--extra-index-url", &format!("{base}/whl/cpu")]);

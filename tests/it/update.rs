@@ -363,11 +363,11 @@ fn killed_full_and_at_once() {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
     let folder = data_folder(&context);
-    for n in 0..12 {
+    for n in 0..6 {
         let _ = std::fs::remove_dir_all(&folder);
         begin(&old).wait().unwrap();
         let mut child = begin(&new);
-        std::thread::sleep(Duration::from_millis(n * 25));
+        std::thread::sleep(Duration::from_millis(n * 50));
         let _ = child.kill();
         child.wait().unwrap();
         let day = day_in_use(&context);

@@ -14,6 +14,7 @@
 //! * machine code fits a torch of its own CUDA major and C++ ABI ([`misfit`]);
 //! * cuDNN supports GPUs at or above a compute capability ([`cudnn_drops`]).
 
+mod assumed;
 mod code;
 mod complete;
 mod conda_specs;
@@ -27,7 +28,8 @@ mod unread;
 mod unread_companion;
 mod variant;
 
-pub use code::{UnknownGpu, containers_serving, cudnn_drops, knows_capability, served};
+pub use assumed::{Assumed, assumed_in, with_assumed_code};
+pub use code::{UnknownGpu, compiles_for, containers_serving, cudnn_drops, knows_capability, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
 pub use conda_specs::{AskedDriver, Asks, UnreadSpec, asked_driver, with_machine_specs};
 pub use driver::{DriverFit, DriverSpan, Policy, Sourced, UnknownFloor, driver_of_cuda, required_driver};

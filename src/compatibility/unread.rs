@@ -11,8 +11,9 @@ use super::{Needs, Policy, Violation};
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::project::specifiers_allow;
-use crate::model::request::Request;
+use crate::model::request::{Limit, Request};
 use crate::model::variant::{CPU, Variant};
+use crate::model::version::{DottedRange, DottedVersion};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
 
@@ -27,6 +28,8 @@ pub enum Unread {
     Needs,
     /// Whether a release that is newer than all known ones runs.
     Newer,
+    /// Whether it runs: it is older than all that the registry is about.
+    Older,
     /// Whether its code runs on a GPU of a compute capability that no row is about.
     Gpu,
 }
@@ -51,14 +54,29 @@ pub struct UnreadBuild {
 }
 
 impl UnreadBuild {
+    /// A known build whose GPU code nobody read.
+    pub(super) fn of(build: &Build) -> UnreadBuild {
+        UnreadBuild {
+            what: Unread::Needs,
+            version: Some(build.version.clone()),
+            bounds: String::new(),
+            variant: Some(build.variant.clone()),
+            cuda: None,
+            platform: build.platform,
+            newest: Some(build.version_on_index()),
+        }
+    }
+
     /// The commands that read it, as a hint.
     pub fn how_to_read(&self) -> String {
         let platform = match self.platform {
             Platform::LINUX_X86_64 => String::new(),
             other => format!(" --platform {other}"),
         };
-        if self.what == Unread::Newer {
-            return "`envlock resolve` reads what its indexes have".to_owned();
+        match self.what {
+            Unread::Newer => return "`envlock resolve` reads what its indexes have".to_owned(),
+            Unread::Older => return "ask for a release that is not older".to_owned(),
+            Unread::Build | Unread::CudaBuild | Unread::Needs | Unread::Gpu => {}
         }
         // No wheel says which driver its CUDA needs.
         if self.what == Unread::Gpu || self.what == Unread::Needs && self.newest.is_none() {
@@ -91,6 +109,7 @@ impl fmt::Display for UnreadBuild {
             );
         }
         f.write_str(match self.what {
+            Unread::Older => "the registry is not about releases this old: torch",
             Unread::Build | Unread::Newer => "the registry has no row of torch",
             Unread::CudaBuild => "the registry has no row of a CUDA build of torch",
             Unread::Gpu => "nothing is known of a GPU of this machine, on which it may run: torch",
@@ -109,6 +128,7 @@ impl fmt::Display for UnreadBuild {
         write!(f, " for {}", self.platform)?;
         f.write_str(match self.what {
             Unread::Needs | Unread::Gpu => "",
+            Unread::Older => ", which may run",
             Unread::Build | Unread::CudaBuild | Unread::Newer => ", which may exist",
         })
     }
@@ -258,18 +278,39 @@ impl<'a> Asked<'a> {
         Some(UnreadBuild { newest, ..self.told(what) })
     }
 
-    /// A release that is newer than all known ones: it is for newer Pythons, but not for older drivers or GPUs.
+    /// A release that is newer than all known ones: it may be for newer Pythons and with newer libraries, but not for older drivers
+    /// or GPUs.
     fn newer(&self) -> Option<UnreadBuild> {
         let newest = self.registry.newest_release("torch", self.platform())?;
-        let of_newest = || self.of_release().filter(|build| build.version == newest && self.is_meant(build));
-        let known_python = of_newest().flat_map(|build| build.pythons.iter().flatten()).max()?;
-        let is_for_newer = self.pythons.iter().any(|python| python.minor > *known_python);
+        let of_newest = || self.of_release().filter(|build| build.version == newest);
         let is_open = !self.has_read_index
             && self.pinned.is_none()
             && !self.releases.is_disjoint(&Ranges::strictly_higher_than(newest.clone()));
-        let would_run = || of_newest().any(|build| self.fares(build) == Fares::Runs);
-        (is_open && is_for_newer && would_run())
+        let known_python = of_newest().flat_map(|build| build.pythons.iter().flatten()).max()?;
+        let is_for_newer_python = self.pythons.iter().any(|python| python.minor > *known_python);
+        let is_with_newer = is_for_newer_python || self.needs_newer_library();
+        let is_of_index = |build: &Build| {
+            build.on_pypi && self.admits("pypi") || build.on_pytorch_index && self.admits("pytorch")
+        };
+        let is_of_variant = |build: &Build| self.variant.as_ref().is_none_or(|own| build.variant == *own);
+        let mut would_run = of_newest().filter(|build| is_of_index(build) && is_of_variant(build));
+        (is_open && is_with_newer && would_run.any(|build| self.fares(build) == Fares::Runs))
             .then(|| UnreadBuild { version: Some(newest.clone()), ..self.told(Unread::Newer) })
+    }
+
+    /// Whether the limits on CUDA, cuDNN and NCCL admit no release that a known build has, and one that is newer than those.
+    fn needs_newer_library(&self) -> bool {
+        let is_beyond = |limit: &Option<Limit<DottedRange>>, own: fn(&Build) -> Option<&DottedVersion>| {
+            let known = || self.of_release().filter_map(|build| own(build));
+            limit.as_ref().is_some_and(|limit| {
+                let admits_known = known().any(|version| limit.value.contains(version));
+                !admits_known && known().max().is_none_or(|newest| limit.value.admits_above(newest))
+            })
+        };
+        let no_build = || !self.of_release().any(|build| self.is_meant(build));
+        is_beyond(&self.request.cudnn, |build| build.cudnn.as_ref())
+            || is_beyond(&self.request.nccl, |build| build.nccl.as_ref())
+            || no_build() && could_run_newer(self.registry, self.host, self.request)
     }
 
     /// A build that no row has.
@@ -281,17 +322,22 @@ impl<'a> Asked<'a> {
             return None;
         }
         let admits_pytorch = self.admits("pytorch");
+        // A release of which no row is PyPI's. What was read of it is a row.
+        let has_pypi =
+            |release: &Version| self.of_release().any(|build| build.version == *release && build.on_pypi);
+        let lacks_pypi = !self.has_read_index
+            && self.admits("pypi")
+            && self.of_release().any(|build| !has_pypi(&build.version));
+        let oldest = registry.oldest_release("torch", self.platform());
+        let is_older = oldest.is_some_and(|oldest| self.releases.is_disjoint(&Ranges::higher_than(oldest)));
         let may_exist = match (has_release, &self.variant) {
-            // The page of PyPI says nothing of the builds on the pytorch index, of which old ones are not covered.
-            (false, _) => {
-                let oldest = registry.oldest_release("torch", self.platform());
-                let covered = oldest.map_or_else(Ranges::full, Ranges::strictly_higher_than);
-                !self.has_read_index || admits_pytorch && !self.releases.is_disjoint(&covered)
-            }
+            // The page of PyPI says nothing of the builds on the pytorch index, and old releases are not read.
+            (false, _) => !self.has_read_index || admits_pytorch || is_older,
             (true, Some(variant)) => {
-                admits_pytorch && !self.of_release().any(|build| build.variant == *variant)
+                admits_pytorch && !self.of_release().any(|build| build.variant == *variant) || lacks_pypi
             }
             // Rows of one index alone: the other may have more.
+            (true, None) if lacks_pypi => true,
             (true, None) => {
                 let mut with_cuda = self.of_release().filter(|build| build.variant != CPU);
                 !self.has_read_index
@@ -310,7 +356,11 @@ impl<'a> Asked<'a> {
                 || self.pinned.is_some() && could_run_other(registry, host, self.request));
         let is_of_cpu = |build: &Cited<Build>| build.variant == CPU;
         let has_cpu_builds = self.variant.is_none() && has_release && self.of_release().all(is_of_cpu);
-        let what = if has_cpu_builds { Unread::CudaBuild } else { Unread::Build };
+        let what = match has_cpu_builds {
+            _ if is_older => Unread::Older,
+            true => Unread::CudaBuild,
+            false => Unread::Build,
+        };
         let could_run = || {
             let impossible = |variant| ImpossibleVariant::of(registry, host, variant);
             self.variant.as_deref().and_then(impossible).is_none()
@@ -387,7 +437,7 @@ mod tests {
 
     #[test]
     fn what_no_row_says_is_open_unless_cuda_decides() {
-        use Unread::{Build, Needs, Newer};
+        use Unread::{Build, Needs, Newer, Older};
         let registry = crate::registry::frozen();
         let arm: Platform = "linux-aarch64".parse().unwrap();
         let x86 = Platform::LINUX_X86_64;
@@ -444,8 +494,7 @@ mod tests {
             ("torch==2.99.0", None, Some(Build)),
             ("torch>=2.99", None, Some(Build)),
             ("torch==2.99.0", Some("pypi"), None),
-            // Not covered.
-            ("torch<1.8", None, None),
+            ("torch<1.8", None, Some(Older)),
             // Where PyPI was read, its builds are known.
             ("torch>=2.9", None, None),
         ] {

@@ -63,10 +63,13 @@ pub fn unread_companion(
         });
         let of_builds = registry.builds().iter().filter_map(|build| build.companion(package));
         let read: Vec<&Version> = of_package().map(|row| &row.version).chain(of_builds).collect();
-        let is_read = read.iter().any(|own| bounds.contains(own));
+        // One that only a build of torch names may be for others, too.
+        let has_row = |version: &Version| of_package().any(|row| row.version == *version);
+        let is_named_only = read.iter().any(|own| bounds.contains(own) && !has_row(own));
+        let is_read = read.iter().any(|own| bounds.contains(own) && has_row(own));
         // Old releases are known: what may exist is newer.
         let newer = read.into_iter().max().cloned().map_or_else(Ranges::full, Ranges::strictly_higher_than);
-        let is_open = !Ranges::from(bounds).is_disjoint(&newer);
+        let is_open = is_named_only || !Ranges::from(bounds).is_disjoint(&newer);
         is_open && !(is_known && is_read)
     };
     let package = COMPANIONS.into_iter().find(|package| is_unread(package))?;

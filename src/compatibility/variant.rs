@@ -7,7 +7,7 @@ use semver::Version as Semver;
 use super::code::{compiles_for, targets_of_toolkit};
 use super::driver::{DriverFit, Policy, Sourced, first_driver, required_driver};
 use crate::model::host::Host;
-use crate::model::variant::cuda_of_variant;
+use crate::model::variant::Variant;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::Registry;
 
@@ -18,12 +18,21 @@ pub enum ImpossibleVariant<'r> {
     Driver(Semver, Sourced<'r, DottedVersion>),
     /// Its CUDA does not compile for a GPU; the GPU for a message: `NVIDIA V100 (7.0)`.
     Code(Semver, Sourced<'r, String>),
+    /// It is not for NVIDIA's GPUs: `rocm7.0`.
+    Vendor(String),
 }
 
 impl<'r> ImpossibleVariant<'r> {
-    /// Why a machine runs no build of a variant; `None` if it may run one, or if the variant is for no CUDA.
+    /// Why a machine runs no build of a variant; `None` if it may run one.
     pub fn of(registry: &'r Registry, host: &Host, variant: &str) -> Option<ImpossibleVariant<'r>> {
-        let (major, minor) = cuda_of_variant(variant)?;
+        let (major, minor) = match Variant::of(variant) {
+            Variant::Cuda(major, minor) => (major, minor),
+            Variant::Other(name) => {
+                let has_gpu = host.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty());
+                return has_gpu.then_some(ImpossibleVariant::Vendor(name));
+            }
+            Variant::Cpu => return None,
+        };
         let cuda = Semver::new(major, minor, 0);
         let gpus = || host.gpus.iter().flatten().filter_map(|gpu| Some((gpu, gpu.capability?)));
         let fit = DriverFit::of(registry, host, Some(&cuda), Policy::Minor);
@@ -43,6 +52,7 @@ impl<'r> ImpossibleVariant<'r> {
         match self {
             ImpossibleVariant::Driver(_, floor) => format!("needs driver >= {}", floor.value),
             ImpossibleVariant::Code(_, gpu) => format!("has no code for {}", gpu.value),
+            ImpossibleVariant::Vendor(_) => "is not for NVIDIA's GPUs".to_owned(),
         }
     }
 
@@ -51,6 +61,7 @@ impl<'r> ImpossibleVariant<'r> {
         match self {
             ImpossibleVariant::Driver(_, floor) => floor.source,
             ImpossibleVariant::Code(_, gpu) => gpu.source,
+            ImpossibleVariant::Vendor(_) => &[],
         }
     }
 }
@@ -58,7 +69,11 @@ impl<'r> ImpossibleVariant<'r> {
 /// `CUDA 13.0 needs driver >= 580.65.06`.
 impl fmt::Display for ImpossibleVariant<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (ImpossibleVariant::Driver(cuda, _) | ImpossibleVariant::Code(cuda, _)) = self;
-        write!(f, "CUDA {} {}", cuda_short(cuda), self.predicate())
+        match self {
+            ImpossibleVariant::Driver(cuda, _) | ImpossibleVariant::Code(cuda, _) => {
+                write!(f, "CUDA {} {}", cuda_short(cuda), self.predicate())
+            }
+            ImpossibleVariant::Vendor(name) => write!(f, "{name} {}", self.predicate()),
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::facts::Event;
 use super::place::for_setup;
 use super::situation::{Situation, series};
 use super::{libraries, repair, who};
-use crate::compatibility::Policy;
+use crate::compatibility::{Policy, UnknownGpu};
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::host::{Driver, Host};
@@ -57,6 +57,10 @@ pub(super) fn index_option(situation: &Situation<'_>, index: &str) -> String {
 fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
         return Vec::new();
+    }
+    // No build is known to run there, and none not to.
+    if let Some(gpu) = UnknownGpu::of(situation.registry, &host).filter(|gpu| gpu.capability.is_some()) {
+        return vec![Fix::command_that("envlock registry update", &gpu.to_string())];
     }
     let Some(solution) = solved(situation, &host, policy) else { return Vec::new() };
     let Some(stack) = &solution.stack else { return Vec::new() };

@@ -37,6 +37,18 @@ pub struct Conflict {
     /// Whether the search for changes and other causes ended at its limit: there may be more of both.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+    /// What counts as a fault in it only because it is not known.
+    #[serde(skip)]
+    pub not_known: NotKnown,
+}
+
+/// What is not known of the builds that a proof excludes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NotKnown {
+    /// For which GPUs the code of one is.
+    pub code: bool,
+    /// Which driver the CUDA of one needs.
+    pub driver: bool,
 }
 
 /// A component that a fact is about, or that a change affects.
@@ -251,6 +263,7 @@ impl Conflict {
             resolves_all: Vec::new(),
             silent: Vec::new(),
             cut: false,
+            not_known: NotKnown::default(),
         }
     }
 
@@ -264,6 +277,15 @@ impl Conflict {
     pub fn with_ways(mut self, ways: impl IntoIterator<Item = WayOut>) -> Conflict {
         self.would_work_if.extend(ways);
         self
+    }
+
+    /// What is not known of it and of the other causes.
+    pub fn all_not_known(&self) -> NotKnown {
+        let all = std::iter::once(self).chain(&self.also).map(|conflict| conflict.not_known);
+        all.fold(NotKnown::default(), |a, b| NotKnown {
+            code: a.code || b.code,
+            driver: a.driver || b.driver,
+        })
     }
 
     /// Whether the system or its Python has a part in it, beside the GPUs and the driver.

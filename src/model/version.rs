@@ -280,6 +280,23 @@ impl DottedRange {
         self.bounds.iter().any(|(comparison, _)| !opens(comparison))
     }
 
+    /// Whether a version that is newer than `newest` may be in the range.
+    ///
+    /// ```
+    /// use envlock::model::version::DottedRange;
+    /// let newest = "9.28.1".parse().unwrap();
+    /// let admits = |range: &str| range.parse::<DottedRange>().unwrap().admits_above(&newest);
+    /// assert!(admits(">=9.1") && admits("9") && admits("==9.99"));
+    /// assert!(!admits("<9.20") && !admits("8.9"));
+    /// ```
+    pub fn admits_above(&self, newest: &DottedVersion) -> bool {
+        self.bounds.iter().all(|(comparison, bound)| match comparison {
+            Comparison::Prefix => bound > newest || newest.starts_with(bound),
+            Comparison::Less | Comparison::LessEqual => bound > newest,
+            Comparison::NotPrefix | Comparison::Greater | Comparison::GreaterEqual => true,
+        })
+    }
+
     /// Whether `version` is in the range.
     pub fn contains(&self, version: &DottedVersion) -> bool {
         self.bounds.iter().all(|(comparison, bound)| match comparison {

@@ -194,6 +194,14 @@ impl Registry {
         Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
     }
 
+    /// The registry with other facts about its builds of torch.
+    #[must_use]
+    pub fn with_builds(&self, builds: Vec<Cited<Build>>) -> Registry {
+        let of = self.stack.as_ref().and_then(|stack| stack.of);
+        let (companions, digest) = (self.companions().to_vec(), self.digest().to_owned());
+        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
+    }
+
     /// What has the builds of torch, for a sentence: `the registry`, or the channels whose records they were read from.
     pub fn stack_source(&self) -> &'static str {
         self.stack_of().unwrap_or("the registry")

@@ -25,6 +25,18 @@ impl Registry {
         self.releases(package, platform).any(|known| known == version)
     }
 
+    /// Whether all is known of what PyPI has of a release of torch, torchvision or torchaudio for a platform.
+    pub fn has_release_of_pypi(&self, package: &str, version: &Version, platform: Platform) -> bool {
+        // Companions that only a build of torch names are not: their own requirements are not known.
+        if package != "torch" {
+            let mut rows = self.companions().iter().filter(|row| row.package == package);
+            return rows.any(|row| row.version == *version && row.platform == platform);
+        }
+        let mut builds =
+            self.builds().iter().filter(|row| row.version == *version && row.platform == platform);
+        builds.any(|row| row.on_pypi && (row.cuda.is_none() || row.targets.is_some()))
+    }
+
     /// The oldest release of torch, torchvision or torchaudio in the registry on a platform.
     pub fn oldest_release(&self, package: &str, platform: Platform) -> Option<Version> {
         self.releases(package, platform).min().cloned()

@@ -145,7 +145,7 @@ fn impossible(registry: &Registry, host: &Host, request: &Request) -> Option<Pla
     let why = ImpossibleVariant::of(registry, host, &variant)?;
     let party = match why {
         ImpossibleVariant::Driver(..) => Party::Driver,
-        ImpossibleVariant::Code(..) => Party::Gpu,
+        ImpossibleVariant::Code(..) | ImpossibleVariant::Vendor(_) => Party::Gpu,
     };
     let asked = request.bounds_on("torch").filter(|bounds| !bounds.is_empty());
     let asked = asked.map(|bounds| match &*bounds.to_vec() {

@@ -2,10 +2,12 @@
 //! writes them too.
 
 use super::{Checked, Inconsistency, shown};
-use crate::compatibility::{both, envelope_of, envelope_of_framework, with_code_of};
+use crate::compatibility::{
+    UnknownFloor, both, envelope_of, envelope_of_framework, knows_capability, with_code_of,
+};
 use crate::model::conda::{CUDNN, NCCL};
 use crate::model::platform::Os;
-use crate::model::solution::{ChosenPackage, Envelope, Stack};
+use crate::model::solution::{ChosenPackage, Coverage, Envelope, Stack};
 use crate::model::source::CondaPackage;
 use crate::model::variant::CPU;
 use crate::model::version::{DottedVersion, public};
@@ -160,7 +162,7 @@ impl Checked<'_> {
             return;
         }
         let known = envelope_of(self.registry, &build.map(|row| Build { cudnn: stack.cudnn.clone(), ..row }));
-        for row in &self.target.envelope.coverage {
+        for row in self.known_coverage() {
             let of_build =
                 known.coverage.iter().find(|other| other.compute_capability == row.compute_capability);
             let is_same =
@@ -179,6 +181,12 @@ impl Checked<'_> {
                 return;
             }
         }
+    }
+
+    /// The GPUs that the lock names and that the data know: of others they say nothing.
+    fn known_coverage(&self) -> impl Iterator<Item = &Coverage> {
+        let is_known = |row: &&Coverage| knows_capability(self.registry, row.compute_capability);
+        self.target.envelope.coverage.iter().filter(is_known)
     }
 
     /// The lock claims no machine that its packages of PyPI do not run on: no older driver or C library, no other GPU.
@@ -201,7 +209,7 @@ impl Checked<'_> {
             Some(min) => format!("driver >= {min}"),
             None => "any driver".to_owned(),
         };
-        for row in &own.coverage {
+        for row in self.known_coverage() {
             let capability = row.compute_capability;
             let of_packages = known.coverage.iter().find(|other| other.compute_capability == capability);
             let needed = match of_packages {
@@ -219,7 +227,8 @@ impl Checked<'_> {
         }
     }
 
-    /// What the registry says that the locked packages need of a machine; `None` if it does not know one of their builds.
+    /// What the registry says that the locked packages need of a machine; `None` if it does not know one of their builds, or how
+    /// old a driver may be for one.
     fn envelope_of_packages(&self) -> Option<Envelope> {
         let platform = self.target.platform;
         let torch = match (self.target.package("torch"), &self.target.stack) {
@@ -228,6 +237,11 @@ impl Checked<'_> {
             (Some(_), None) | (None, Some(_)) => return None,
             (None, None) => None,
         };
+        let of_frameworks = self.target.frameworks.iter().map(|framework| &framework.cuda);
+        let cuda = torch.and_then(|build| build.cuda.as_ref());
+        if UnknownFloor::of(self.registry, cuda.into_iter().chain(of_frameworks), platform).is_some() {
+            return None;
+        }
         let torch = torch.filter(|build| build.cuda.is_some()).map(|build| envelope_of(self.registry, build));
         let frameworks = self.target.frameworks.iter();
         let rows: Option<Vec<_>> =

@@ -285,7 +285,7 @@ impl<'a> Learner<'a> {
     fn has_release(&self, name: &str, version: &Version, platform: Platform) -> bool {
         let known = match version.is_local() {
             true => self.base.build(&version.clone().without_local(), &local_of(version), platform).is_some(),
-            false => self.base.has_release(name, version, platform),
+            false => self.base.has_release_of_pypi(name, version, platform),
         };
         known || self.rows.iter().any(|row| row.package() == name && row.is_of(version, platform))
     }

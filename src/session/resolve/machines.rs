@@ -14,6 +14,7 @@ use crate::solver::Member;
 const DEFAULT_TARGET: &str = "default";
 
 /// A machine to lock for.
+#[derive(Clone)]
 pub(crate) struct Machine {
     /// The target's name in the lock.
     pub name: String,

@@ -387,9 +387,10 @@ impl<'p> Prepared<'p> {
         let (answer, registry) = task.solve_buildable(self.asked.registry)?;
         let solutions = match answer {
             JointAnswer::Solved(solutions) => solutions,
-            JointAnswer::Conflict(mut refused) => {
+            JointAnswer::Conflict(refused) => {
                 refuse_unread(&task, &registry)?;
                 refuse_unknown_gpu(&registry, refused_by_gpu(&refused, &self.machines))?;
+                let mut refused = task.proved(&registry, refused)?;
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
                 return Ok((self, ResolveAnswer::Refused(refused, hint)));

@@ -2,12 +2,14 @@
 
 use super::learning::{self, Learner};
 use super::task::Task;
+use crate::compatibility::{Assumed, assumed_in, with_assumed_code};
 use crate::index::IndexClient;
+use crate::model::conflict::{Conflict, NotKnown};
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::Solution;
 use crate::registry::Registry;
 use crate::session::builds;
-use crate::session::failure::Failure;
+use crate::session::failure::{Failure, FailureKind};
 use crate::session::fetch::Session;
 use crate::session::prebuilt;
 use crate::solver::{Joint, JointAnswer, Member, Question, SolveOne, solve_stack};
@@ -74,6 +76,44 @@ impl Task<'_> {
             learned = Some(more);
         }
         Ok((answer, learned))
+    }
+
+    /// A refusal that does not rest on what is not known.
+    ///
+    /// # Errors
+    /// Where what is not known is as it should be, there is an answer.
+    pub fn proved(&self, registry: &Registry, refused: Box<Conflict>) -> Result<Box<Conflict>, Failure> {
+        let not_known = refused.all_not_known();
+        if not_known == NotKnown::default() {
+            return Ok(refused);
+        }
+        let mut machines = self.machines.to_vec();
+        if not_known.driver {
+            machines.iter_mut().for_each(|machine| machine.host.driver = None);
+        }
+        let assumed = with_assumed_code(registry, machines.iter().map(|machine| &machine.host));
+        let task = Task { machines: &machines, ..*self };
+        let answer = match self.client {
+            Some(client) => task.solve_and_learn(client, &assumed)?.0,
+            None => task.joint(&assumed, &mut |question| {
+                Ok(solve_stack(&assumed, &question.host, &question.request, &question.preferences))
+            })?,
+        };
+        let solutions = match answer {
+            JointAnswer::Solved(solutions) => solutions,
+            // Without a driver it says less of the machine.
+            JointAnswer::Conflict(proved) if !not_known.driver => return Ok(proved),
+            JointAnswer::Conflict(_) | JointAnswer::TooLong => return Ok(refused),
+        };
+        let found = solutions.iter().find_map(|solution| assumed_in(registry, solution, solution.platform));
+        match found {
+            Some(Assumed::Build(build)) => Err(super::unread(&build, true)),
+            Some(Assumed::Floor(floor)) => {
+                Err(Failure::new(FailureKind::UnknownRow, format!("not known: {floor}"))
+                    .hint("`envlock registry update` looks for newer data"))
+            }
+            None => Ok(refused),
+        }
     }
 
     fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, Failure>) -> Result<JointAnswer, Failure> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::compatibility::UnknownGpu;
 use crate::formats::{Environment, ForeignLock, Tool};
 use crate::lockfile::Lockfile;
 use crate::model::finding::{Code, Finding, Severity};
@@ -175,6 +176,8 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry) -> OfLock {
             // What nobody said of the machine limits nothing, as what the environment needs is told. What was said and is not
             // enough leaves it open.
             false if !locked.unknown.is_empty() && !host.has_no_gpu() => Verdict::Unknown,
+            false if has_no_driver(locked) && !host.has_no_gpu() => Verdict::Unknown,
+            false if target.uses_cuda() && UnknownGpu::of(registry, host).is_some() => Verdict::Unknown,
             false if !locked.unlisted.is_empty() => Verdict::Unknown,
             false if is_open(&areas, host) => Verdict::Unknown,
             false => Verdict::Ok,
@@ -183,6 +186,11 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry) -> OfLock {
         summary: areas.first().map(|area| area.summary.clone()).unwrap_or_default(),
         findings: areas.into_iter().flat_map(|area| area.findings).collect(),
     }
+}
+
+/// Whether no driver is known that runs what is locked.
+fn has_no_driver(locked: &Locked<'_>) -> bool {
+    locked.unknown_floor.as_ref().is_some_and(|floor| floor.own.is_none())
 }
 
 /// Whether a fact is missing of a machine whose driver and GPUs were named: the capability of a GPU, the release of a driver branch.

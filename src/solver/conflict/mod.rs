@@ -6,6 +6,7 @@
 mod absent;
 mod available;
 mod hardware;
+mod not_known;
 mod packages;
 mod requests;
 mod runtimes;
@@ -246,8 +247,9 @@ impl Telling<'_, '_> {
     fn finish(mut self) -> Conflict {
         self.reasons.sort_by_key(|(order, _)| *order);
         let headline = self.headline();
+        let not_known = self.not_known();
         let reasons = self.reasons.into_iter().map(|(_, reason)| reason);
-        Conflict::of(headline).because(shortened(reasons.collect()))
+        Conflict { not_known, ..Conflict::of(headline).because(shortened(reasons.collect())) }
     }
 
     /// Names the machine where it and one requirement are all that the conflict rests on.

@@ -2,6 +2,7 @@
 
 use pep440_rs::Version;
 use semver::Version as Semver;
+use version_ranges::Ranges;
 
 use super::of_torch::built;
 use super::{Locked, NoCuda};
@@ -101,6 +102,9 @@ impl Locked<'_> {
                     self.unknown.push(unread_extra("jax", &public(&jax.version)));
                 }
                 true => self.unknown.push(format!("{} {} is not in envlock's data", jax.name, jax.version)),
+                false if is_newer_than_rows(registry, "jax", &jax.version) => {
+                    self.unlisted.push(format!("{} {} is not in envlock's data", jax.name, jax.version));
+                }
                 false => {
                     let ask = "jax[cuda12]".to_owned();
                     self.no_cuda("jax", format!("{} {}", jax.name, jax.version), NoCuda::NoPlugin { ask });
@@ -128,6 +132,13 @@ impl Locked<'_> {
             self.unknown.extend(unknown_cuda_user(registry, &self.target.packages));
         }
     }
+}
+
+/// Whether a release is newer than all that the rows of a framework are about.
+fn is_newer_than_rows(registry: &Registry, framework: &str, version: &Version) -> bool {
+    let from_it_on = Ranges::higher_than(public(version));
+    let mut rows = registry.frameworks().iter().filter(|row| row.framework == framework);
+    rows.all(|row| Ranges::from(row.versions.clone()).is_disjoint(&from_it_on))
 }
 
 /// That a lock of pins alone may lack what an extra requires.

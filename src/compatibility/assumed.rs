@@ -1,6 +1,6 @@
 //! The data and a machine as if what no row says ran: a refusal that does not hold there rests on what is not known, and is no "no".
 
-use super::code::compiles_for;
+use super::code::{compiles_for, knows_capability};
 use super::driver::UnknownFloor;
 use super::runtime::cuda_runtime;
 use super::unread::UnreadBuild;
@@ -24,6 +24,17 @@ pub fn with_assumed_code<'h>(registry: &Registry, hosts: impl Iterator<Item = &'
         build
     };
     registry.with_builds(registry.builds().iter().cloned().map(assumed).collect())
+}
+
+/// A machine without the GPUs of which nothing is known; one whose GPUs are open if that are all.
+pub fn without_unknown_gpus(registry: &Registry, mut host: Host) -> Host {
+    let Some(gpus) = &mut host.gpus else { return host };
+    let has_gpus = !gpus.is_empty();
+    gpus.retain(|gpu| gpu.capability.is_some_and(|capability| knows_capability(registry, capability)));
+    if has_gpus && gpus.is_empty() {
+        host.gpus = None;
+    }
+    host
 }
 
 /// What is not known of an answer that only these assumptions give.

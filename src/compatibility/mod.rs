@@ -28,7 +28,7 @@ mod unread;
 mod unread_companion;
 mod variant;
 
-pub use assumed::{Assumed, assumed_in, with_assumed_code};
+pub use assumed::{Assumed, assumed_in, with_assumed_code, without_unknown_gpus};
 pub use code::{UnknownGpu, compiles_for, containers_serving, cudnn_drops, knows_capability, served};
 pub use complete::{UnknownCuda, completed, without_ignored};
 pub use conda_specs::{AskedDriver, Asks, UnreadSpec, asked_driver, with_machine_specs};

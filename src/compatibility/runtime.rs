@@ -101,7 +101,12 @@ fn is_named_for_cuda(package: &str) -> bool {
 /// known to use CUDA.
 pub fn unknown_cuda_user(registry: &Registry, packages: &[ChosenPackage]) -> Option<String> {
     let runtime = cuda_runtime(registry, packages);
+    // A framework without its CUDA packages does not.
+    let is_framework = |name: &str| registry.frameworks().iter().any(|row| row.package == name);
     let uses_cuda = |package: &&ChosenPackage| {
+        if is_framework(&package.name) {
+            return false;
+        }
         let brings = || {
             let runtime = runtime.as_ref().map(|(runtime, _)| runtime.name.as_str());
             package.requires.iter().any(|edge| Some(edge.to.as_str()) == runtime)

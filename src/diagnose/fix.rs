@@ -60,7 +60,7 @@ fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix
     }
     // No build is known to run there, and none not to.
     if let Some(gpu) = UnknownGpu::of(situation.registry, &host).filter(|gpu| gpu.capability.is_some()) {
-        return vec![Fix::command_that("envlock registry update", &gpu.to_string())];
+        return vec![Fix::command_that("envlock registry update", gpu.to_string())];
     }
     let Some(solution) = solved(situation, &host, policy) else { return Vec::new() };
     let Some(stack) = &solution.stack else { return Vec::new() };

@@ -2,12 +2,31 @@
 
 use pep440_rs::Version;
 use semver::Version as Semver;
+use version_ranges::Ranges;
 
 use super::rows::*;
 use super::{Cited, Registry};
 use crate::model::native::{FileByPath, FrameworkLoads, Opened, Provider};
 
 impl Registry {
+    /// Whether a release is newer than all whose torch rows state; false for a package of which none is.
+    pub fn is_newer_than_pairs(&self, package: &str, version: &Version) -> bool {
+        let from_it_on = Ranges::higher_than(version.clone().without_local());
+        let mut rows = self.pairs_with_torch(package);
+        self.is_paired_with_torch(package)
+            && rows.all(|row| Ranges::from(row.versions.clone()).is_disjoint(&from_it_on))
+    }
+
+    /// Whether rows state the torch that releases of a package require.
+    pub fn is_paired_with_torch(&self, package: &str) -> bool {
+        self.pairs_with_torch(package).next().is_some()
+    }
+
+    fn pairs_with_torch<'r>(&'r self, package: &'r str) -> impl Iterator<Item = &'r Cited<Pair>> {
+        let rows = self.rows(&self.parts.tables.pairs).iter();
+        rows.filter(move |row| row.package == package && row.with == "torch")
+    }
+
     /// The package that a release requires, by the rows of `pairs.toml`.
     pub fn pair(&self, package: &str, version: &Version) -> Option<&Cited<Pair>> {
         let mut rows = self.rows(&self.parts.tables.pairs).iter();

@@ -18,7 +18,7 @@ use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::requirement_name;
 use crate::model::variant::cuda_of_variant;
-use crate::model::version::{DottedVersion, public};
+use crate::model::version::{DottedVersion, cuda_short, public};
 use crate::registry::{CudaPart, Registry, SameCuda, SameRelease};
 
 /// A package that is locked or installed.
@@ -169,7 +169,7 @@ impl<'f> Members<'f> {
         self.all.iter().filter(|member| member.name != "torch").filter_map(of).collect()
     }
 
-    /// The triton, NCCL and cuDNN that a build of torch requires, where a lock has others.
+    /// The triton, NCCL, cuDNN and CUDA runtime that a build of torch requires, where a lock has others.
     fn pins_of_torch(&self, is_overridden: &dyn Fn(&str) -> bool) -> Vec<Finding> {
         let build = self.find("torch").and_then(|torch| {
             let build = self.registry.build(&public(torch.version), torch.variant?, self.platform)?;
@@ -185,8 +185,16 @@ impl<'f> Members<'f> {
             _ if is_cudnn(name) => build.cudnn.as_ref().map(exactly),
             _ => None,
         };
+        let runtime = |member: &Member<'_>| {
+            let (own, cuda) =
+                (self.registry.cuda_of_runtime(member.name, member.version)?, build.cuda.as_ref()?);
+            // That of another major version is beside torch's own, but for the name without one, which is CUDA 13's.
+            let is_torchs = own.major == cuda.major || !member.name.contains("-cu1") && cuda.major >= 13;
+            is_torchs.then(|| format!("=={}.*", cuda_short(cuda)))
+        };
         let of = |member: &Member<'_>| {
-            let text = wanted(member.name).filter(|_| !is_overridden(member.name))?;
+            let text =
+                wanted(member.name).or_else(|| runtime(member)).filter(|_| !is_overridden(member.name))?;
             let specifiers: VersionSpecifiers = text.parse().ok()?;
             let is_other_major = || {
                 let major = build.cudnn.as_ref().map(|cudnn| u64::from(cudnn.major()));

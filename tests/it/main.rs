@@ -35,6 +35,7 @@ mod lists;
 mod loader;
 mod native;
 mod nodes;
+mod not_known;
 #[cfg(unix)]
 mod one_verdict;
 mod options;

@@ -241,8 +241,8 @@ fn pins_that_nobody_knows_are_not_known_to_run() {
         ("vllm==0.11.0", &driver, 3),
         ("torch==2.99.0+cu130", &["--gpu", "none"], 3),
         ("tensorflow==2.99.0", &["--gpu", "none"], 3),
-        ("torch==2.15.0\nnvidia-cuda-runtime==19.2.1", &driver, 3),
-        ("jax==3.0.0", &driver, 1),
+        ("torch==2.15.0\nnvidia-cuda-runtime==19.2.1", &driver, 1),
+        ("jax==3.0.0", &driver, 3),
         ("requests==2.32.0", &driver, 0),
     ] {
         context.write("requirements.txt", &format!("{pins}\n"));

@@ -24,7 +24,7 @@ use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
 use super::{fetch, files, lock, owner, requirements};
-use crate::compatibility::{UnknownGpu, UnreadBuild, unread_build};
+use crate::compatibility::{UnknownGpu, Unread, UnreadBuild, unread_build};
 use crate::formats;
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
@@ -374,6 +374,10 @@ impl<'p> Prepared<'p> {
             false => Some(fetch::client(global, project, options.index_url.as_deref())?),
         };
         let request = &self.asked.request;
+        if options.stack_only {
+            let beside = stack_only::not_looked_at(request, &self.asked.registry);
+            beside.iter().for_each(|text| interface.note(text));
+        }
         let task = Task {
             global,
             args: options,
@@ -389,7 +393,6 @@ impl<'p> Prepared<'p> {
             JointAnswer::Solved(solutions) => solutions,
             JointAnswer::Conflict(refused) => {
                 refuse_unread(&task, &registry)?;
-                refuse_unknown_gpu(&registry, refused_by_gpu(&refused, &self.machines))?;
                 let mut refused = task.proved(&registry, refused)?;
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
@@ -481,11 +484,14 @@ fn refuse_unknown_gpu<'m>(
     mut machines: impl Iterator<Item = &'m Machine>,
 ) -> Result<(), Failure> {
     match machines.find_map(|machine| UnknownGpu::of(registry, &machine.host)) {
-        Some(gpu) => {
-            Err(Failure::new(FailureKind::UnknownRow, format!("not known: {gpu}")).hint(gpu.what_helps()))
-        }
+        Some(gpu) => Err(not_known(&gpu)),
         None => Ok(()),
     }
+}
+
+/// What runs on a GPU of which nothing is known.
+fn not_known(gpu: &UnknownGpu) -> Failure {
+    Failure::new(FailureKind::UnknownRow, format!("not known: {gpu}")).hint(gpu.what_helps())
 }
 
 /// Refuses to call a request impossible that only a build or a companion could meet that nobody has read.
@@ -514,7 +520,8 @@ fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
 
 /// A request that only a build could meet that nobody has read.
 fn unread(build: &UnreadBuild, has_asked_index: bool) -> Failure {
-    let read = match has_asked_index {
+    let may_be_on_pypi = matches!(build.what, Unread::Build | Unread::CudaBuild | Unread::Newer);
+    let read = match has_asked_index || !may_be_on_pypi {
         false => "without `--stack-only` releases of PyPI are read".to_owned(),
         true => build.how_to_read(),
     };

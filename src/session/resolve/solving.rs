@@ -2,7 +2,7 @@
 
 use super::learning::{self, Learner};
 use super::task::Task;
-use crate::compatibility::{Assumed, assumed_in, with_assumed_code};
+use crate::compatibility::{Assumed, UnknownGpu, assumed_in, with_assumed_code, without_unknown_gpus};
 use crate::index::IndexClient;
 use crate::model::conflict::{Conflict, NotKnown};
 use crate::model::request::{Origin, Request, UserRequirement};
@@ -84,12 +84,17 @@ impl Task<'_> {
     /// Where what is not known is as it should be, there is an answer.
     pub fn proved(&self, registry: &Registry, refused: Box<Conflict>) -> Result<Box<Conflict>, Failure> {
         let not_known = refused.all_not_known();
-        if not_known == NotKnown::default() {
+        let unknown_gpu = super::refused_by_gpu(&refused, self.machines)
+            .find_map(|machine| UnknownGpu::of(registry, &machine.host));
+        if not_known == NotKnown::default() && unknown_gpu.is_none() {
             return Ok(refused);
         }
         let mut machines = self.machines.to_vec();
-        if not_known.driver {
-            machines.iter_mut().for_each(|machine| machine.host.driver = None);
+        for machine in &mut machines {
+            machine.host = without_unknown_gpus(registry, machine.host.clone());
+            if not_known.driver {
+                machine.host.driver = None;
+            }
         }
         let assumed = with_assumed_code(registry, machines.iter().map(|machine| &machine.host));
         let task = Task { machines: &machines, ..*self };
@@ -102,10 +107,15 @@ impl Task<'_> {
         let solutions = match answer {
             JointAnswer::Solved(solutions) => solutions,
             // Without a driver it says less of the machine.
-            JointAnswer::Conflict(proved) if !not_known.driver => return Ok(proved),
+            JointAnswer::Conflict(proved) if !not_known.driver => {
+                return Ok(Box::new(proved.with_ways_of(&refused, unknown_gpu.is_none())));
+            }
             JointAnswer::Conflict(_) | JointAnswer::TooLong => return Ok(refused),
         };
         let found = solutions.iter().find_map(|solution| assumed_in(registry, solution, solution.platform));
+        if let Some(gpu) = unknown_gpu {
+            return Err(super::not_known(&gpu));
+        }
         match found {
             Some(Assumed::Build(build)) => Err(super::unread(&build, true)),
             Some(Assumed::Floor(floor)) => {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::machines::Machine;
 use crate::model::conflict::Conflict;
-use crate::model::request::Request;
+use crate::model::nvidia::is_of_nvidia;
+use crate::model::request::{Request, UserRequirement};
 use crate::model::solution::Series;
 use crate::registry::{Registry, STACK_PACKAGES};
 use crate::session::failure::{Failure, FailureKind};
@@ -13,6 +14,21 @@ use crate::solver::{NoSeries, newest_series};
 /// Whether a package of the torch stack is requested. Only then is there a stack to lock.
 pub(super) fn asks_for_torch(request: &Request) -> bool {
     STACK_PACKAGES.iter().any(|name| request.find(name).is_some())
+}
+
+/// Which packages of a request belong to the stack's surroundings and are not looked at, as a sentence.
+pub(super) fn not_looked_at(request: &Request, registry: &Registry) -> Option<String> {
+    let is_beside_torch = |name: &str| {
+        let has_code = registry.companions().iter().any(|row| row.package == name);
+        has_code || registry.is_paired_with_torch(name) || is_of_nvidia(name) || name == "triton"
+    };
+    let names = request.requirements.iter().map(UserRequirement::name);
+    let beside: BTreeSet<&str> =
+        names.filter(|name| !STACK_PACKAGES.contains(name) && is_beside_torch(name)).collect();
+    let beside = beside.into_iter().collect::<Vec<_>>().join(", ");
+    (!beside.is_empty()).then(|| {
+        format!("`--stack-only` does not look at {beside}: whether the stack is what is required there is not checked")
+    })
 }
 
 /// Series of frameworks other than torch, for each machine.

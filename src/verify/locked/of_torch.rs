@@ -147,6 +147,12 @@ impl Locked<'_> {
                 self.unlisted.push(format!("which torch {named} requires is not in envlock's data{command}"));
             }
         }
+        // Where a lock has pins alone, rows say what they require.
+        let pins = environment.packages.iter().filter(|package| package.requires.is_empty());
+        for package in pins.filter(|package| registry.is_newer_than_pairs(&package.name, &package.version)) {
+            let named = format!("{} {}", package.name, package.version);
+            self.unlisted.push(format!("which torch {named} requires is not in envlock's data"));
+        }
     }
 }
 
@@ -180,9 +186,13 @@ fn unknown_torch(registry: &Registry, version: &Version, local: &str, platform: 
     let of_platform = || registry.builds().iter().filter(|build| build.platform == platform);
     let oldest = of_platform().map(|build| &build.version).min();
     let newest = of_platform().map(|build| &build.version).max();
+    let command = || with_command("torch", &format!("{version}{local}"), platform);
     match oldest.zip(newest) {
+        Some(_) if registry.has_release("torch", version, platform) => {
+            format!("PyPI's build of torch {version} for {platform} is not in envlock's data{}", command())
+        }
         Some((oldest, newest)) => {
-            let command = with_command("torch", &format!("{version}{local}"), platform);
+            let command = command();
             format!(
                 "torch {version} is not in envlock's data, which has {oldest} to {newest} for {platform}{command}"
             )

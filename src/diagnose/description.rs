@@ -1,169 +1,77 @@
 //! Lines that only describe a machine or an environment: dumps of collectors, lists of packages, tables of nvidia-smi, and
 //! what a session prints of versions. Any other line may say that something went wrong, in words that nobody listed.
 
-/// How the lines of collectors begin, in lower case: `collect_env` of torch, vLLM and detectron2, `lscpu`, Windows' blocks,
-/// nvcc, `transformers-cli env`, and what people write of a machine.
-const KEYS: [&str; 95] = [
-    "accelerate",
-    "address sizes",
-    "architecture",
-    "bogomips",
-    "built on",
-    "byte order",
-    "caches",
-    "caching allocator config",
-    "clang version",
-    "cmake version",
-    "compiler",
-    "core(s) per",
-    "cpu",
-    "cuda",
-    "cudnn",
-    "cv2",
-    "detectron2",
-    "device info",
-    "driver",
-    "family",
-    "flags",
-    "flax",
-    "frequency boost",
-    "fvcore",
-    "gcc",
-    "glibc",
-    "gpu",
-    "hip runtime version",
-    "hip used to build",
-    "huggingface_hub",
-    "hypervisor vendor",
-    "iopath",
-    "is cuda available",
-    "is debug build",
-    "is xnnpack available",
-    "is xpu available",
-    "jax",
-    "l1d",
-    "l1i",
-    "l2",
-    "l3",
-    "legend",
-    "libc version",
-    "local version",
-    "machine",
-    "machine type",
-    "magma",
-    "manufacturer",
-    "memory",
-    "miopen runtime version",
-    "model",
-    "name",
-    "neuron sdk version",
-    "nic",
-    "numa node",
-    "numpy",
-    "nvcc",
-    "nvidia driver version",
-    "on-line cpu(s) list",
-    "openmp",
-    "os",
-    "pillow",
-    "pip",
-    "platform",
-    "probably one of the following",
-    "process_count",
-    "processor",
-    "python",
-    "pytorch",
-    "ram",
-    "rocm sdk used to build",
-    "rocm used to build pytorch",
-    "rocm version",
-    "safetensors",
-    "stepping",
-    "sys.platform",
-    "system",
-    "tensorboard",
-    "tensorflow",
-    "tf",
-    "thread(s) per core",
-    "tokenizers",
-    "torch",
-    "transformers",
-    "triton",
-    "uname",
-    "using distributed",
-    "using gpu",
-    "vendor id",
-    "version",
-    "versions of relevant libraries",
-    "virtualization",
-    "vllm",
-    "vulnerability",
-    "xformers",
-];
+use crate::registry::{Registry, WordsOf};
 
-/// How lines of such a dump begin that have no key.
-const STARTS: [&str; 35] = [
-    "$ ",
-    "+-",
-    "+=",
-    "- build settings",
-    "- c++ version",
-    "- cpu capability",
-    "- cuda runtime",
-    "- cudnn",
-    "- gcc",
-    "- intel(r)",
-    "- lapack",
-    "- magma",
-    "- nnpack",
-    "- nvcc architecture",
-    "- openmp",
-    "...",
-    ">>>",
-    "[conda]",
-    "[pip",
-    "build cuda_",
-    "collecting environment information",
-    "copyright (c)",
-    "currentclockspeed=",
-    "deviceid=",
-    "family=",
-    "in [",
-    "manufacturer=",
-    "maxclockspeed=",
-    "name=",
-    "nvcc: nvidia (r)",
-    "nvidia-smi ",
-    "package ",
-    "revision=",
-    "socket(s)",
-    "|",
-];
+/// What such lines look like: how the lines of collectors begin, and what no value of one has.
+#[derive(Debug)]
+pub(super) struct Descriptions {
+    /// Before a value.
+    keys: Vec<String>,
+    /// Where there is no key.
+    starts: Vec<String>,
+    /// Somewhere in the line.
+    parts: Vec<String>,
+    trouble: Vec<String>,
+}
 
-/// Whether a line, given in lower case, only describes.
-pub(super) fn describes(lower: &str) -> bool {
-    let line = lower.trim();
-    let line = line.strip_prefix("- ").map_or(line, |rest| if rest.contains(':') { rest } else { line });
-    let line = line.trim_start_matches('`');
-    let has_letter = line.chars().any(char::is_alphabetic);
-    if line.is_empty() || (!has_letter && !line.bytes().all(|b| b.is_ascii_digit() || b == b'-')) {
-        // A version, a rule of a table, a capability such as `(8, 6)`: a lone number may be an exit status.
-        return !line.starts_with("[]") && !line.starts_with("()");
+impl Descriptions {
+    /// Those that a registry lists.
+    pub fn of(registry: &Registry) -> Descriptions {
+        let words = |of| registry.words(of).to_vec();
+        Descriptions {
+            keys: words(WordsOf::DescriptionKey),
+            starts: words(WordsOf::DescriptionStart),
+            parts: words(WordsOf::DescriptionPart),
+            trouble: words(WordsOf::Trouble),
+        }
     }
-    let bare = line.trim_matches(['\'', '"']);
-    let is_version =
-        bare.starts_with(|c: char| c.is_ascii_digit()) && bare.contains('.') && !bare.contains([' ', '/']);
-    if is_version
-        || is_path(line)
-        || matches!(line, "true" | "none" | "n/a")
-        || is_listed(line)
-        || is_clock(line)
-    {
-        return true;
+
+    /// Whether a line, given in lower case, only describes.
+    pub fn describes(&self, lower: &str) -> bool {
+        let line = lower.trim();
+        let line = line.strip_prefix("- ").map_or(line, |rest| if rest.contains(':') { rest } else { line });
+        let line = line.trim_start_matches('`');
+        let has_letter = line.chars().any(char::is_alphabetic);
+        if line.is_empty() || (!has_letter && !line.bytes().all(|b| b.is_ascii_digit() || b == b'-')) {
+            // A version, a rule of a table, a capability such as `(8, 6)`: a lone number may be an exit status.
+            return !line.starts_with("[]") && !line.starts_with("()");
+        }
+        let bare = line.trim_matches(['\'', '"']);
+        let is_version = bare.starts_with(|c: char| c.is_ascii_digit())
+            && bare.contains('.')
+            && !bare.contains([' ', '/']);
+        if is_version
+            || is_path(line)
+            || matches!(line, "true" | "none" | "n/a")
+            || is_listed(line)
+            || is_clock(line)
+        {
+            return true;
+        }
+        self.starts.iter().any(|start| line.starts_with(start))
+            || self.parts.iter().any(|part| line.contains(part.as_str()))
+            || is_version_of(line)
+            || self.keys.iter().any(|key| line.strip_prefix(key).is_some_and(|rest| self.is_value(rest)))
+            || line.split_once(": ").is_some_and(|(name, version)| is_listed(&format!("{name}=={version}")))
     }
-    STARTS.iter().any(|start| line.starts_with(start))
-        || KEYS.iter().any(|key| line.strip_prefix(key).is_some_and(is_value))
-        || line.split_once(": ").is_some_and(|(name, version)| is_listed(&format!("{name}=={version}")))
+
+    /// Whether what stands behind a key is its value: `gpu 0: x`, and no `gpus are gone`.
+    fn is_value(&self, rest: &str) -> bool {
+        if self.trouble.iter().any(|word| rest.contains(word.as_str())) {
+            return false;
+        }
+        let rest = rest.trim_start_matches([')', '`', '"', '\'']);
+        let Some((head, _)) = rest.split_once([':', '=']) else {
+            // A number, or a column.
+            let value = rest.trim_start();
+            return value.is_empty()
+                || rest.starts_with("  ")
+                || value.starts_with(|c: char| c.is_ascii_digit());
+        };
+        // `gpu 0`, `version`, `compiler`: few words stand before the value.
+        (head.is_empty() || head.starts_with([' ', '(', '_'])) && head.split_whitespace().count() <= 4
+    }
 }
 
 /// A library that a collector found: a path and nothing else.
@@ -172,34 +80,12 @@ fn is_path(line: &str) -> bool {
     line.starts_with('/') && !line.contains(char::is_whitespace) || is_windows && line.ends_with(".dll")
 }
 
-/// What no value of a description has: `pip: command not found`, `python: can't open file`.
-const TROUBLE: [&str; 11] = [
-    "not found",
-    "no such",
-    "can't",
-    "cannot",
-    "error",
-    "failed",
-    "killed",
-    "crash",
-    "denied",
-    "exited",
-    "lost",
-];
-
-/// Whether what stands behind a key is its value: `gpu 0: x`, and no `gpus are gone`.
-fn is_value(rest: &str) -> bool {
-    if TROUBLE.iter().any(|word| rest.contains(word)) {
-        return false;
-    }
-    let rest = rest.trim_start_matches([')', '`', '"', '\'']);
-    let Some((head, _)) = rest.split_once([':', '=']) else {
-        // A number, or a column.
-        let value = rest.trim_start();
-        return value.is_empty() || rest.starts_with("  ") || value.starts_with(|c: char| c.is_ascii_digit());
-    };
-    // `gpu 0`, `version`, `compiler`: few words stand before the value.
-    (head.is_empty() || head.starts_with([' ', '(', '_'])) && head.split_whitespace().count() <= 4
+/// `TorchCAM version: 0.3.1`.
+fn is_version_of(line: &str) -> bool {
+    line.split_once(": ").is_some_and(|(name, version)| {
+        let is_number = version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains(' ');
+        name.ends_with(" version") && name.split(' ').count() <= 4 && is_number
+    })
 }
 
 /// `torch==2.9.1`, and `torch 2.9.1 py3.12_0 pytorch` of `pip list` and `conda list`.
@@ -226,10 +112,13 @@ fn is_clock(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::describes;
+    use super::Descriptions;
+    use crate::registry::Registry;
 
     #[test]
     fn lines_that_describe() {
+        let all = Descriptions::of(&Registry::embedded());
+        let describes = |line: &str| all.describes(line);
         for line in [
             "PyTorch version: 2.9.1+cu128",
             "Is CUDA available: True",
@@ -250,6 +139,14 @@ mod tests {
             "(8, 6)",
             "Sun Nov 20 08:01:27 2022",
             "driver 550.54.15",
+            "TorchCAM version: 0.3.1",
+            "L2CacheSize=2048",
+            "XLA_PYTHON_CLIENT_PREALLOCATE=false",
+            "INFO 02-28 18:13:24 __init__.py:190] Automatically detected platform cuda.",
+            "flashinfer: Module Not Found",
+            "root@node:/workspace# python collect_env.py",
+            "  - C++ Version: 201402",
+            "        System Info",
             "OS: Ubuntu 22.04",
             "/usr/lib/x86_64-linux-gnu/libcudnn.so.8.9.7",
             "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v12.4\\bin\\cudnn64_9.dll",
@@ -282,6 +179,8 @@ mod tests {
             "GPU 0: lost",
             "Out[3]: False",
             "Python crashed",
+            "Python environment is broken",
+            "ModuleNotFoundError: No module named 'zmq'",
         ] {
             assert!(!describes(&line.to_lowercase()), "{line}");
         }

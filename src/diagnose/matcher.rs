@@ -5,61 +5,14 @@ use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
 
+use super::description::Descriptions;
 use super::fields::gpus::alone;
 use super::unexplained;
 use crate::model::surroundings::Surrounding;
-use crate::registry::Registry;
+use crate::registry::{Registry, WordsOf};
 
 /// The longest line that is looked at as the name of a GPU and nothing else, in bytes.
 const LONGEST_NAME: usize = 32;
-
-/// Words that make a line relevant, in addition to the registry's: keys of dumps and tables, packages, GPUs.
-const WORDS: [&str; 43] = [
-    "+cu",
-    "+cpu",
-    "version",
-    "cuda",
-    "gpu",
-    "driver",
-    "nvidia",
-    "python",
-    "os:",
-    "os  ",
-    "libc",
-    "torch",
-    "numpy",
-    "cudnn",
-    "microsoft",
-    "device",
-    "compat",
-    "==",
-    "uninstalling",
-    "geforce",
-    "tesla",
-    "quadro",
-    "titan",
-    "rtx",
-    "gtx",
-    "triton",
-    "nccl",
-    "arch=",
-    "nvrm",
-    "available",
-    "tensorflow",
-    "jax",
-    "aarch64",
-    "bitsandbytes",
-    "onnxruntime",
-    "torchaudio",
-    "/whl/",
-    // Tracebacks.
-    "import ",
-    "file \"",
-    "traceback (most",
-    "during handling of",
-    "the above exception",
-    "：",
-];
 
 /// How many bytes of a pattern the automaton looks for; the rest is compared where they are found. An automaton of whole
 /// patterns takes longer to build than most logs take to read.
@@ -75,6 +28,10 @@ pub struct Matcher {
     notices: Vec<(usize, Vec<usize>)>,
     /// What data-centre GPUs are called in short, in lower case: `v100`.
     gpus: BTreeSet<String>,
+    /// What somebody writes whose run is slow or stands still, in lower case.
+    complaints: Vec<String>,
+    /// Lines that only describe.
+    pub(super) descriptions: Descriptions,
 }
 
 #[derive(Debug)]
@@ -123,9 +80,9 @@ impl Matcher {
                 patterns.push(Pattern::Extension(row.package.clone()));
             }
         }
-        texts.extend(WORDS);
+        let words = |of| registry.words(of).iter().map(String::as_str);
+        texts.extend(words(WordsOf::Relevant).chain(words(WordsOf::Complaint)));
         texts.extend(unexplained::WORDS);
-        texts.extend(unexplained::COMPLAINTS);
         // Lines are compared in lower case: an automaton for both cases takes several times as long to build.
         let texts = AhoCorasick::new(&texts).expect("some thousand short words");
         let place = |id: &String| registry.errors().iter().position(|rule| rule.id == *id);
@@ -138,7 +95,8 @@ impl Matcher {
         };
         let gpus = registry.gpus().iter().filter(|row| row.class.as_deref() == Some("datacenter"));
         let gpus = gpus.filter_map(|row| short(&row.name)).collect();
-        Matcher { texts, patterns, notices, gpus }
+        let complaints = registry.words(WordsOf::Complaint).to_vec();
+        Matcher { texts, patterns, notices, gpus, complaints, descriptions: Descriptions::of(registry) }
     }
 
     /// Whether a line, given with ASCII letters in lower case, may match a rule or state a fact.
@@ -146,6 +104,11 @@ impl Matcher {
         let is_gpu =
             || line.len() <= LONGEST_NAME && str::from_utf8(line).is_ok_and(|l| self.is_gpu_alone(l));
         self.texts.is_match(line) || is_gpu()
+    }
+
+    /// Whether a line, in lower case, is of somebody who has a problem without an error.
+    pub(super) fn is_complaint(&self, lower: &str) -> bool {
+        self.complaints.iter().any(|word| lower.contains(word.as_str()))
     }
 
     /// Whether a line, in lower case, is the name of a data-centre GPU and nothing else: no word of a collector stands beside it.

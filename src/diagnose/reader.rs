@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::cause::MAX_EVIDENCE_TEXT;
-use super::description;
 use super::facts::{Event, Fact, Facts, Said};
 use super::fields;
 use super::mention;
@@ -142,7 +141,8 @@ impl<'r> Reader<'r> {
         self.lower.extend_from_slice(raw);
         self.lower.make_ascii_lowercase();
         if !self.facts.has_other_lines {
-            self.facts.has_other_lines = !description::describes(&String::from_utf8_lossy(&self.lower));
+            self.facts.has_other_lines =
+                !self.rules.descriptions.describes(&String::from_utf8_lossy(&self.lower));
         }
         // Most lines of a long log are irrelevant.
         let is_of_interest = self.rules.is_of_interest(&self.lower);
@@ -223,7 +223,7 @@ impl<'r> Reader<'r> {
             self.state = State::Unexplained;
             self.unexplained(text);
         }
-        self.facts.complains |= unexplained::is_complaint(&lower);
+        self.facts.complains |= self.rules.is_complaint(&lower);
         self.report(found.rules, text);
         self.facts.surroundings.extend(found.surroundings);
         self.facts.extensions.extend(found.extensions);

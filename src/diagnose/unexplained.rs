@@ -8,29 +8,6 @@ use super::situation::Situation;
 pub(super) const WORDS: [&str; 9] =
     ["error", "exception", "fatal", "traceback", "fault", "failed", "aborted", "core dumped", "panic"];
 
-/// The words of somebody who has a problem without an error: a run that is slow or stands still.
-pub(super) const COMPLAINTS: [&str; 14] = [
-    "cuda is not available",
-    "not using the gpu",
-    "slow",
-    "hangs",
-    "stuck",
-    "freezes",
-    "frozen",
-    "takes forever",
-    "minutes",
-    "more than 1 hour",
-    "utilization rate",
-    "not working",
-    "does not work",
-    "doesn't work",
-];
-
-/// Whether a text in lower case has a word of [`COMPLAINTS`].
-pub(super) fn is_complaint(lower: &str) -> bool {
-    COMPLAINTS.iter().any(|word| lower.contains(word))
-}
-
 /// Whether a line reports an error. A line that counts errors, quotes code or names a setting does not.
 ///
 /// `lower` is the line in lower case.

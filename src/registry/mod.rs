@@ -46,7 +46,7 @@ pub use rows::{
     ErrorAnswer, ErrorCase, ErrorRule, Extension, ForwardCompatibility, FrameworkBuild, GpuRow, Image,
     Mechanics, Meta, MinorVersionCompatibility, NonexistentImage, Offer, Pair, PrebuiltFor, Predicate,
     PtxIsa, Removed, Repair, STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourceCode, SourcePackage,
-    StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets,
+    StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets, Words, WordsOf,
 };
 #[cfg(test)]
 pub(crate) use tests::frozen;

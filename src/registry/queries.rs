@@ -284,6 +284,12 @@ impl Registry {
         self.rows(&self.parts.tables.repairs)
     }
 
+    /// The words by which `diagnose` reads lines.
+    pub fn words(&self, of: WordsOf) -> &[String] {
+        let row = self.rows(&self.parts.tables.words).iter().find(|row| row.of == of);
+        row.map_or(&[], |row| &row.words)
+    }
+
     /// The words that indicate surroundings.
     pub fn surroundings(&self) -> &[Cited<SurroundingWords>] {
         self.rows(&self.parts.tables.surroundings)

@@ -47,6 +47,7 @@ tables! {
     extensions: Extension = "errors" / "extension", Sorted by |r| r.package.clone(), checked by Extension::problems;
     system_libraries: SystemLibrary = "errors" / "system_library", Sorted by |r| r.name.clone();
     repairs: Repair = "errors" / "repair", Unique by |r| (r.offer, r.package.clone(), r.written.clone());
+    words: Words = "errors" / "words", Sorted by |r| r.of;
     surroundings: SurroundingWords = "errors" / "surroundings",
         Sorted by |r| (r.surrounding, Reverse(r.words.len()));
 

@@ -200,6 +200,34 @@ pub struct SurroundingWords {
     pub unless: Vec<String>,
 }
 
+/// Words by which `diagnose` reads lines, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Words {
+    /// What they say of a line.
+    pub of: WordsOf,
+    /// The words.
+    pub words: Vec<String>,
+}
+
+/// What words say of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WordsOf {
+    /// Somebody has a problem without an error: a run that is slow or stands still.
+    Complaint,
+    /// The beginning of a line of a collector, before a value.
+    DescriptionKey,
+    /// A part of such a line.
+    DescriptionPart,
+    /// The beginning of such a line without a key.
+    DescriptionStart,
+    /// The line is worth a look.
+    Relevant,
+    /// What stands behind a key is no value.
+    Trouble,
+}
+
 /// The keys of a rule.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -34,6 +34,7 @@ pub use cudnn::{CudnnFloor, CudnnRelease};
 pub use drivers::{Architecture, Branch, ForwardCompatibility};
 pub use errors::{
     CodeFamily, Condition, ErrorAnswer, ErrorCase, ErrorRule, Mechanics, Offer, Predicate, SurroundingWords,
+    Words, WordsOf,
 };
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuNames, GpuRow, Tegra};

@@ -149,6 +149,17 @@ pub fn unread_build(
     asked.lacking().or_else(|| asked.newer()).or_else(|| asked.absent())
 }
 
+/// The same of a build that no row has: what is not known of those that rows have does not count.
+pub fn unread_release(
+    registry: &Registry,
+    host: &Host,
+    request: &Request,
+    has_read_index: bool,
+) -> Option<UnreadBuild> {
+    let asked = Asked::new(registry, host, request, has_read_index)?;
+    asked.newer().or_else(|| asked.absent())
+}
+
 /// What a request asks of torch, on a machine.
 struct Asked<'a> {
     registry: &'a Registry,
@@ -339,11 +350,13 @@ impl<'a> Asked<'a> {
             // Rows of one index alone: the other may have more.
             (true, None) if lacks_pypi => true,
             (true, None) => {
+                // One that PyPI has too says nothing of the others there, which matter where it does not run.
+                let runs = |build: &Cited<Build>| self.fares(build) == Fares::Runs;
                 let mut with_cuda = self.of_release().filter(|build| build.variant != CPU);
                 !self.has_read_index
                     && admits_pytorch
                     && self.pinned.is_some()
-                    && (with_cuda.all(|build| !build.on_pytorch_index)
+                    && (with_cuda.all(|build| !build.on_pytorch_index || build.on_pypi && !runs(build))
                         || self.of_release().all(|build| !build.on_pypi))
             }
         };

@@ -16,28 +16,40 @@ pub struct UnreadCompanion {
     pub package: &'static str,
     /// The newest torch that the request admits.
     pub torch: Version,
+    /// Whether the request means releases that are older than all that rows are about.
+    pub is_older: bool,
 }
 
 impl UnreadCompanion {
     /// The command that reads it, as a hint.
     pub fn how_to_read(&self) -> String {
+        if self.is_older {
+            return "ask for a release that is not older".to_owned();
+        }
         format!("`envlock registry learn {}==VERSION` reads a release of PyPI", self.package)
     }
 }
 
 impl fmt::Display for UnreadCompanion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnreadCompanion { package, torch } = self;
+        let UnreadCompanion { package, torch, is_older } = self;
+        if *is_older {
+            return write!(
+                f,
+                "the registry is not about a {package} this old, which may run with torch {torch}"
+            );
+        }
         write!(f, "the registry has no row of a {package} for torch {torch}, which may exist")
     }
 }
 
 /// The companion that a request names and of which no row is for any torch that it admits, where a release that no row has
-/// may be. That it is the cause of a refusal is not said: the request without it may be refused, too.
+/// may be: where the index was asked (`has_read_index`), one that is older than all rows. That it is the cause of a refusal is not said: the request without it may be refused, too.
 pub fn unread_companion(
     registry: &Registry,
     platform: Platform,
     request: &Request,
+    has_read_index: bool,
 ) -> Option<UnreadCompanion> {
     if registry.has_stack_of_channels() {
         return None;
@@ -50,8 +62,9 @@ pub fn unread_companion(
         .filter(|build| wanted.as_ref().is_none_or(|wanted| wanted.contains(&build.version)))
         .collect();
     let newest = rows.iter().map(|build| &build.version).max()?;
-    let is_unread = |package: &str| {
-        let Some(bounds) = request.bounds_on(package) else { return false };
+    // Whether it is open, and older than all that rows are about.
+    let unread = |package: &str| {
+        let bounds = request.bounds_on(package)?;
         let of_package = || registry.companions().iter().filter(|row| row.package == package);
         let is_known = rows.iter().any(|build| {
             let fits = |row: &Companion| {
@@ -67,13 +80,18 @@ pub fn unread_companion(
         let has_row = |version: &Version| of_package().any(|row| row.version == *version);
         let is_named_only = read.iter().any(|own| bounds.contains(own) && !has_row(own));
         let is_read = read.iter().any(|own| bounds.contains(own) && has_row(own));
-        // Old releases are known: what may exist is newer.
+        let oldest = read.iter().min().map(|oldest| Ranges::higher_than((*oldest).clone()));
+        if oldest.is_some_and(|from_it_on| Ranges::from(bounds.clone()).is_disjoint(&from_it_on)) {
+            return Some(true);
+        }
+        // Between the known ones there are none: what may exist is newer.
         let newer = read.into_iter().max().cloned().map_or_else(Ranges::full, Ranges::strictly_higher_than);
         let is_open = is_named_only || !Ranges::from(bounds).is_disjoint(&newer);
-        is_open && !(is_known && is_read)
+        (!has_read_index && is_open && !(is_known && is_read)).then_some(false)
     };
-    let package = COMPANIONS.into_iter().find(|package| is_unread(package))?;
-    Some(UnreadCompanion { package, torch: newest.clone() })
+    let mut all = COMPANIONS.into_iter().filter_map(|package| Some((package, unread(package)?)));
+    let (package, is_older) = all.next()?;
+    Some(UnreadCompanion { package, torch: newest.clone(), is_older })
 }
 
 #[cfg(test)]
@@ -101,8 +119,9 @@ mod tests {
             let requirements =
                 lines.iter().map(|line| UserRequirement::parse(line, Origin::Question).unwrap()).collect();
             let request = Request { requirements, ..Request::default() };
-            let found = unread_companion(&learned, Platform::LINUX_X86_64, &request);
-            let expected = UnreadCompanion { package: "torchvision", torch: "2.99.0".parse().unwrap() };
+            let found = unread_companion(&learned, Platform::LINUX_X86_64, &request, false);
+            let expected =
+                UnreadCompanion { package: "torchvision", torch: "2.99.0".parse().unwrap(), is_older: false };
             assert_eq!(found, is_open.then_some(expected), "{lines:?}");
         }
     }

@@ -288,13 +288,11 @@ impl Conflict {
         })
     }
 
-    /// The same with the ways out of another one, as far as they are `known` to be some: its own rest on assumptions.
-    pub fn with_ways_of(mut self, other: &Conflict, known: bool) -> Conflict {
-        let ways = |of: &[WayOut]| if known { of.to_vec() } else { Vec::new() };
-        self.would_work_if = ways(&other.would_work_if);
-        self.resolves_all = ways(&other.resolves_all);
-        self.also.iter_mut().for_each(|cause| cause.would_work_if.clear());
-        self
+    /// Leaves out all ways out.
+    pub fn forget_ways(&mut self) {
+        self.would_work_if.clear();
+        self.resolves_all.clear();
+        self.also.iter_mut().for_each(Conflict::forget_ways);
     }
 
     /// Whether the system or its Python has a part in it, beside the GPUs and the driver.

@@ -37,8 +37,10 @@ pub(crate) fn refuse_unread_companion(
     registry: &Registry,
     host: &Host,
     request: &Request,
+    has_read_index: bool,
 ) -> Result<(), Failure> {
-    let Some(companion) = unread_companion(registry, host.system.platform, request) else { return Ok(()) };
+    let found = unread_companion(registry, host.system.platform, request, has_read_index);
+    let Some(companion) = found else { return Ok(()) };
     let rest = request.without(&COMPANIONS);
     match solve_stack(registry, host, &rest, &Preferences::default()) {
         Answer::Solution(_) => Err(Failure::new(FailureKind::UnknownRow, format!("not known: {companion}"))

@@ -5,8 +5,8 @@ use super::findings::{self, DriverTooNew, NotCovered, NotJudged, Relock, WrongPl
 use super::locked::{Locked, NoCuda, WithoutCuda, WrittenBy};
 use super::{Area, AreaKind};
 use crate::compatibility::{
-    AskedDriver, Needs, Policy, UnknownFloor, UnknownGpu, both, glibc_suffices, knows_capability,
-    required_driver, with_runtime_of,
+    AskedDriver, ImpossibleVariant, Needs, Policy, UnknownFloor, UnknownGpu, both, glibc_suffices,
+    knows_capability, required_driver, with_runtime_of,
 };
 use crate::formats::CondaRecord;
 use crate::model::capability::ComputeCapability;
@@ -18,7 +18,7 @@ use crate::model::nvidia::is_cuda_runtime;
 use crate::model::platform::{Libc, Platform};
 use crate::model::solution::Envelope;
 use crate::model::variant::{CPU, is_cuda};
-use crate::model::version::{DottedVersion, public};
+use crate::model::version::{DottedVersion, cuda_short, public};
 use crate::registry::{CudaFrom, Registry};
 
 /// What something needs from a machine.
@@ -121,6 +121,8 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry, require_gpu:
         let relock = Relock::OfTool { has_torch: target.stack.is_some(), has_cuda: false };
         area.findings.extend(told.map(|why| findings::gpu_not_covered(&gpu.label(), why, relock)));
     }
+    let says_no = says_no(&area);
+    area.findings.extend(of_unread_build(locked, host, registry).filter(|_| !says_no));
     // Without a GPU it does not matter which ones the code is for.
     if !host.has_no_gpu() {
         let unknown = locked.unknown.iter().map(|text| NotJudged::Locked(text.clone()));
@@ -129,6 +131,34 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry, require_gpu:
     let unlisted = locked.unlisted.iter().map(|text| NotJudged::Release(text.clone()));
     area.findings.extend(unlisted.map(|what| findings::not_judged(what, false)));
     area
+}
+
+/// Whether a fault of the machine is among what was found.
+fn says_no(area: &Area) -> bool {
+    area.findings.iter().any(|found| [Code::DriverTooOld, Code::GpuNotCovered].contains(&found.code))
+}
+
+/// What stands against a torch of which no row has the code: its CUDA alone.
+fn of_unread_build(locked: &Locked<'_>, host: &Host, registry: &Registry) -> Option<Finding> {
+    let torch = locked.target.package("torch")?;
+    let is_read = locked.code_is_known && locked.target.stack.is_some();
+    let variant = torch.variant.as_deref().filter(|_| !is_read)?;
+    let relock = match locked.by {
+        WrittenBy::Envlock => Relock::Own,
+        WrittenBy::OtherTool => Relock::OfTool { has_torch: true, has_cuda: true },
+    };
+    match ImpossibleVariant::of(registry, host, variant)? {
+        ImpossibleVariant::Driver(cuda, floor) => {
+            let driver = host.driver.as_ref()?.user_mode();
+            let needs = format!("CUDA {}", cuda_short(&cuda));
+            Some(findings::driver_too_old(driver, &floor.value, &needs, None, relock))
+        }
+        ImpossibleVariant::Code(cuda, gpu) => {
+            let cuda = cuda_short(&cuda);
+            Some(findings::gpu_not_covered(&gpu.value, NotCovered::Toolkit(&cuda), relock))
+        }
+        ImpossibleVariant::Vendor(_) => None,
+    }
 }
 
 /// Holds a machine against the frameworks that are installed; `None` without one that the registry knows.

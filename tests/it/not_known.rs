@@ -132,3 +132,33 @@ fn an_unread_build_of_a_cuda_that_is_too_new() {
     let resolve = context.run(&[&resolve, &machine[..]].concat()).expect(1);
     assert!(resolve.flat().contains("CUDA 13.0 needs driver >= 580.65.06"), "{}", resolve.shown());
 }
+
+/// What stands against a request beside something unknown is a no, and no way out is one that nobody knows.
+#[test]
+fn a_conflict_beside_what_is_not_known_is_one() {
+    let context = TestContext::new().with_shipped_registry();
+    for (asked, code) in [
+        ("torch==2.8.0 torchvision==0.20.0 --gpu 10.9 --driver 580.65.06", 1),
+        ("torch==2.8.0 --python 3.8 --gpu 10.9 --driver 580.65.06", 1),
+        ("torch==2.15.0 --gpu 10.9 --gpu V100 --driver 580.65.06", 1),
+        ("torch==2.8.0 --gpu 10.9 --driver 580.65.06", 3),
+        ("torch==2.8.0 torchvision==0.8.2 --gpu 9.0 --driver 580.65.06", 3),
+        ("torch==2.8.0+cu118 --gpu 8.0 --driver 418.40.04", 1),
+    ] {
+        let arguments: Vec<&str> = asked.split(' ').collect();
+        let run = context.run(&[&["resolve", "--stack-only", "--dry-run"], &arguments[..]].concat());
+        assert!(code != 1 || !asked.contains("10.9") || !run.flat().contains("ways out"), "{}", run.shown());
+        run.expect(code);
+    }
+    for (pins, machine, code) in [
+        ("torch==2.8.0+rocm6.4", &["--gpu", "none"][..], 3),
+        ("torch==2.8.0+rocm6.4", &["--gpu", "A100", "--driver", "580.65.06"], 1),
+        ("torch==1.7.1+cpu", &["--gpu", "none"], 3),
+        ("torch==2.8.0+cpu", &["--gpu", "none"], 0),
+        ("torch==2.8.0+cu118", &["--gpu", "8.0", "--driver", "418.40.04"], 1),
+        ("torch==2.8.0+cu118", &["--gpu", "8.0", "--driver", "580.65.06"], 3),
+    ] {
+        context.write("requirements.txt", pins);
+        context.run(&[&["plan", "--lock", "requirements.txt"], machine].concat()).expect(code);
+    }
+}

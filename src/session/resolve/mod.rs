@@ -24,7 +24,7 @@ use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
 use super::{fetch, files, lock, owner, requirements};
-use crate::compatibility::{UnknownGpu, Unread, UnreadBuild, unread_build};
+use crate::compatibility::{UnknownGpu, Unread, UnreadBuild, unread_release};
 use crate::formats;
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
@@ -392,8 +392,8 @@ impl<'p> Prepared<'p> {
         let solutions = match answer {
             JointAnswer::Solved(solutions) => solutions,
             JointAnswer::Conflict(refused) => {
-                refuse_unread(&task, &registry)?;
                 let mut refused = task.proved(&registry, refused)?;
+                refuse_unread(&task, &registry)?;
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
                 return Ok((self, ResolveAnswer::Refused(refused, hint)));
@@ -498,7 +498,7 @@ fn not_known(gpu: &UnknownGpu) -> Failure {
 fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
     let asked = task.client.filter(|_| !task.global.offline);
     for machine in task.machines {
-        if let Some(build) = unread_build(registry, &machine.host, task.request, asked.is_some()) {
+        if let Some(build) = unread_release(registry, &machine.host, task.request, asked.is_some()) {
             match variants::look_for(asked, (registry, machine), task.request, &build) {
                 Listed::No => {}
                 Listed::Maybe => return Err(unread(&build, task.client.is_some())),
@@ -510,10 +510,7 @@ fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
                 }
             }
         }
-        // Where the index was asked, companions were read.
-        if asked.is_none() {
-            refuse_unread_companion(registry, &machine.host, task.request)?;
-        }
+        refuse_unread_companion(registry, &machine.host, task.request, asked.is_some())?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Solves the request for all machines together, with what the index knows beyond the registry.
 
 use super::learning::{self, Learner};
+use super::machines::Machine;
 use super::task::Task;
 use crate::compatibility::{Assumed, UnknownGpu, assumed_in, with_assumed_code, without_unknown_gpus};
 use crate::index::IndexClient;
@@ -11,6 +12,7 @@ use crate::registry::Registry;
 use crate::session::builds;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::fetch::Session;
+use crate::session::learned_rows;
 use crate::session::prebuilt;
 use crate::solver::{Joint, JointAnswer, Member, Question, SolveOne, solve_stack};
 
@@ -23,6 +25,7 @@ impl Task<'_> {
     /// The answer, and the registry with what was learned from wheels.
     pub fn solve(&self, registry: Registry) -> Result<(JointAnswer, Registry), Failure> {
         let Some(client) = self.client else {
+            let registry = learned_rows::with_rows_of_stack(self.global, registry);
             let answer = self.joint(&registry, &mut |question| {
                 Ok(solve_stack(&registry, &question.host, &question.request, &question.preferences))
             })?;
@@ -84,6 +87,12 @@ impl Task<'_> {
     /// Where what is not known is as it should be, there is an answer.
     pub fn proved(&self, registry: &Registry, refused: Box<Conflict>) -> Result<Box<Conflict>, Failure> {
         let not_known = refused.all_not_known();
+        let is_unknown = |machine: &Machine| UnknownGpu::of(registry, &machine.host).is_some();
+        // No way out is known to be one there.
+        let mut refused = refused;
+        if self.machines.iter().any(is_unknown) {
+            refused.forget_ways();
+        }
         let unknown_gpu = super::refused_by_gpu(&refused, self.machines)
             .find_map(|machine| UnknownGpu::of(registry, &machine.host));
         if not_known == NotKnown::default() && unknown_gpu.is_none() {
@@ -106,11 +115,20 @@ impl Task<'_> {
         };
         let solutions = match answer {
             JointAnswer::Solved(solutions) => solutions,
-            // Without a driver it says less of the machine.
-            JointAnswer::Conflict(proved) if !not_known.driver => {
-                return Ok(Box::new(proved.with_ways_of(&refused, unknown_gpu.is_none())));
+            // Its own ways out rest on the assumptions. Those of the refusal hold with its other causes out of the way.
+            JointAnswer::Conflict(mut proved) => {
+                proved.forget_ways();
+                let ways = match refused.also.is_empty() {
+                    true => refused.would_work_if,
+                    false => refused.resolves_all,
+                };
+                match proved.also.is_empty() {
+                    true => proved.would_work_if = ways,
+                    false => proved.resolves_all = ways,
+                }
+                return Ok(proved);
             }
-            JointAnswer::Conflict(_) | JointAnswer::TooLong => return Ok(refused),
+            JointAnswer::TooLong => return Ok(refused),
         };
         let found = solutions.iter().find_map(|solution| assumed_in(registry, solution, solution.platform));
         if let Some(gpu) = unknown_gpu {

@@ -125,7 +125,7 @@ impl Subject<'_> {
             return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
                 .hint(build.how_to_read()));
         }
-        refuse_unread_companion(self.registry, &self.host, request)?;
+        refuse_unread_companion(self.registry, &self.host, request, false)?;
         // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
         let is_for_stack = conflict.would_work_if.iter().any(|way| way.level == Level::Stack);
         if self.target.level == Level::Full && is_for_stack && request.has_others() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use pep440_rs::Version;
 
 use super::{Order, Telling};
-use crate::compatibility::DriverSpan;
+use crate::compatibility::{DriverSpan, UnknownFloor};
 use crate::model::conflict::Party;
 use crate::model::count::Count;
 use crate::model::host::Gpu;
@@ -118,7 +118,12 @@ impl Telling<'_, '_> {
         if cuda.is_empty() {
             return;
         }
-        let (text, source) = p.driver_floors(&cuda);
+        let (mut text, source) = p.driver_floors(&cuda);
+        if text.is_empty()
+            && let Some(floor) = UnknownFloor::of(p.registry, cuda.iter().copied(), p.machine.platform)
+        {
+            text = floor.to_string();
+        }
         let native = if p.asked.request.native_driver_only.is_some() { " for native mode" } else { "" };
         self.say(Order::DriverFloors, format!("{text}{native}"), &[Party::Cuda, Party::Driver], source);
         let of_newer: Vec<_> = of_newer_drivers(p).collect();

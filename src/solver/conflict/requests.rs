@@ -7,6 +7,7 @@ use pep508_rs::VersionOrUrl;
 
 use super::available::since;
 use super::{Order, Telling};
+use crate::compatibility::ImpossibleVariant;
 use crate::model::conflict::Party;
 use crate::model::count::Count;
 use crate::model::request::UserRequirement;
@@ -265,12 +266,19 @@ impl Telling<'_, '_> {
                     flavours.push(variant);
                 }
             }
-            let text = format!(
-                "{} is available as {} for {}",
-                p.name_versions(&Node::package(name), versions),
-                flavours.join(", "),
-                p.machine.platform
-            );
+            // What the machine cannot run needs no row to be known.
+            let pinned = p.asked.request.pinned_variant(name);
+            let impossible =
+                pinned.and_then(|variant| ImpossibleVariant::of(p.registry, p.machine.host, &variant));
+            let text = match impossible {
+                Some(why) => why.to_string(),
+                None => format!(
+                    "{} is available as {} for {}",
+                    p.name_versions(&Node::package(name), versions),
+                    flavours.join(", "),
+                    p.machine.platform
+                ),
+            };
             self.say(Order::Packages, text, &[Party::package(name), Party::Variant], "registry");
         }
     }

@@ -207,6 +207,8 @@ pub fn compatibility_mode(driver: &DottedVersion, native: &DottedVersion) -> Fin
 /// Why a stack does not use a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotCovered<'a> {
+    /// The CUDA of the stack does not compile for it: `13.0`.
+    Toolkit(&'a str),
     /// It has code for other compute capabilities, these.
     Code(&'a [String]),
     /// The cuDNN beside it supports compute capabilities from this one on.
@@ -221,6 +223,7 @@ pub fn gpu_not_covered(gpu: &str, why: NotCovered<'_>, relock: Relock) -> Findin
         NotCovered::Code(covered) => {
             format!("{gpu} is not covered: the stack supports compute capability {}", covered.join(", "))
         }
+        NotCovered::Toolkit(cuda) => format!("{gpu} is not covered: CUDA {cuda} has no code for it"),
         NotCovered::Cudnn(version, min) => {
             format!(
                 "{gpu} is not covered: cuDNN {version}, which is locked, needs compute capability >= {min}"

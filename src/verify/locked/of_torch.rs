@@ -74,17 +74,18 @@ impl Locked<'_> {
         if variant == CPU {
             self.no_cuda("torch", format!("torch {version}"), NoCuda::CpuBuild);
         } else if !is_cuda(&variant) {
+            // With an NVIDIA GPU it is known not to use it.
+            self.unlisted.push(unknown_build(registry, &version, &variant, platform));
             self.no_cuda("torch", format!("torch {version}+{variant}"), NoCuda::OtherVendor(variant));
             return None;
         }
         let Some(build) = registry.build(&version, &variant, platform) else {
-            // A CPU build needs nothing that the registry would have to know.
-            if variant != CPU {
-                let unknown = unknown_build(registry, &version, &variant, platform);
-                match registry.has_release("torch", &version, platform) {
-                    true => self.unknown.push(unknown),
-                    false => self.unlisted.push(unknown),
-                }
+            let unknown = unknown_build(registry, &version, &variant, platform);
+            match registry.has_release("torch", &version, platform) {
+                // A CPU build needs nothing that the registry would have to know.
+                true if variant == CPU => {}
+                true => self.unknown.push(unknown),
+                false => self.unlisted.push(unknown),
             }
             return None;
         };

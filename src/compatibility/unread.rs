@@ -51,6 +51,8 @@ pub struct UnreadBuild {
     pub platform: Platform,
     /// Of known builds, the newest whose GPU code nobody read, as `registry learn` takes it: `2.9.1+cu126`.
     pub newest: Option<Version>,
+    /// Of a release that is older than all known ones, the oldest of those.
+    pub known_from: Option<Version>,
 }
 
 impl UnreadBuild {
@@ -64,6 +66,7 @@ impl UnreadBuild {
             cuda: None,
             platform: build.platform,
             newest: Some(build.version_on_index()),
+            known_from: None,
         }
     }
 
@@ -73,10 +76,11 @@ impl UnreadBuild {
             Platform::LINUX_X86_64 => String::new(),
             other => format!(" --platform {other}"),
         };
-        match self.what {
-            Unread::Newer => return "`envlock resolve` reads what its indexes have".to_owned(),
-            Unread::Older => return "ask for a release that is not older".to_owned(),
-            Unread::Build | Unread::CudaBuild | Unread::Needs | Unread::Gpu => {}
+        if self.what == Unread::Newer {
+            return "`envlock resolve` reads what its indexes have".to_owned();
+        }
+        if let Some(oldest) = &self.known_from {
+            return format!("`torch>={oldest}` asks for one that is known");
         }
         // No wheel says which driver its CUDA needs.
         if self.what == Unread::Gpu || self.what == Unread::Needs && self.newest.is_none() {
@@ -108,8 +112,11 @@ impl fmt::Display for UnreadBuild {
                 "a torch newer than {newest}, the newest in the registry for {platform}, may run"
             );
         }
+        if let Some(oldest) = &self.known_from {
+            write!(f, "the registry begins with torch {oldest}, and older releases may run: ")?;
+        }
         f.write_str(match self.what {
-            Unread::Older => "the registry is not about releases this old: torch",
+            Unread::Older => "torch",
             Unread::Build | Unread::Newer => "the registry has no row of torch",
             Unread::CudaBuild => "the registry has no row of a CUDA build of torch",
             Unread::Gpu => "nothing is known of a GPU of this machine, on which it may run: torch",
@@ -127,8 +134,7 @@ impl fmt::Display for UnreadBuild {
         }
         write!(f, " for {}", self.platform)?;
         f.write_str(match self.what {
-            Unread::Needs | Unread::Gpu => "",
-            Unread::Older => ", which may run",
+            Unread::Needs | Unread::Gpu | Unread::Older => "",
             Unread::Build | Unread::CudaBuild | Unread::Newer => ", which may exist",
         })
     }
@@ -268,6 +274,7 @@ impl<'a> Asked<'a> {
             cuda: cuda.map(|limit| limit.value.to_string()),
             platform: self.platform(),
             newest: None,
+            known_from: None,
         }
     }
 
@@ -340,7 +347,9 @@ impl<'a> Asked<'a> {
             && self.admits("pypi")
             && self.of_release().any(|build| !has_pypi(&build.version));
         let oldest = registry.oldest_release("torch", self.platform());
-        let is_older = oldest.is_some_and(|oldest| self.releases.is_disjoint(&Ranges::higher_than(oldest)));
+        let known_from =
+            oldest.filter(|oldest| self.releases.is_disjoint(&Ranges::higher_than(oldest.clone())));
+        let is_older = known_from.is_some();
         let may_exist = match (has_release, &self.variant) {
             // The page of PyPI says nothing of the builds on the pytorch index, and old releases are not read.
             (false, _) => !self.has_read_index || admits_pytorch || is_older,
@@ -378,7 +387,7 @@ impl<'a> Asked<'a> {
             let impossible = |variant| ImpossibleVariant::of(registry, host, variant);
             self.variant.as_deref().and_then(impossible).is_none()
         };
-        (for_cuda || may_exist && could_run()).then(|| self.told(what))
+        (for_cuda || may_exist && could_run()).then(|| UnreadBuild { known_from, ..self.told(what) })
     }
 }
 

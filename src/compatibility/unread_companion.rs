@@ -16,15 +16,15 @@ pub struct UnreadCompanion {
     pub package: &'static str,
     /// The newest torch that the request admits.
     pub torch: Version,
-    /// Whether the request means releases that are older than all that rows are about.
-    pub is_older: bool,
+    /// Of releases that are older than all known ones, the oldest of those.
+    pub known_from: Option<Version>,
 }
 
 impl UnreadCompanion {
     /// The command that reads it, as a hint.
     pub fn how_to_read(&self) -> String {
-        if self.is_older {
-            return "ask for a release that is not older".to_owned();
+        if let Some(oldest) = &self.known_from {
+            return format!("`{}>={oldest}` asks for one that is known", self.package);
         }
         format!("`envlock registry learn {}==VERSION` reads a release of PyPI", self.package)
     }
@@ -32,11 +32,11 @@ impl UnreadCompanion {
 
 impl fmt::Display for UnreadCompanion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnreadCompanion { package, torch, is_older } = self;
-        if *is_older {
+        let UnreadCompanion { package, torch, known_from } = self;
+        if let Some(oldest) = known_from {
             return write!(
                 f,
-                "the registry is not about a {package} this old, which may run with torch {torch}"
+                "the registry begins with {package} {oldest}, and an older one may run with torch {torch}"
             );
         }
         write!(f, "the registry has no row of a {package} for torch {torch}, which may exist")
@@ -44,7 +44,8 @@ impl fmt::Display for UnreadCompanion {
 }
 
 /// The companion that a request names and of which no row is for any torch that it admits, where a release that no row has
-/// may be: where the index was asked (`has_read_index`), one that is older than all rows. That it is the cause of a refusal is not said: the request without it may be refused, too.
+/// may be: where the index was asked (`has_read_index`), one that is older than all rows. That it is the cause of a refusal is not
+/// said: the request without it may be refused, too.
 pub fn unread_companion(
     registry: &Registry,
     platform: Platform,
@@ -62,7 +63,7 @@ pub fn unread_companion(
         .filter(|build| wanted.as_ref().is_none_or(|wanted| wanted.contains(&build.version)))
         .collect();
     let newest = rows.iter().map(|build| &build.version).max()?;
-    // Whether it is open, and older than all that rows are about.
+    // Whether it is open, and from which release on rows are about it if it is older.
     let unread = |package: &str| {
         let bounds = request.bounds_on(package)?;
         let of_package = || registry.companions().iter().filter(|row| row.package == package);
@@ -80,18 +81,20 @@ pub fn unread_companion(
         let has_row = |version: &Version| of_package().any(|row| row.version == *version);
         let is_named_only = read.iter().any(|own| bounds.contains(own) && !has_row(own));
         let is_read = read.iter().any(|own| bounds.contains(own) && has_row(own));
-        let oldest = read.iter().min().map(|oldest| Ranges::higher_than((*oldest).clone()));
-        if oldest.is_some_and(|from_it_on| Ranges::from(bounds.clone()).is_disjoint(&from_it_on)) {
-            return Some(true);
+        let oldest = read.iter().min().map(|oldest| (*oldest).clone());
+        let is_older =
+            |oldest: &Version| Ranges::from(bounds.clone()).is_disjoint(&Ranges::higher_than(oldest.clone()));
+        if let Some(oldest) = oldest.filter(is_older) {
+            return Some(Some(oldest));
         }
         // Between the known ones there are none: what may exist is newer.
         let newer = read.into_iter().max().cloned().map_or_else(Ranges::full, Ranges::strictly_higher_than);
         let is_open = is_named_only || !Ranges::from(bounds).is_disjoint(&newer);
-        (!has_read_index && is_open && !(is_known && is_read)).then_some(false)
+        (!has_read_index && is_open && !(is_known && is_read)).then_some(None)
     };
     let mut all = COMPANIONS.into_iter().filter_map(|package| Some((package, unread(package)?)));
-    let (package, is_older) = all.next()?;
-    Some(UnreadCompanion { package, torch: newest.clone(), is_older })
+    let (package, known_from) = all.next()?;
+    Some(UnreadCompanion { package, torch: newest.clone(), known_from })
 }
 
 #[cfg(test)]
@@ -120,8 +123,11 @@ mod tests {
                 lines.iter().map(|line| UserRequirement::parse(line, Origin::Question).unwrap()).collect();
             let request = Request { requirements, ..Request::default() };
             let found = unread_companion(&learned, Platform::LINUX_X86_64, &request, false);
-            let expected =
-                UnreadCompanion { package: "torchvision", torch: "2.99.0".parse().unwrap(), is_older: false };
+            let expected = UnreadCompanion {
+                package: "torchvision",
+                torch: "2.99.0".parse().unwrap(),
+                known_from: None,
+            };
             assert_eq!(found, is_open.then_some(expected), "{lines:?}");
         }
     }

@@ -148,8 +148,8 @@ fn pip_and_uv_install_the_same_from_requirements() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     let by_pip = make("by-pip");
-    let mut pip = Command::new(by_pip.join("bin/pip"));
-    pip.args(["install", "--no-cache-dir", "--require-hashes", "-r", "r.txt"]);
+    let mut pip = Command::new(by_pip.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--no-cache-dir", "--require-hashes", "-r", "r.txt"]);
     run(pip);
     let with_pip = installed(&by_pip);
     assert!(with_pip.contains(&"filelock-3.20.0.dist-info".to_owned()), "{with_pip:?}");

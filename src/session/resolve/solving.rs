@@ -128,13 +128,12 @@ impl Task<'_> {
                 }
                 return Ok(proved);
             }
-            JointAnswer::TooLong => return Ok(refused),
+            JointAnswer::TooLong => return Err(Failure::too_long()),
         };
-        let found = solutions.iter().find_map(|solution| assumed_in(registry, solution, solution.platform));
         if let Some(gpu) = unknown_gpu {
             return Err(super::not_known(&gpu));
         }
-        match found {
+        match solutions.iter().find_map(|solution| assumed_in(registry, solution, solution.platform)) {
             Some(Assumed::Build(build)) => Err(super::unread(&build, true)),
             Some(Assumed::Floor(floor)) => {
                 Err(Failure::new(FailureKind::UnknownRow, format!("not known: {floor}"))

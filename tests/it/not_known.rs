@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::aged::files_below;
-use super::context::{FROZEN_REGISTRY, TestContext};
+use super::context::{FROZEN_REGISTRY, IndexServer, Shape, TestContext};
+use super::wheels::little_pypi;
 
 const A100: [&str; 4] = ["--gpu", "A100", "--driver", "580.65.06"];
 
@@ -161,4 +162,14 @@ fn a_conflict_beside_what_is_not_known_is_one() {
         context.write("requirements.txt", pins);
         context.run(&[&["plan", "--lock", "requirements.txt"], machine].concat()).expect(code);
     }
+}
+
+/// Where PyPI alone may be used, its page proves that it has no such release.
+#[test]
+fn what_pypi_does_not_have_is_proved_by_its_page() {
+    let server = IndexServer::start(little_pypi(), Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let asked = ["resolve", "torch==99.0", "--only-index", "pypi"];
+    let run = context.run(&[&asked[..], &A100].concat()).expect(1);
+    assert!(run.flat().contains("PyPI has no such torch; its newest is 2.15.0 [index]"), "{}", run.shown());
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use pep440_rs::{Version, VersionSpecifiers};
+use version_ranges::Ranges;
 
 use super::machines::Machine;
 use super::task::Task;
@@ -13,8 +14,9 @@ use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
 use crate::learn::{self, Kept, Learned};
 use crate::model::choice::Choice;
-use crate::model::conflict::Party;
+use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::index_owner::{index_of, local_of};
+use crate::model::only::Only;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::{Preferences, Request};
@@ -471,6 +473,34 @@ fn companion_row(
             interface
                 .note(&format!("{} {version} may have GPU code, and is not checked: {why}", package.name));
             None
+        }
+    }
+}
+
+/// Says of newer releases than the registry has that PyPI does not have them, where no other index may be used.
+pub(super) fn cite_pypi(task: &Task<'_>, registry: &Registry, refused: &mut Conflict) {
+    let is_pypi_alone = task.request.only_index.as_ref().is_some_and(|only| only.value == Only::pypi());
+    let Some(client) = task.client.filter(|_| is_pypi_alone) else { return };
+    for name in STACK_PACKAGES {
+        let Some(bounds) = task.request.bounds_on(name) else { continue };
+        let platforms = task.machines.iter().map(|machine| machine.host.system.platform);
+        let known = platforms.filter_map(|platform| registry.newest_release(name, platform)).max();
+        let up_to_it = known.map_or_else(Ranges::full, Ranges::lower_than);
+        if !Ranges::from(bounds.clone()).is_disjoint(&up_to_it) {
+            continue;
+        }
+        let Ok(Some(page)) = learning::page(client, PYPI, name) else { continue };
+        let all = || page.releases().iter().map(|release| &release.version);
+        let Some(newest) = all().filter(|version| !version.any_prerelease()).max() else { continue };
+        if all().any(|version| bounds.contains(version)) {
+            continue;
+        }
+        let is_of_it = |reason: &&mut Reason| {
+            reason.kind == ReasonKind::Available && reason.parties == [Party::package(name)]
+        };
+        for reason in refused.reasons.iter_mut().filter(is_of_it) {
+            reason.text = format!("PyPI has no such {name}; its newest is {newest}");
+            reason.source = "index".to_owned();
         }
     }
 }

@@ -394,6 +394,7 @@ impl<'p> Prepared<'p> {
             JointAnswer::Conflict(refused) => {
                 let mut refused = task.proved(&registry, refused)?;
                 refuse_unread(&task, &registry)?;
+                learning::cite_pypi(&task, &registry, &mut refused);
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
                 return Ok((self, ResolveAnswer::Refused(refused, hint)));

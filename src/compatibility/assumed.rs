@@ -26,7 +26,7 @@ pub fn with_assumed_code<'h>(registry: &Registry, hosts: impl Iterator<Item = &'
     registry.with_builds(registry.builds().iter().cloned().map(assumed).collect())
 }
 
-/// A machine without the GPUs of which nothing is known; one whose GPUs are open if that are all.
+/// A machine without the GPUs of which nothing is known; one whose GPUs are open if those are all.
 pub fn without_unknown_gpus(registry: &Registry, mut host: Host) -> Host {
     let Some(gpus) = &mut host.gpus else { return host };
     let has_gpus = !gpus.is_empty();

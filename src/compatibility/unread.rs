@@ -140,22 +140,17 @@ impl fmt::Display for UnreadBuild {
     }
 }
 
-/// The build that a refused request may mean, if a row of it could change the answer.
-///
-/// PyPI's files of a release are read where they matter, so only two kinds are open: a release that no row has, and a variant
-/// of the pytorch index that no row of the release has. `has_read_index` is whether PyPI's page was read: then a release that
-/// it does not have can only be on the pytorch index.
-pub fn unread_build(
-    registry: &Registry,
-    host: &Host,
-    request: &Request,
-    has_read_index: bool,
-) -> Option<UnreadBuild> {
-    let asked = Asked::new(registry, host, request, has_read_index)?;
-    asked.lacking().or_else(|| asked.newer()).or_else(|| asked.absent())
+/// The build that a refused request may mean, if a row of it could change the answer, where no index was asked: a known one of
+/// which facts are missing, or one that no row has.
+pub fn unread_build(registry: &Registry, host: &Host, request: &Request) -> Option<UnreadBuild> {
+    let lacking = Asked::new(registry, host, request, false)?.lacking();
+    lacking.or_else(|| unread_release(registry, host, request, false))
 }
 
-/// The same of a build that no row has: what is not known of those that rows have does not count.
+/// The build that a refused request may mean and that no row has.
+///
+/// PyPI's files of a release are read where they matter, so only two kinds are open then (`has_read_index`): a release that neither
+/// a row nor PyPI's page has, and a variant of the pytorch index that no row of the release has.
 pub fn unread_release(
     registry: &Registry,
     host: &Host,
@@ -281,14 +276,11 @@ impl<'a> Asked<'a> {
     /// A known build of which facts are missing.
     fn lacking(&self) -> Option<UnreadBuild> {
         let has_unknown_gpu = UnknownGpu::of(self.registry, self.host).is_some();
-        // Where the pages of the indexes were read, the question has to be about such a build.
-        let is_about_one =
-            !self.has_read_index || self.pinned.is_some() || self.variant.is_some() || has_unknown_gpu;
         // What its code is does not matter for a Python that it has no wheel for.
         let meant = || self.of_release().filter(|build| self.is_meant(build) && self.fits_python(build));
         let build = meant().rfind(|build| self.fares(build) == Fares::NotKnown)?;
         // Where one runs, something else stands against the request.
-        if !is_about_one || meant().any(|build| self.fares(build) == Fares::Runs) {
+        if meant().any(|build| self.fares(build) == Fares::Runs) {
             return None;
         }
         let what = if has_unknown_gpu { Unread::Gpu } else { Unread::Needs };
@@ -501,7 +493,7 @@ mod tests {
                 ..Request::default()
             };
             let host = machine(gpu, driver, platform);
-            let found = unread_build(&registry, &host, &request, false);
+            let found = unread_build(&registry, &host, &request);
             let shown = format!("{torch} {variant:?} on {gpu}, {driver}, {platform}: {found:?}");
             assert_eq!(found.map(|build| build.what), expected, "{shown}");
         }
@@ -510,7 +502,7 @@ mod tests {
             requirements: vec![UserRequirement::parse("torch>=2.99,<2.98", Origin::Question).unwrap()],
             ..Request::default()
         };
-        assert_eq!(unread_build(&registry, &machine("9.0", "580.65.06", x86), &request, false), None);
+        assert_eq!(unread_build(&registry, &machine("9.0", "580.65.06", x86), &request), None);
         // What PyPI does not have may be on the pytorch index.
         for (torch, only, expected) in [
             ("torch==2.99.0", None, Some(Build)),
@@ -525,7 +517,7 @@ mod tests {
                 only_index: only.map(|only| Limit { value: only.parse().unwrap(), origin: Origin::Question }),
                 ..Request::default()
             };
-            let found = unread_build(&registry, &machine("9.0", "580.65.06", x86), &request, true);
+            let found = unread_release(&registry, &machine("9.0", "580.65.06", x86), &request, true);
             assert_eq!(found.map(|build| build.what), expected, "{torch} {only:?}");
         }
     }

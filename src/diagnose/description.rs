@@ -50,10 +50,17 @@ impl Descriptions {
             return true;
         }
         self.starts.iter().any(|start| line.starts_with(start))
-            || self.parts.iter().any(|part| line.contains(part.as_str()))
+            || self.parts.iter().any(|part| self.says_only(line, part))
             || is_version_of(line)
             || self.keys.iter().any(|key| line.strip_prefix(key).is_some_and(|rest| self.is_value(rest)))
             || line.split_once(": ").is_some_and(|(name, version)| is_listed(&format!("{name}=={version}")))
+    }
+
+    /// Whether a line has a part, and no word of trouble beside it.
+    fn says_only(&self, line: &str, part: &str) -> bool {
+        line.split_once(part).is_some_and(|(before, behind)| {
+            !self.trouble.iter().any(|word| before.contains(word.as_str()) || behind.contains(word.as_str()))
+        })
     }
 
     /// Whether what stands behind a key is its value: `gpu 0: x`, and no `gpus are gone`.
@@ -147,6 +154,7 @@ mod tests {
             "root@node:/workspace# python collect_env.py",
             "  - C++ Version: 201402",
             "        System Info",
+            "Length: 24353 (24K) [text/plain]",
             "OS: Ubuntu 22.04",
             "/usr/lib/x86_64-linux-gnu/libcudnn.so.8.9.7",
             "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v12.4\\bin\\cudnn64_9.dll",
@@ -181,6 +189,9 @@ mod tests {
             "Python crashed",
             "Python environment is broken",
             "ModuleNotFoundError: No module named 'zmq'",
+            "import error: module not found",
+            "python collect_env.py crashed",
+            "length mismatch: 3",
         ] {
             assert!(!describes(&line.to_lowercase()), "{line}");
         }

@@ -115,7 +115,7 @@ fn builds(
 ) -> Result<Answer, Failure> {
     let request = request(options, registry)?;
     let plan = plan_builds(&Catalogue::new(registry, host.system.platform), host, &request);
-    let unread = plan.runs.is_empty().then(|| unread_build(registry, host, &request, false)).flatten();
+    let unread = plan.runs.is_empty().then(|| unread_build(registry, host, &request)).flatten();
     Ok(Answer::Builds { plan, unread, is_of_channels })
 }
 

@@ -188,8 +188,12 @@ impl<'f> Members<'f> {
         let runtime = |member: &Member<'_>| {
             let (own, cuda) =
                 (self.registry.cuda_of_runtime(member.name, member.version)?, build.cuda.as_ref()?);
-            // That of another major version is beside torch's own, but for the name without one, which is CUDA 13's.
-            let is_torchs = own.major == cuda.major || !member.name.contains("-cu1") && cuda.major >= 13;
+            // One of another name is beside torch's own: it names its CUDA major version where NVIDIA's package does.
+            let with_major = format!("nvidia-cuda-runtime-cu{}", cuda.major);
+            let is_torchs = match self.registry.cuda_of_runtime(&with_major, member.version) {
+                Some(_) => member.name == with_major,
+                None => own.major == cuda.major || member.name == "nvidia-cuda-runtime",
+            };
             is_torchs.then(|| format!("=={}.*", cuda_short(cuda)))
         };
         let of = |member: &Member<'_>| {

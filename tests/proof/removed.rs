@@ -213,7 +213,7 @@ fn what_is_not_known_is_neither_true_nor_false() {
             let pinned = pinned.strip_prefix("torch==").and_then(|version| version.parse().ok());
             if pinned.is_some_and(|version| !registry.has_release("torch", &version, host.system.platform))
                 && ask(&registry, &host, &request).is_err()
-                && unread_build(&registry, &host, &request, false).is_none()
+                && unread_build(&registry, &host, &request).is_none()
                 && let Ok(solution) = ask(&whole, &host, &request)
             {
                 panic!("refused for good, but {:?} runs\n{}", solution.stack, place());

@@ -16,7 +16,7 @@ pub(super) fn asks_for_torch(request: &Request) -> bool {
     STACK_PACKAGES.iter().any(|name| request.find(name).is_some())
 }
 
-/// Which packages of a request belong to the stack's surroundings and are not looked at, as a sentence.
+/// The packages of a request that go with some releases of torch only, as a sentence: they are not solved.
 pub(super) fn not_looked_at(request: &Request, registry: &Registry) -> Option<String> {
     let is_beside_torch = |name: &str| {
         let has_code = registry.companions().iter().any(|row| row.package == name);
@@ -26,9 +26,8 @@ pub(super) fn not_looked_at(request: &Request, registry: &Registry) -> Option<St
     let beside: BTreeSet<&str> =
         names.filter(|name| !STACK_PACKAGES.contains(name) && is_beside_torch(name)).collect();
     let beside = beside.into_iter().collect::<Vec<_>>().join(", ");
-    (!beside.is_empty()).then(|| {
-        format!("`--stack-only` does not look at {beside}: whether the stack is what is required there is not checked")
-    })
+    (!beside.is_empty())
+        .then(|| format!("`--stack-only` does not check these packages against torch: {beside}"))
 }
 
 /// Series of frameworks other than torch, for each machine.

@@ -121,7 +121,7 @@ impl Subject<'_> {
         let answer = self.solve(request, party, &nothing_kept)?;
         let Answer::Conflict(conflict) = &answer else { return Ok(answer) };
         // What no row says is not proved impossible.
-        if let Some(build) = unread_build(self.registry, &self.host, request, false) {
+        if let Some(build) = unread_build(self.registry, &self.host, request) {
             return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
                 .hint(build.how_to_read()));
         }
@@ -167,7 +167,7 @@ impl Subject<'_> {
         if conflict.would_work_if.is_empty()
             && let Some(beside) = self.without_own_requirement(request, party)
             // Of what no row says, nothing is told but what the project itself requires.
-            && unread_build(self.registry, &self.host, &beside, false).is_none()
+            && unread_build(self.registry, &self.host, &beside).is_none()
             && let Ok(Answer::Conflict(other) | Answer::ConflictSoFar(other, _)) =
                 self.solve(&beside, party, &Preferences::default())
         {

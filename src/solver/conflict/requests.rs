@@ -270,16 +270,16 @@ impl Telling<'_, '_> {
             let pinned = p.asked.request.pinned_variant(name);
             let impossible =
                 pinned.and_then(|variant| ImpossibleVariant::of(p.registry, p.machine.host, &variant));
-            let text = match impossible {
-                Some(why) => why.to_string(),
-                None => format!(
-                    "{} is available as {} for {}",
-                    p.name_versions(&Node::package(name), versions),
-                    flavours.join(", "),
-                    p.machine.platform
-                ),
+            let (text, source) = match impossible {
+                Some(why) => (why.to_string(), p.registry.source_text(why.source())),
+                None => {
+                    let named = p.name_versions(&Node::package(name), versions);
+                    let text =
+                        format!("{named} is available as {} for {}", flavours.join(", "), p.machine.platform);
+                    (text, "registry".to_owned())
+                }
             };
-            self.say(Order::Packages, text, &[Party::package(name), Party::Variant], "registry");
+            self.say(Order::Packages, text, &[Party::package(name), Party::Variant], source);
         }
     }
 }

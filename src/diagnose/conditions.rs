@@ -4,6 +4,7 @@ use super::facts::Event;
 use super::fields::installer;
 use super::memory::Report;
 use super::situation::Situation;
+use super::who;
 use crate::model::variant::CPU;
 use crate::model::version::public;
 use crate::registry::{Condition, Mechanics, Predicate};
@@ -28,13 +29,14 @@ pub(super) fn holds(situation: &Situation<'_>, condition: &Condition, events: &[
             words.iter().any(|word| statement.contains(word.as_str()))
         }),
         Predicate::Package(name, specifiers) => {
-            let stated = facts.packages.get(name).map(|(version, _)| version.as_str());
-            let torch = || facts.torch.as_deref().filter(|_| name == "torch");
-            let python = || facts.python.as_deref().filter(|_| name == "python");
-            let version = stated
-                .or_else(torch)
-                .or_else(python)
-                .and_then(|text| text.parse::<pep440_rs::Version>().ok());
+            let stated = facts.packages.get(name).map(|(version, _)| version.clone());
+            let text = stated.or_else(|| match name.as_str() {
+                "torch" => facts.torch.clone(),
+                "python" => situation.python().map(str::to_owned),
+                "cuda" => facts.build_cuda(),
+                _ => None,
+            });
+            let version = text.and_then(|text| text.parse::<pep440_rs::Version>().ok());
             version.is_some_and(|version| specifiers.contains(&version))
         }
         Predicate::Mechanics(question) => match question {
@@ -46,6 +48,7 @@ pub(super) fn holds(situation: &Situation<'_>, condition: &Condition, events: &[
             }
             Mechanics::OtherVariantHasCode => situation.other_variant_has_code(),
             Mechanics::OtherVariantIsNewer => situation.other_variant_is_newer(),
+            Mechanics::FailedKnown => who::failed(situation, events).is_some(),
             Mechanics::GpuKnown => !situation.gpus().is_empty(),
             Mechanics::DriverKnown => situation.host().driver.is_some(),
             Mechanics::RecentDriver => situation.has_recent_driver(),

@@ -7,16 +7,15 @@ use super::facts::Event;
 use super::place::for_setup;
 use super::situation::{Situation, series};
 use super::{libraries, repair, who};
-use crate::compatibility::{Policy, UnknownGpu};
+use crate::compatibility::UnknownGpu;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::host::{Driver, Host};
-use crate::model::index_owner::local_of;
 use crate::model::platform::Os;
 use crate::model::request::{
     Limit, Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement,
 };
-use crate::model::solution::{Answer, Solution};
+use crate::model::solution::{Answer, Solution, Stack};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_short, cuda_version, public};
 use crate::registry::{COMPANIONS, Offer};
@@ -29,21 +28,27 @@ const CONDA_TORCH_PACKAGES: [&str; 7] =
 /// Why the machine's facts are asked for.
 pub(super) const ADD_MACHINE_FACTS: &str = "add its output to the text: driver and GPU determine the build";
 
-/// The commands that install a torch that works on the machine; empty if there is none. Also empty for Jetson, whose
-/// builds are NVIDIA's, and for macOS, which has no CUDA.
-pub(super) fn install(situation: &Situation<'_>) -> Vec<Fix> {
-    install_for(situation, situation.host(), Policy::Minor)
+/// What a torch has to be besides working on the machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The installed release in another build if one works, else the newest.
+    Working,
+    /// The same, with a CUDA that the driver is not older than.
+    Native,
+    /// Newer than the installed release, which is at fault itself.
+    Newer,
 }
 
-/// The same with a CUDA that the driver is not older than.
-pub(super) fn install_native(situation: &Situation<'_>) -> Vec<Fix> {
-    install_for(situation, situation.host(), Policy::Native)
+/// The commands that install a torch that works on the machine; empty if there is none. Also empty for Jetson, whose
+/// builds are NVIDIA's, and for macOS, which has no CUDA.
+pub(super) fn install(situation: &Situation<'_>, wanted: Wanted) -> Vec<Fix> {
+    install_for(situation, situation.host(), wanted)
 }
 
 /// The same beside another driver than that of the facts.
 pub(super) fn install_beside(situation: &Situation<'_>, version: DottedVersion) -> Vec<Fix> {
     let driver = Driver { version, cuda: None, compat: None, found_by: "the fix".into() };
-    install_for(situation, Host { driver: Some(driver), ..situation.host() }, Policy::Minor)
+    install_for(situation, Host { driver: Some(driver), ..situation.host() }, Wanted::Working)
 }
 
 /// ` --index-url URL` of a build that PyPI does not have: of `pytorch/cu126`.
@@ -54,7 +59,7 @@ pub(super) fn index_option(situation: &Situation<'_>, index: &str) -> String {
     }
 }
 
-fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix> {
+fn install_for(situation: &Situation<'_>, host: Host, wanted: Wanted) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
         return Vec::new();
     }
@@ -62,19 +67,13 @@ fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix
     if let Some(gpu) = UnknownGpu::of(situation.registry, &host).filter(|gpu| gpu.capability.is_some()) {
         return vec![Fix::command_that("envlock registry update", gpu.to_string())];
     }
-    let Some(solution) = solved(situation, &host, policy) else { return Vec::new() };
+    let Some(solution) = solved(situation, &host, wanted) else { return Vec::new() };
     let Some(stack) = &solution.stack else { return Vec::new() };
     // The build that failed is not the fix; the GPU decides which one is.
-    let own = situation.facts.torch.as_deref().and_then(|torch| torch.parse::<Version>().ok());
-    let is_own = own.is_some_and(|own| public(&own) == stack.version && local_of(&own) == stack.variant);
-    if is_own && situation.gpus().is_empty() {
+    if is_installed(situation, stack) && situation.gpus().is_empty() {
         return vec![Fix::command_that("nvidia-smi", ADD_MACHINE_FACTS)];
     }
-    let mut packages = format!("torch=={}", stack.version);
-    for (name, version) in &stack.companions {
-        packages.push_str(&format!(" {name}=={version}"));
-    }
-    let index = index_option(situation, &stack.index);
+    let packages = packages(situation, stack);
     let mut out = Vec::new();
     let by_conda: Vec<&str> =
         CONDA_TORCH_PACKAGES.into_iter().filter(|name| is_of_conda(situation, name)).collect();
@@ -88,16 +87,54 @@ fn install_for(situation: &Situation<'_>, host: Host, policy: Policy) -> Vec<Fix
         }
         (None, _) => "CPU build: no CUDA build runs on this machine".to_owned(),
     };
-    out.push(for_setup(situation, Fix::command_that(format!("pip install {packages}{index}"), why)));
+    out.push(for_setup(situation, Fix::command_that(format!("pip install {packages}"), why)));
     out
 }
 
-/// The package that brings a missing library, or where it comes from elsewhere.
-pub(super) fn library(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
-    match libraries::bring(situation, events) {
-        found if !found.is_empty() => found,
-        _ => repair::of(situation, Offer::Library, events),
+/// The release of torch that the text says is installed.
+fn installed_release(situation: &Situation<'_>) -> Option<Version> {
+    situation.facts.plain_torch()?.parse().ok()
+}
+
+/// Whether a build is the one that the text says is installed; that of PyPI if it does not say the variant.
+fn is_installed(situation: &Situation<'_>, stack: &Stack) -> bool {
+    let is_variant = match situation.facts.variant() {
+        Some(variant) => variant == stack.variant,
+        None => stack.index == "pypi",
+    };
+    is_variant && installed_release(situation).is_some_and(|own| public(&own) == stack.version)
+}
+
+/// What `pip install` is given: `torch==2.11.0 torchvision==0.26.0 --index-url URL`.
+fn packages(situation: &Situation<'_>, stack: &Stack) -> String {
+    let is_same_release = installed_release(situation).is_some_and(|own| own == stack.version);
+    let companions = stack.companions.iter().map(|(name, version)| (name.as_str(), version));
+    let all = || std::iter::once(("torch", &stack.version)).chain(companions.clone());
+    let join = |local: &str| {
+        let pins: Vec<String> = all().map(|(name, version)| format!("{name}=={version}{local}")).collect();
+        pins.join(" ")
+    };
+    if !is_same_release {
+        return format!("{}{}", join(""), index_option(situation, &stack.index));
     }
+    // pip takes another build of the installed release for installed already: the local version tells them apart.
+    let build = situation.registry.build(&stack.version, &stack.variant, situation.platform());
+    match build.is_some_and(|build| build.on_pytorch_index) {
+        true => {
+            let index = index_option(situation, &format!("pytorch/{}", stack.variant));
+            format!("{}{index}", join(&format!("+{}", stack.variant)))
+        }
+        false => format!("--force-reinstall {}", join("")),
+    }
+}
+
+/// How a missing library is had: what the program that failed has for it, the package that brings it, or where it comes from
+/// elsewhere.
+pub(super) fn library(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
+    let own = repair::of_failed(situation, Offer::Library, events);
+    let brought = || libraries::bring(situation, events);
+    own.or_else(|| Some(brought()).filter(|found| !found.is_empty()))
+        .unwrap_or_else(|| repair::of(situation, Offer::Library, events))
 }
 
 /// The first step where a rule knows no fix: the command that shows the component's state.
@@ -172,38 +209,45 @@ fn runs_on(situation: &Situation<'_>, host: &Host, solution: &Solution) -> Strin
     if capabilities.is_empty() {
         out.push_str("; the GPU is not known: an older one may need another build");
     }
+    // Of a text without a list of packages, nobody knows whether they are installed.
+    if situation.facts.packages.is_empty() {
+        out.push_str("; with torchvision and torchaudio where they are installed");
+    }
     out
 }
 
-/// A solution for the GPUs, driver and Python of the facts; for another Python if there is none for theirs.
-fn solved(situation: &Situation<'_>, host: &Host, policy: Policy) -> Option<Solution> {
-    let ask = |name: &str| -> Option<UserRequirement> {
-        Some(UserRequirement::new(name.parse().ok()?, Origin::Question))
-    };
-    // What pip does not see for this Python cannot be installed.
-    let offered = situation.facts.offered_torch.iter().max();
-    let torch = offered.map_or("torch".to_owned(), |newest| format!("torch<={}", public(newest)));
-    let mut request = Request { requirements: vec![ask(&torch)?], ..Request::default() };
-    for name in COMPANIONS {
-        if situation.facts.packages.contains_key(name) {
-            request.requirements.extend(ask(name));
+/// A solution for the GPUs, driver and Python of the facts: another build of the installed release if one works, which
+/// leaves the other packages as they are; else the newest, for another Python if there is none for theirs.
+fn solved(situation: &Situation<'_>, host: &Host, wanted: Wanted) -> Option<Solution> {
+    let solve = |request: &Request| {
+        let answer = solve_stack(situation.registry, host, request, &Preferences::default());
+        match answer {
+            Answer::Solution(solution) => Some(*solution),
+            _ => None,
         }
+    };
+    let own = installed_release(situation);
+    // What pip does not see for this Python cannot be installed.
+    let offered = &situation.facts.offered_torch;
+    let is_offered = |own: &Version| offered.is_empty() || offered.iter().any(|one| public(one) == *own);
+    let is_other = |solution: &Solution| {
+        solution.stack.as_ref().is_some_and(|stack| stack.cuda.is_some() && !is_installed(situation, stack))
+    };
+    let same_release = own.as_ref().filter(|own| wanted != Wanted::Newer && is_offered(own));
+    let same_release = same_release
+        .and_then(|own| solve(&request(situation, &format!("torch=={own}"), wanted)?).filter(is_other));
+    if same_release.is_some() {
+        return same_release;
     }
-    request.native_driver_only =
-        (policy == Policy::Native).then_some(Limit { value: (), origin: Origin::Question });
-    request.python = situation.facts.python.as_ref().and_then(|text| {
-        let python = series(text)?;
-        Some(PythonRequest {
-            allowed: PythonAllowed::Exact(python),
-            text: format!("3.{}", python.minor),
-            origin: Origin::Question,
-        })
-    });
+    let torch = match (offered.iter().max(), own) {
+        (Some(newest), _) => format!("torch<={}", public(newest)),
+        (None, Some(own)) if wanted == Wanted::Newer => format!("torch>{own}"),
+        (None, _) => "torch".to_owned(),
+    };
+    let mut request = request(situation, &torch, wanted)?;
     loop {
-        if let Answer::Solution(solution) =
-            solve_stack(situation.registry, host, &request, &Preferences::default())
-        {
-            return Some(*solution);
+        if let Some(solution) = solve(&request) {
+            return Some(solution);
         }
         // Retry with fewer companions, then with any Python.
         if request.requirements.len() > 1 {
@@ -212,6 +256,30 @@ fn solved(situation: &Situation<'_>, host: &Host, policy: Policy) -> Option<Solu
             request.python.take()?;
         }
     }
+}
+
+/// A request for a torch, the companions that are installed, and the Python of the text.
+fn request(situation: &Situation<'_>, torch: &str, wanted: Wanted) -> Option<Request> {
+    let ask = |name: &str| -> Option<UserRequirement> {
+        Some(UserRequirement::new(name.parse().ok()?, Origin::Question))
+    };
+    let mut request = Request { requirements: vec![ask(torch)?], ..Request::default() };
+    for name in COMPANIONS {
+        if situation.facts.packages.contains_key(name) {
+            request.requirements.extend(ask(name));
+        }
+    }
+    request.native_driver_only =
+        (wanted == Wanted::Native).then_some(Limit { value: (), origin: Origin::Question });
+    request.python = situation.facts.python.as_ref().and_then(|text| {
+        let python = series(text)?;
+        Some(PythonRequest {
+            allowed: PythonAllowed::Exact(python),
+            text: format!("3.{}", python.minor),
+            origin: Origin::Question,
+        })
+    });
+    Some(request)
 }
 
 /// Whether conda installed a package, by its build string, which pip's lists do not have.

@@ -51,6 +51,13 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
         "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
         "extension" => who::failed(situation, events).map(|row| row.package.clone()),
+        // The newest release that the data pair with the installed torch.
+        "extension-pin" => {
+            let package = &who::failed(situation, events)?.package;
+            let torch: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
+            Some(format!("{package}=={}", situation.registry.newest_for_torch(package, &torch)?))
+        }
+        "python" => situation.python().and_then(series).map(|python| format!("3.{}", python.minor)),
         "capability" => situation.gpus().first().map(|(_, capability)| capability.to_string()),
         // Those of all GPUs, as TORCH_CUDA_ARCH_LIST takes them.
         "capabilities" => {

@@ -3,7 +3,7 @@
 use super::cause::{Cause, evidence_of};
 use super::conditions::holds;
 use super::facts::Event;
-use super::fix;
+use super::fix::{self, Wanted};
 use super::place::for_setup;
 use super::placeholders::filled;
 use super::repair;
@@ -37,20 +37,21 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
             for offer in &answer.offer {
                 match offer {
                     // Without driver and GPU, suggesting the newest build would be wrong.
-                    Offer::Torch | Offer::NativeTorch
+                    Offer::Torch | Offer::NativeTorch | Offer::NewerTorch
                         if !knows_machine(situation)
                             && (answer.offer.contains(&Offer::Driver) || answer.weight < PROBABLE) =>
                     {
                         cause.fix.push(Fix::command_that("nvidia-smi", fix::ADD_MACHINE_FACTS));
                     }
-                    Offer::Torch | Offer::NativeTorch if uses_other_framework(situation) => {}
-                    Offer::Torch => cause.fix.extend(fix::install(situation)),
-                    Offer::NativeTorch => cause.fix.extend(fix::install_native(situation)),
+                    Offer::Torch | Offer::NativeTorch | Offer::NewerTorch
+                        if uses_other_framework(situation) => {}
+                    Offer::Torch => cause.fix.extend(fix::install(situation, Wanted::Working)),
+                    Offer::NativeTorch => cause.fix.extend(fix::install(situation, Wanted::Native)),
+                    Offer::NewerTorch => cause.fix.extend(fix::install(situation, Wanted::Newer)),
                     Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
                     Offer::Library => cause.fix.extend(fix::library(situation, &events)),
                     Offer::Container | Offer::Toolkit | Offer::Extension => {
-                        let fixes = repair::of(situation, *offer, &events).into_iter();
-                        cause.fix.extend(fixes.map(|fix| for_setup(situation, fix)));
+                        cause.fix.extend(repair::of(situation, *offer, &events));
                     }
                 }
             }

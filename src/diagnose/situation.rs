@@ -92,6 +92,13 @@ impl<'a> Situation<'a> {
         own.zip(newest).is_some_and(|(own, newest)| own.cuda.major + 1 >= newest)
     }
 
+    /// The Python that the text states, else the series of the folder that torch is in: `3.10.12`, `3.10`.
+    pub fn python(&self) -> Option<&'a str> {
+        let mut of_torch = self.facts.torch_pythons.iter();
+        let only = of_torch.next().filter(|_| of_torch.next().is_none());
+        self.facts.python.as_deref().or(only.map(String::as_str))
+    }
+
     /// The GPUs with their capabilities.
     pub fn gpus(&self) -> &[(Option<String>, ComputeCapability)] {
         &self.gpus

@@ -66,6 +66,10 @@ surroundings! {
     Gke = "gke",
     /// Apptainer or Singularity runs them.
     Apptainer = "apptainer",
+    /// A notebook of Google Colab.
+    Colab = "colab",
+    /// Slurm runs the job.
+    Slurm = "slurm",
     /// A notebook.
     Notebook = "notebook",
     /// A package of the user site (`~/.local`) is used.

@@ -107,10 +107,11 @@ fn describe(answer: &ErrorAnswer, (when, also): (&str, &str), out: &mut String) 
                 Offer::Torch => "a torch that runs on the GPUs and the driver in the text, solved for them",
                 Offer::NativeTorch =>
                     "a torch with a CUDA that the driver is not older than, solved for them",
+                Offer::NewerTorch => "a newer torch for the GPUs, the driver and the Python in the text",
                 Offer::Driver => "a driver that is new enough for the torch in the text",
                 Offer::Container => "how a container gets GPUs, for the engine in the text",
                 Offer::Toolkit => "the CUDA toolkit that builds for the torch in the text",
-                Offer::Library => "the package that brings the library in the line",
+                Offer::Library => "how the library in the line is had",
                 Offer::Extension => "the build of the program that failed",
             }
         );
@@ -140,6 +141,7 @@ fn of_mechanics(mechanics: Mechanics) -> &'static str {
         Mechanics::OtherVariantHasCode => "another build of torch has code for the newer GPU",
         Mechanics::ReleaseOffered => "the installer lists the release without the build",
         Mechanics::OtherVariantIsNewer => "another build of torch has code for newer GPUs",
+        Mechanics::FailedKnown => "the package with GPU code that failed is known",
         Mechanics::GpuKnown => "a GPU is known",
         Mechanics::DriverKnown => "the driver's version is known",
         Mechanics::RecentDriver => "the driver is recent",

@@ -1,6 +1,6 @@
 //! Queries on `loading.toml`: what libraries and frameworks load, and which CUDA libraries belong to.
 
-use pep440_rs::Version;
+use pep440_rs::{Operator, Version};
 use semver::Version as Semver;
 use version_ranges::Ranges;
 
@@ -25,6 +25,17 @@ impl Registry {
     fn pairs_with_torch<'r>(&'r self, package: &'r str) -> impl Iterator<Item = &'r Cited<Pair>> {
         let rows = self.rows(&self.parts.tables.pairs).iter();
         rows.filter(move |row| row.package == package && row.with == "torch")
+    }
+
+    /// The newest release that was made for a torch: of those that require exactly it, or the newest one of all if that admits
+    /// it.
+    pub fn newest_for_torch<'r>(&'r self, package: &'r str, torch: &Version) -> Option<&'r Version> {
+        let mut rows: Vec<(&Version, &Pair)> =
+            self.pairs_with_torch(package).filter_map(|row| Some((row.newest()?, &**row))).collect();
+        rows.sort_unstable_by_key(|(newest, _)| *newest);
+        let is_exact = |row: &Pair| row.requires.iter().all(|bound| *bound.operator() == Operator::Equal);
+        let made_for_it = rows.iter().rev().find(|(_, row)| is_exact(row) && row.requires.contains(torch));
+        made_for_it.or(rows.last().filter(|(_, row)| row.requires.contains(torch))).map(|(newest, _)| *newest)
     }
 
     /// The package that a release requires, by the rows of `pairs.toml`.

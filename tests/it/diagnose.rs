@@ -279,7 +279,7 @@ const RULES: &[(&str, &str)] = &[
     ("libcuda-missing", "ImportError: libcuda.so.1: cannot open shared object file"),
     ("cuda-library-missing", "Could not load dynamic library 'libcudart.so.11.0'"),
     ("libdevice", "Can't find libdevice directory ${CUDA_DIR}/nvvm/libdevice"),
-    ("nvcc-mismatch", "The detected CUDA version (11.8) mismatches the version that was used"),
+    ("toolkit-mismatch", "The detected CUDA version (11.8) mismatches the version that was used"),
     ("bitsandbytes-setup", "CUDA Setup failed despite GPU being available"),
     ("numpy-abi", "AttributeError: _ARRAY_API not found"),
     ("pjrt-mismatch", "Mismatched PJRT plugin PJRT API version (0.54) and framework (0.51)"),
@@ -355,6 +355,43 @@ fn the_build_that_failed_is_not_offered() {
     for name in ["P100", "- P100 (6.0)", "* P100 16GB"] {
         let fix = fix(&format!("{name}\n{failed}"));
         assert!(fix.contains("code for 6.0"), "{name}: {fix}");
+    }
+}
+
+/// The smallest step: another build of the installed release; another release where the release itself is at fault, or none of its
+/// builds works.
+#[test]
+fn the_installed_release_is_kept_where_it_can_be() {
+    let context = TestContext::new().with_shipped_registry();
+    let old = "RuntimeError: The NVIDIA driver on your system is too old (found version 12080).\n";
+    let kernel = "CUDA error: no kernel image is available for execution on the device\n";
+    let index = "--index-url https://download.pytorch.org/whl";
+    for (text, expected) in [
+        (format!("PyTorch version: 2.11.0\n{old}"), format!("torch==2.11.0+cu128 {index}/cu128")),
+        (format!("PyTorch version: 2.11.0+cu130\n{old}"), format!("torch==2.11.0+cu128 {index}/cu128")),
+        (
+            "PyTorch version: 2.6.0+cpu\n[pip3] torch==2.6.0\n[pip3] torchvision==0.21.0\nNvidia driver version: 550.54.15\nGPU 0: NVIDIA A100\nTorch not compiled with CUDA enabled\n".to_owned(),
+            format!("torch==2.6.0+cu124 torchvision==0.21.0+cu124 {index}/cu124"),
+        ),
+        // PyPI's build of the same release.
+        (
+            format!("PyTorch version: 2.7.1+cu118\nGPU 0: NVIDIA B200\n{kernel}"),
+            format!("torch==2.7.1+cu128 {index}/cu128"),
+        ),
+        // No build of it has code for the GPU.
+        (format!("PyTorch version: 2.3.0+cu121\nGPU 0: NVIDIA B200\n{kernel}"), "torch==2.1".to_owned()),
+        // The build that is installed is no fix, whether its variant is stated or not.
+        (format!("PyTorch version: 1.10.2\nCUDA used to build PyTorch: 10.2\n{kernel}"), "torch==2.15.0 ".to_owned()),
+        ("PyTorch version: 2.0.1\nAttributeError: module 'torch' has no attribute 'compiler'\n".to_owned(), "torch==2.15.0 ".to_owned()),
+        // pip does not see it for this Python.
+        (
+            "ERROR: Could not find a version that satisfies the requirement torch==1.13.1 (from versions: 2.2.0, 2.3.0)\n".to_owned(),
+            "torch==2.3.0".to_owned(),
+        ),
+    ] {
+        let json = diagnose(&context, &text, &["--json"]).json();
+        let fixes = json["causes"][0]["fix"].to_string();
+        assert!(fixes.contains(&expected), "{text}: {expected}: {fixes}");
     }
 }
 
@@ -478,7 +515,7 @@ fn a_fix_says_what_it_rests_on() {
         // PTX needs a driver that is not older than its CUDA.
         (
             format!("PyTorch version: 2.9.1+cu129\n{machine}\nthe provided PTX was compiled with an unsupported toolchain"),
-            "whl/cu118 (CUDA 11.8, code for 9.0, runs on driver 535.129.03)",
+            "whl/cu118 (CUDA 11.8, code for 9.0, runs on driver 535.129.03;",
         ),
         (
             "No devices were found\n01:00.0 3D controller: NVIDIA Corporation GB202 [GeForce RTX 5090] (rev a1)\nNVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01"
@@ -584,6 +621,23 @@ fn fixes_repair() {
             "pip install flashinfer-cubin",
         ),
         ("PyTorch 2.3.1+cu121 with CUDA 1201 (you have 2.3.0+cpu)\n".to_owned(), "torch==2.3.1 --index-url"),
+        ("xFormers can't load C++/CUDA extensions. xFormers was built for:\nPyTorch 2.0.0+cu118 with CUDA 1108 (you have 2.0.1+cu117)\n".to_owned(), "xformers==0.0.22 --index-url https://download.pytorch.org/whl/cu117"),
+        (
+            format!("PyTorch version: 2.4.0+cu124\n{}ImportError: /lib/libc.so.6: version `GLIBC_2.32' not found (required by /v/flash_attn_2_cuda.so)\n", frame("flash_attn")),
+            "FLASH_ATTENTION_FORCE_BUILD=TRUE",
+        ),
+        ("Collecting flash-attn\n  Getting requirements to build wheel did not run successfully.\nModuleNotFoundError: No module named 'torch'\n".to_owned(), "pip install --no-build-isolation flash-attn"),
+        (
+            "torch==2.6.0+cu124\nERROR: Failed building wheel for torch-scatter\n".to_owned(),
+            "torch-scatter -f https://data.pyg.org/whl/torch-2.6.0+cu124.html",
+        ),
+        (format!("onnxruntime::ProviderLibrary::Get() Failed to load library: libcublasLt.so.11: {missing}\n"), "onnxruntime.preload_dlls()"),
+        ("torch==2.2.0\nctranslate2==4.5.0\nUnable to load any of {libcudnn_ops.so.9.1.0, libcudnn_ops.so.9}\n".to_owned(), "ctranslate2<4.5"),
+        ("torch==2.6.0\nctranslate2==4.4.0\nCould not locate cudnn_ops_infer64_8.dll. Please make sure it is in your library path!\n".to_owned(), "ctranslate2>=4.5"),
+        (
+            "PyTorch version: 2.7.0+cu128\nGPU 0: NVIDIA GeForce RTX 5090\nCUDA error: no kernel image is available\n".to_owned(),
+            "TORCH_CUDA_ARCH_LIST=\"12.0\" pip install",
+        ),
         // Where it runs.
         ("docker run a\nSetting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all\n".to_owned(), "nvidia-ctk cdi generate"),
         ("AGX Orin\ndocker run a\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "--runtime nvidia"),
@@ -593,7 +647,15 @@ fn fixes_repair() {
         (format!("GKE node\n{compat}\n"), "LD_LIBRARY_PATH=/usr/local/nvidia/lib64"),
         (format!("docker run img\n{compat}\n"), "without cuda-compat the driver of the host is used"),
         ("File \"E:\\\\a\\\\b.py\"\nAssertionError: Torch not compiled with CUDA enabled\n".to_owned(), "python -m pip install torch=="),
+        ("/content/sam\nRuntimeError: Found no NVIDIA driver on your system.\n".to_owned(), "Change runtime type"),
+        ("srun: job 12 queued\nRuntimeError: No CUDA GPUs are available\n".to_owned(), "srun --gres=gpu:1"),
+        ("kubectl get pods\nnvml init failed: Driver/library version mismatch\n".to_owned(), "kubectl drain"),
+        ("GKE node\n/usr/bin/ld: cannot find -l:libcuda.so.1\n".to_owned(), "TRITON_LIBCUDA_PATH=/usr/local/nvidia/lib64"),
+        ("/v/lib/python3.11/site-packages/torch/include/a.h:12:10: fatal error: Python.h: No such file or directory\n".to_owned(), "python3.11-dev"),
+        ("C:\\a\\cuda_utils.c:14: error: include file 'Python.h' not found\n".to_owned(), "folders `include` and `libs`"),
         // The numbers.
+        ("Installed CUDA version 12.2 does not match the version torch was compiled with 12.4, unable to compile\n".to_owned(), "cuda-version=12.4"),
+        ("conda\nThe detected CUDA version (12.2) mismatches the version that was used to compile PyTorch (11.7).\n".to_owned(), "-c nvidia/label/cuda-11.7.0 cuda-toolkit"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 1.00 GiB is free.".to_owned(), "find the shape"),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120'\n".to_owned(), "compute capability 12.0 needs CUDA 12.8"),
         ("ValueError: numpy.ndarray size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from PyObject".to_owned(), "pip install --upgrade numpy"),
@@ -903,8 +965,8 @@ fn the_installed_torch_is_the_one_that_you_have() {
     let text = "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for:\n    \
                 PyTorch 2.4.0+cu121 with CUDA 1201 (you have 2.3.1+cu121)\n";
     let run = diagnose(&context, text, &[]).expect(1);
-    assert!(run.stdout.contains("torch==2.3.1"), "{}", run.shown());
-    assert!(!run.stdout.contains("torch==2.4.0"), "{}", run.shown());
+    assert!(run.stdout.contains("xformers==0.0.27 --index-url"), "{}", run.shown());
+    assert!(!run.stdout.contains("2.4.0"), "{}", run.shown());
 }
 
 /// Where two components fit nearly as well, neither answer is sure.

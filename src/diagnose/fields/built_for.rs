@@ -1,12 +1,23 @@
-//! Reads what an extension says of the builds that it was made for: xFormers' report.
+//! Reads what programs say of the builds that they were made for: xFormers' report, torch's and DeepSpeed's check of a toolkit.
 
 use pep440_rs::Version;
 
+use super::{short, version_in};
 use crate::diagnose::facts::Facts;
 use crate::model::text::clean;
 
+/// What stands before the CUDA of torch where it is compared with a toolkit's.
+const BEFORE_CUDA_OF_TORCH: [&str; 2] =
+    ["version torch was compiled with ", "version that was used to compile pytorch ("];
+
 /// `PyTorch 2.1.2+cu121 with CUDA 1201 (you have 2.1.0+cpu)`, `Python  3.9.13 (you have 3.9.13)`.
 pub(super) fn read(lower: &str, facts: &mut Facts) {
+    let of_torch = BEFORE_CUDA_OF_TORCH.iter().find_map(|words| Some(lower.split_once(words)?.1));
+    if let Some(cuda) = of_torch.and_then(version_in)
+        && facts.torch_cuda.is_none()
+    {
+        facts.torch_cuda = Some(short(&cuda));
+    }
     let Some((before, have)) = lower.split_once("(you have ") else { return };
     let have = have.split(')').next().unwrap_or_default().trim();
     let mut words = before.split_whitespace();
@@ -34,6 +45,18 @@ pub(super) fn read(lower: &str, facts: &mut Facts) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cuda_of_torch_beside_a_toolkit() {
+        for line in [
+            "installed cuda version 12.2 does not match the version torch was compiled with 11.7, unable to compile",
+            "the detected cuda version (12.2) mismatches the version that was used to compile pytorch (11.7). please",
+        ] {
+            let mut facts = Facts::default();
+            read(line, &mut facts);
+            assert_eq!(facts.torch_cuda.as_deref(), Some("11.7"), "{line}");
+        }
+    }
 
     #[test]
     fn what_it_was_built_for_and_what_there_is() {

@@ -4,7 +4,7 @@ use super::cause;
 use crate::compatibility::DriverSpan;
 use crate::diagnose::cause::Cause;
 use crate::diagnose::facts::Fact;
-use crate::diagnose::fix;
+use crate::diagnose::fix::{self, Wanted};
 use crate::diagnose::situation::Situation;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
@@ -30,7 +30,7 @@ pub(super) fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
         if s.facts.is_in(Surrounding::TorchReplaced) { Component::InstallMix } else { Component::Driver };
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Driver, Fact::DriverCuda];
     let mut cause = cause(s, ("driver-below-floor", component), 0.88, text, &rests_on);
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     cause.fix.push(fix::newer_driver(s, Some(&floor)));
     Some(cause)
 }
@@ -60,7 +60,7 @@ pub(super) fn asked_above_driver(s: &Situation<'_>) -> Option<Cause> {
     );
     let rests_on = [Fact::AskedCuda, Fact::Driver, Fact::DriverCuda];
     let mut cause = cause(s, ("asked-above-driver", Component::Driver), 0.75, text, &rests_on);
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     cause.fix.push(fix::newer_driver(s, Some(&floor)));
     Some(cause)
 }

@@ -7,7 +7,7 @@ mod pairs;
 use super::cause::{Cause, Evidence, evidence_of_facts};
 use super::facts::Fact;
 use super::fields::installer::{asked_build, asked_release};
-use super::fix;
+use super::fix::{self, Wanted};
 use super::situation::Situation;
 use crate::compatibility::{cudnn_drops, served};
 use crate::model::component::Component;
@@ -70,7 +70,7 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
         let confidence = if s.facts.events.is_empty() { 0.5 } else { 0.85 };
         let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Capability];
         let mut cause = cause(s, ("gpu-not-covered", Component::GpuArch), confidence, text, &rests_on);
-        cause.fix.extend(fix::install(s));
+        cause.fix.extend(fix::install(s, Wanted::Working));
         return Some(cause);
     };
     let named = |(name, capability): &(Option<String>, _)| match name {
@@ -98,7 +98,7 @@ fn gpu_not_covered(s: &Situation<'_>) -> Option<Cause> {
     // The line of a GPU without code, not that of the first one.
     let lines = out.iter().filter_map(|(name, _)| s.said_of_gpu(name.as_ref()?));
     cause.evidence.extend(lines.map(|said| Evidence::new(said.line, &said.text)));
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     Some(cause)
 }
 
@@ -117,7 +117,7 @@ fn cudnn_below_gpu(s: &Situation<'_>) -> Option<Cause> {
         text,
         &[Fact::Cudnn, Fact::Gpu, Fact::Capability],
     );
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     Some(cause)
 }
 
@@ -140,13 +140,13 @@ fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
         let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Available];
         let mut cause = cause(s, ("cpu-build", Component::TorchBuild), 0.5, text, &rests_on);
         cause.check = Some("nvidia-smi".to_owned());
-        cause.fix.extend(fix::install(s));
+        cause.fix.extend(fix::install(s, Wanted::Working));
         return Some(cause);
     }
     let text = format!("torch {torch} is a CPU build, but the machine has a GPU");
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Gpu, Fact::Driver];
     let mut cause = cause(s, ("cpu-build", Component::TorchBuild), 0.86, text, &rests_on);
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     Some(cause)
 }
 
@@ -182,7 +182,7 @@ fn unknown_variant(s: &Situation<'_>) -> Option<Cause> {
     let variant = s.facts.index_variants.iter().find(|variant| !known(variant))?;
     let text = format!("torch has no `{variant}` build: the installer chose another build, or none");
     let mut cause = cause(s, ("no-such-flavour", Component::TorchBuild), 0.86, text, &[Fact::IndexVariant]);
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     Some(cause)
 }
 
@@ -209,7 +209,7 @@ fn other_than_asked(s: &Situation<'_>) -> Option<Cause> {
     let rests_on = [Fact::AskedCuda, Fact::Torch, Fact::TorchCuda];
     let mut cause = cause(s, ("other-than-asked", Component::TorchBuild), 0.45, text, &rests_on);
     cause.check = Some("python -c 'import torch; print(torch.__file__, torch.version.cuda)'".to_owned());
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     Some(cause)
 }
 
@@ -235,6 +235,6 @@ fn unknown_build(s: &Situation<'_>) -> Option<Cause> {
     let text = format!("torch {version} has no `{variant}` build; it has {}", known.join(", "));
     let mut cause = cause(s, ("no-such-build", Component::TorchBuild), 0.88, text, &[]);
     cause.evidence = super::cause::evidence_of(&[event]);
-    cause.fix.extend(fix::install(s));
+    cause.fix.extend(fix::install(s, Wanted::Working));
     Some(cause)
 }

@@ -11,7 +11,7 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 23] = [
+const PLACEHOLDERS: [&str; 25] = [
     "torch",
     "cuda",
     "cuda-major",
@@ -27,6 +27,8 @@ const PLACEHOLDERS: [&str; 23] = [
     "cudnn",
     "gpu",
     "extension",
+    "extension-pin",
+    "python",
     "capability",
     "capabilities",
     "variant",
@@ -84,6 +86,8 @@ pub enum Offer {
     Torch,
     /// The same, with a CUDA that the driver is not older than: it compiles PTX too.
     NativeTorch,
+    /// Install one that is newer than the installed release too.
+    NewerTorch,
     /// Update the driver.
     Driver,
     /// Start a container with GPUs, in the form of the engine.
@@ -154,6 +158,8 @@ pub enum Mechanics {
     ReleaseOffered,
     /// Another variant of the same series has code for newer GPUs.
     OtherVariantIsNewer,
+    /// The package with its own GPU code that failed is known.
+    FailedKnown,
     /// A GPU or a compute capability is known.
     GpuKnown,
     /// The driver's version is known.
@@ -333,13 +339,14 @@ impl Offer {
         match text {
             "torch" => Ok(Offer::Torch),
             "native-torch" => Ok(Offer::NativeTorch),
+            "newer-torch" => Ok(Offer::NewerTorch),
             "driver" => Ok(Offer::Driver),
             "container" => Ok(Offer::Container),
             "toolkit" => Ok(Offer::Toolkit),
             "library" => Ok(Offer::Library),
             "extension" => Ok(Offer::Extension),
             _ => Err(format!(
-                "`{text}` is not a valid offer: expected `torch`, `native-torch`, `driver`, `container`, `toolkit`, `library` or `extension`"
+                "`{text}` is not a valid offer: expected `torch`, `native-torch`, `newer-torch`, `driver`, `container`, `toolkit`, `library` or `extension`"
             )),
         }
     }
@@ -363,6 +370,7 @@ impl FromStr for Condition {
             "release-offered" => Some(Mechanics::ReleaseOffered),
             "other-flavour-has-code" => Some(Mechanics::OtherVariantHasCode),
             "other-flavour-is-newer" => Some(Mechanics::OtherVariantIsNewer),
+            "failed-known" => Some(Mechanics::FailedKnown),
             "gpu-known" => Some(Mechanics::GpuKnown),
             "driver-known" => Some(Mechanics::DriverKnown),
             "recent-driver" => Some(Mechanics::RecentDriver),

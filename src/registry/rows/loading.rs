@@ -1,6 +1,6 @@
 //! Data on what libraries load at run time.
 
-use pep440_rs::{Version, VersionSpecifiers};
+use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 use semver::Version as Semver;
 use serde::{Deserialize, Deserializer};
 
@@ -113,6 +113,14 @@ pub enum CudaPart {
     Major,
     /// `13.2`.
     Minor,
+}
+
+impl Pair {
+    /// The newest of its releases: `0.0.22` of `>=0.0.20,<=0.0.22`; `None` if it has no last one.
+    pub fn newest(&self) -> Option<&Version> {
+        let ends = [Operator::Equal, Operator::LessThanEqual];
+        self.versions.iter().find(|bound| ends.contains(bound.operator())).map(VersionSpecifier::version)
+    }
 }
 
 /// `8.7` as its two numbers.

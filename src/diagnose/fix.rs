@@ -200,10 +200,13 @@ fn runs_on(situation: &Situation<'_>, host: &Host, solution: &Solution) -> Strin
         (None, _, Some(floor)) => out.push_str(&format!(", needs driver >= {floor}")),
         (None, _, None) => {}
     }
-    // Where no build has wheels for the Python of the text, another Python is part of the fix.
-    let of_text = situation.facts.python.as_deref().and_then(series);
-    if of_text.is_some_and(|python| python != solution.python) {
-        out.push_str(&format!(", needs Python {}", solution.python));
+    match situation.facts.python.as_deref().and_then(series) {
+        // Where no build has wheels for the Python of the text, another Python is part of the fix.
+        Some(python) if python != solution.python => {
+            out.push_str(&format!(", needs Python {}", solution.python));
+        }
+        Some(_) => {}
+        None => out.push_str(&of_pythons(situation, solution).unwrap_or_default()),
     }
     // The newest build has no code for older GPUs.
     if capabilities.is_empty() {
@@ -214,6 +217,18 @@ fn runs_on(situation: &Situation<'_>, host: &Host, solution: &Solution) -> Strin
         out.push_str("; with torchvision and torchaudio where they are installed");
     }
     out
+}
+
+/// `, for Python 3.11 to 3.15`: those that the build has wheels for.
+fn of_pythons(situation: &Situation<'_>, solution: &Solution) -> Option<String> {
+    let stack = solution.stack.as_ref()?;
+    // The installed release runs on the installed Python.
+    if installed_release(situation).is_some_and(|own| own == stack.version) {
+        return None;
+    }
+    let build = situation.registry.build(&stack.version, &stack.variant, situation.platform())?;
+    let minors = build.pythons.as_ref()?;
+    Some(format!(", for Python 3.{} to 3.{}", minors.iter().min()?, minors.iter().max()?))
 }
 
 /// A solution for the GPUs, driver and Python of the facts: another build of the installed release if one works, which

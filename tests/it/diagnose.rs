@@ -515,7 +515,7 @@ fn a_fix_says_what_it_rests_on() {
         // PTX needs a driver that is not older than its CUDA.
         (
             format!("PyTorch version: 2.9.1+cu129\n{machine}\nthe provided PTX was compiled with an unsupported toolchain"),
-            "whl/cu118 (CUDA 11.8, code for 9.0, runs on driver 535.129.03;",
+            "whl/cu118 (CUDA 11.8, code for 9.0, runs on driver 535.129.03,",
         ),
         (
             "No devices were found\n01:00.0 3D controller: NVIDIA Corporation GB202 [GeForce RTX 5090] (rev a1)\nNVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01"

@@ -79,8 +79,10 @@ impl UnreadBuild {
         if self.what == Unread::Newer {
             return "`envlock resolve` reads what its indexes have".to_owned();
         }
-        if let Some(oldest) = &self.known_from {
-            return format!("`torch>={oldest}` asks for one that is known");
+        if let (Some(oldest), None) = (&self.known_from, &self.version) {
+            return format!(
+                "`envlock resolve` reads what its indexes have, and `torch>={oldest}` asks for one that is known"
+            );
         }
         // No wheel says which driver its CUDA needs.
         if self.what == Unread::Gpu || self.what == Unread::Needs && self.newest.is_none() {
@@ -343,8 +345,8 @@ impl<'a> Asked<'a> {
             oldest.filter(|oldest| self.releases.is_disjoint(&Ranges::higher_than(oldest.clone())));
         let is_older = known_from.is_some();
         let may_exist = match (has_release, &self.variant) {
-            // The page of PyPI says nothing of the builds on the pytorch index, and old releases are not read.
-            (false, _) => !self.has_read_index || admits_pytorch || is_older,
+            // The page of PyPI says nothing of the builds on the pytorch index.
+            (false, _) => !self.has_read_index || admits_pytorch,
             (true, Some(variant)) => {
                 admits_pytorch && !self.of_release().any(|build| build.variant == *variant) || lacks_pypi
             }

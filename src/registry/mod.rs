@@ -150,6 +150,7 @@ impl Registry {
         rows.sort();
         rows.dedup();
         let (mut builds, mut companions) = (self.builds().to_vec(), self.companions().to_vec());
+        let mut read = Vec::new();
         let mut hasher = Sha256::new();
         hasher.update(self.digest().as_bytes());
         for row in rows {
@@ -166,14 +167,15 @@ impl Registry {
                     builds.retain(|known| !known.is_same_build(&build));
                     builds.push(build);
                 }
-                LearnedValue::Companion(row) => {
-                    companions.retain(|known| {
-                        (&known.package, &known.version, known.platform)
-                            != (&row.package, &row.version, row.platform)
-                    });
-                    companions.push((**row).clone());
-                }
+                LearnedValue::Companion(row) => read.push((**row).clone()),
             }
+        }
+        for mut row in read {
+            companions.retain(|known| {
+                (&known.package, &known.version, known.platform) != (&row.package, &row.version, row.platform)
+            });
+            row.variant = row.variant.take().or_else(|| rows::variant_on_pypi(&row, &builds));
+            companions.push(row);
         }
         rows::sort_builds(&mut builds);
         rows::sort_companions(&mut companions);

@@ -47,13 +47,18 @@ fn series(text: &str) -> Vec<u32> {
 
 /// A copy of the frozen registry without its newest series of torch and what was released with them; `None` for all.
 fn aged(context: &TestContext, newest: Option<usize>) -> PathBuf {
+    without(context, &|known| known.iter().rev().take(newest.unwrap_or(usize::MAX)).copied().collect())
+}
+
+/// A copy without some series, of all in ascending order, and what was released with them.
+fn without(context: &TestContext, gone: &dyn for<'f> Fn(&[&'f str]) -> BTreeSet<&'f str>) -> PathBuf {
     let files = files_below(Path::new(FROZEN_REGISTRY), "");
     fn all(path: &str) -> Option<&str> {
         path.strip_prefix("torch/")?.strip_suffix(".toml")
     }
     let mut known: Vec<&str> = files.iter().filter_map(|(path, _)| all(path)).collect();
     known.sort_by_key(|name| series(name));
-    let gone: BTreeSet<&str> = known.iter().rev().take(newest.unwrap_or(usize::MAX)).copied().collect();
+    let gone = gone(&known);
     let of_value = |line: &str, key: &str| {
         line.strip_prefix(key).and_then(|rest| rest.split('"').nth(1)).map(str::to_owned)
     };
@@ -217,6 +222,40 @@ fn an_aged_registry_gives_the_answers_of_the_whole_one() {
     let context = TestContext::with_index(&server);
     let aged = aged(&context, Some(1));
     assert_eq!(stack(&context, &aged), stack(&whole, Path::new(FROZEN_REGISTRY)));
+}
+
+/// Releases that are older than all rows are read where nothing else is asked for.
+#[test]
+fn what_is_older_than_the_registry_is_read_where_it_is_asked_for() {
+    let context = TestContext::new();
+    let Some(wheels) = index(&context) else { return };
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let young = |context: &TestContext| {
+        without(context, &|known| {
+            known.iter().filter(|name| series(name) < series("2.12")).copied().collect()
+        })
+    };
+    let resolve = |context: &TestContext, registry: &Path, asked: &[&str]| {
+        let mut command = context.command_of(env!("CARGO_BIN_EXE_envlock"));
+        command.args(["--registry", registry.to_str().unwrap(), "resolve", "--dry-run", "--json"]);
+        command.args(asked).args(["--only-index", "pypi"]).args(MACHINES[0]);
+        context.finish(command.output().unwrap())
+    };
+    let of_whole = TestContext::with_index(&server);
+    for asked in
+        [&["torch==2.10.0"][..], &["torch==2.10.0", "torchvision"], &["torchvision==0.25.0"], &["torch<2.10"]]
+    {
+        let whole = resolve(&of_whole, Path::new(FROZEN_REGISTRY), asked).expect(0).json();
+        let context = TestContext::with_index(&server);
+        let read = resolve(&context, &young(&context), asked).expect(0).json();
+        for key in ["stack", "envelope", "driver_mode", "python"] {
+            assert_eq!(read["targets"][0][key], whole["targets"][0][key], "{asked:?} {key}");
+        }
+    }
+    // The index was asked: it has no such release.
+    let context = TestContext::with_index(&server);
+    let refused = resolve(&context, &young(&context), &["torch==2.10.9"]).expect(1);
+    assert!(refused.stdout.contains("PyPI has no such torch"), "{}", refused.shown());
 }
 
 /// The same with the builds of the pytorch index: a machine that does not take PyPI's newest build gets one from there.

@@ -48,7 +48,7 @@ pub use packages::{
 };
 pub use repairs::{Extension, Repair, SystemLibrary};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES, SourceCode};
-pub(super) use torch::{sort_builds, sort_companions};
+pub(super) use torch::{sort_builds, sort_companions, variant_on_pypi};
 
 /// The registry as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -191,6 +191,23 @@ pub fn sort_companions(rows: &mut [Cited<Companion>]) {
     rows.sort_by(|a, b| (&a.package, &a.version).cmp(&(&b.package, &b.version)));
 }
 
+/// The variant of a companion on PyPI whose wheel does not name one: that of PyPI's torch that it requires, since pip installs the
+/// two together. `None` if it links another CUDA.
+pub fn variant_on_pypi(row: &Companion, builds: &[Cited<Build>]) -> Option<String> {
+    let bounds = row.torch.as_ref()?;
+    let is_beside = |build: &&Cited<Build>| {
+        let major = build.cuda.as_ref().map(|cuda| cuda.major);
+        build.on_pypi
+            && build.platform == row.platform
+            && bounds.contains(&build.version)
+            && (row.links_cuda.is_empty() || major.is_some_and(|major| row.links_cuda.contains(&major)))
+    };
+    let variants: BTreeSet<&str> =
+        builds.iter().filter(is_beside).map(|build| build.variant.as_str()).collect();
+    let mut variants = variants.into_iter();
+    variants.next().filter(|_| variants.next().is_none()).map(str::to_owned)
+}
+
 /// Gives rows that do not state their wheels the Pythons and the lowest glibc of the release's other builds for the platform,
 /// or the Pythons of those for any: a release's builds come from one matrix of Pythons, for which PyTorch's RELEASE.md
 /// (`release-md`) states one range.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pep440_rs::{Version, VersionSpecifiers};
+use pep440_rs::{Version, VersionSpecifier, VersionSpecifiers};
 use version_ranges::Ranges;
 
 use super::machines::Machine;
@@ -93,12 +93,14 @@ impl<'a> Learner<'a> {
         let mut of_companions = None;
         loop {
             let chosen = self.stack_of(machine, preferences).and_then(|stack| chosen_of(&stack, "torch"));
-            let mut newer = self.unknown("torch", platform, chosen.as_ref());
-            // Where only companions are asked for, they say which torch.
-            if !newer.is_empty() && !is_asked("torch") {
-                let bounds = of_companions.get_or_insert_with(|| self.torch_of_companions(platform));
-                newer.retain(|version| bounds.contains(version));
-            }
+            // Where only companions are asked for, or older ones than all known, they say which torch.
+            let newer = match is_asked("torch") && !self.asks_for_old_companion(platform) {
+                true => self.unknown("torch", platform, chosen.as_ref()),
+                false => {
+                    let bounds = of_companions.get_or_insert_with(|| self.torch_of_companions(platform));
+                    self.unknown_within("torch", platform, chosen.as_ref(), Some(bounds))
+                }
+            };
             let Some(row) = newer.into_iter().find_map(|version| self.row("torch", &version, platform))
             else {
                 return;
@@ -116,7 +118,17 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// The bounds on torch of the newest releases of the companions that the request admits.
+    /// Whether the request admits of a companion only releases that are older than the registry.
+    fn asks_for_old_companion(&self, platform: Platform) -> bool {
+        let is_old = |name: &str| {
+            let bounds = self.task.request.bounds_on(name)?;
+            let oldest = self.base.oldest_release(name, platform)?;
+            Some(is_before(&bounds, &oldest))
+        };
+        COMPANIONS.into_iter().any(|name| is_old(name) == Some(true))
+    }
+
+    /// The bounds on torch of the request, and of the newest releases of the companions that it admits.
     fn torch_of_companions(&self, platform: Platform) -> VersionSpecifiers {
         let asked = COMPANIONS.into_iter().filter(|name| self.task.request.find(name).is_some());
         let of = |name: &str| {
@@ -128,7 +140,8 @@ impl<'a> Learner<'a> {
             let (newest, _) = page.newest_first(platform, is_admitted).next()?;
             learning::requirement_on(self.client, (name, &newest.version), "torch", platform)
         };
-        asked.filter_map(of).flat_map(|bounds| bounds.to_vec()).collect()
+        let of_request = self.task.request.bounds_on("torch");
+        asked.filter_map(of).chain(of_request).flat_map(|bounds| bounds.to_vec()).collect()
     }
 
     pub(super) fn stack_of(&self, machine: &Machine, preferences: &Preferences) -> Option<Box<Solution>> {
@@ -207,6 +220,11 @@ impl<'a> Learner<'a> {
         };
         let Some((version, cause)) = unread.last_key_value() else { return Ok(()) };
         let message = format!("not known: {name} {version} may meet the request, and was not read: {cause}");
+        let oldest = self.base.oldest_release(name, self.task.machines[0].host.system.platform);
+        if let Some(oldest) = oldest.filter(|oldest| version < oldest) {
+            return Err(Failure::new(FailureKind::UnknownRow, message)
+                .hint(format!("`{name}>={oldest}` asks for one that is known")));
+        }
         let again = match (self.task.global.offline, self.task.args.no_learn) {
             (true, true) => "run it again without `--offline` and `--no-learn`",
             (true, false) => "run it again without `--offline`",
@@ -276,12 +294,23 @@ impl<'a> Learner<'a> {
         platform: Platform,
         above: Option<&Version>,
     ) -> Option<LearnedRow> {
-        self.unknown(name, platform, above).into_iter().find_map(|version| {
+        let bounds = self.bounds_beside(name, torch, platform);
+        self.unknown_within(name, platform, above, bounds.as_ref()).into_iter().find_map(|version| {
             // Its METADATA is small, its wheel is not.
             let needs = learning::requirement_on(self.client, (name, &version), "torch", platform);
             let accepts = needs.is_none_or(|specifiers| specifiers.contains(torch));
             accepts.then(|| self.row(name, &version, platform)).flatten()
         })
+    }
+
+    /// The bounds of the request on a companion; beside a torch that is older than the registry, one that is older, too.
+    fn bounds_beside(&self, name: &str, torch: &Version, platform: Platform) -> Option<VersionSpecifiers> {
+        let bounds = self.task.request.bounds_on(name);
+        let is_old = self.base.oldest_release("torch", platform).is_some_and(|oldest| *torch < oldest);
+        let oldest = self.base.oldest_release(name, platform).filter(|_| is_old);
+        let Some(oldest) = oldest else { return bounds };
+        let older = VersionSpecifier::less_than_version(oldest);
+        Some(bounds.into_iter().flat_map(|all| all.to_vec()).chain([older]).collect())
     }
 
     fn has_release(&self, name: &str, version: &Version, platform: Platform) -> bool {
@@ -295,16 +324,29 @@ impl<'a> Learner<'a> {
     /// The releases of a package that the index has and the registry does not, newer than `above` and admitted by the
     /// request, newest first. Nothing if the index does not answer: the solve reports that.
     fn unknown(&self, name: &str, platform: Platform, above: Option<&Version>) -> Vec<Version> {
+        self.unknown_within(name, platform, above, self.task.request.bounds_on(name).as_ref())
+    }
+
+    /// The same for other bounds than those of the request.
+    fn unknown_within(
+        &self,
+        name: &str,
+        platform: Platform,
+        above: Option<&Version>,
+        wanted: Option<&VersionSpecifiers>,
+    ) -> Vec<Version> {
         let Ok(Some(page)) = learning::page(self.client, PYPI, name) else { return Vec::new() };
-        let wanted = self.task.request.bounds_on(name);
         let oldest = self.base.oldest_release(name, platform);
+        // What is older than the registry is read where nothing else is asked for.
+        let admits_known =
+            oldest.as_ref().zip(wanted).is_none_or(|(oldest, wanted)| !is_before(wanted, oldest));
         let above = above.cloned().map(Version::without_local);
         let unread = self.unread.get(&(name.to_owned(), platform));
         let is_unknown = |version: &Version| {
             !version.any_prerelease()
-                && wanted.as_ref().is_none_or(|wanted| wanted.contains(version))
+                && wanted.is_none_or(|wanted| wanted.contains(version))
                 && above.as_ref().is_none_or(|above| version > above)
-                && oldest.as_ref().is_none_or(|oldest| version > oldest)
+                && (!admits_known || oldest.as_ref().is_none_or(|oldest| version > oldest))
                 && !self.has_release(name, version, platform)
                 && !unread.is_some_and(|unread| unread.contains_key(version))
         };
@@ -399,6 +441,11 @@ impl<'a> Learner<'a> {
     }
 }
 
+/// Whether bounds admit only releases that are older than one.
+fn is_before(bounds: &VersionSpecifiers, oldest: &Version) -> bool {
+    Ranges::from(bounds.clone()).is_disjoint(&Ranges::higher_than(oldest.clone()))
+}
+
 /// The version of a package in a solution, without its local part.
 pub(super) fn chosen_of(solution: &Solution, name: &str) -> Option<Version> {
     if name == "torch" {
@@ -477,16 +524,20 @@ fn companion_row(
     }
 }
 
-/// Says of newer releases than the registry has that PyPI does not have them, where no other index may be used.
+/// Says of releases outside the registry, newer or older, that PyPI does not have them, where no other index may be used.
 pub(super) fn cite_pypi(task: &Task<'_>, registry: &Registry, refused: &mut Conflict) {
     let is_pypi_alone = task.request.only_index.as_ref().is_some_and(|only| only.value == Only::pypi());
     let Some(client) = task.client.filter(|_| is_pypi_alone) else { return };
     for name in STACK_PACKAGES {
         let Some(bounds) = task.request.bounds_on(name) else { continue };
-        let platforms = task.machines.iter().map(|machine| machine.host.system.platform);
-        let known = platforms.filter_map(|platform| registry.newest_release(name, platform)).max();
-        let up_to_it = known.map_or_else(Ranges::full, Ranges::lower_than);
-        if !Ranges::from(bounds.clone()).is_disjoint(&up_to_it) {
+        let platforms = || task.machines.iter().map(|machine| machine.host.system.platform);
+        let newest = platforms().filter_map(|platform| registry.newest_release(name, platform)).max();
+        let oldest = platforms().filter_map(|platform| registry.oldest_release(name, platform)).min();
+        let known = Ranges::intersection(
+            &newest.map_or_else(Ranges::full, Ranges::lower_than),
+            &oldest.map_or_else(Ranges::full, Ranges::higher_than),
+        );
+        if !Ranges::from(bounds.clone()).is_disjoint(&known) {
             continue;
         }
         let Ok(Some(page)) = learning::page(client, PYPI, name) else { continue };

@@ -90,6 +90,9 @@ pub const SURE: f64 = 0.85;
 /// A cause of another component from this confidence on is one that may well be meant.
 const RIVAL: f64 = 0.7;
 
+/// From this confidence on, what follows from the numbers is more than a guess.
+const SPECIFIC: f64 = 0.6;
+
 /// Where a second component fits nearly as well, the first is not sure: both are probable, in the same order.
 fn doubt(causes: &mut [Cause]) {
     let [first, second, ..] = causes else { return };
@@ -102,14 +105,19 @@ fn doubt(causes: &mut [Cause]) {
     }
 }
 
-/// Merges a cause from a log line with one from mechanics: the line is the evidence, mechanics has the numbers.
+/// Merges a cause from a log line with one from mechanics: the line is the evidence, mechanics has the numbers, and the fixes that
+/// follow from them come first.
 fn join(known: &mut Cause, other: Cause) {
     if known.has_numbers == other.has_numbers {
         return;
     }
+    let mut others = other.fix;
     if other.has_numbers {
         known.message = other.message;
         known.has_numbers = true;
+        if other.confidence >= SPECIFIC {
+            std::mem::swap(&mut known.fix, &mut others);
+        }
     }
     known.evidence.extend(other.evidence);
     known.check = known.check.take().or(other.check);
@@ -118,7 +126,7 @@ fn join(known: &mut Cause, other: Cause) {
         (Fix::Command { command: a, .. }, Fix::Command { command: b, .. }) => a == b,
         _ => a == b,
     };
-    for fix in other.fix {
+    for fix in others {
         if !known.fix.iter().any(|known| is_same(known, &fix)) {
             known.fix.push(fix);
         }

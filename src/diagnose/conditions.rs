@@ -32,8 +32,9 @@ pub(super) fn holds(situation: &Situation<'_>, condition: &Condition, events: &[
             let stated = facts.packages.get(name).map(|(version, _)| version.clone());
             let text = stated.or_else(|| match name.as_str() {
                 "torch" => facts.torch.clone(),
-                "python" => situation.python().map(str::to_owned),
+                "python" => facts.python.clone(),
                 "cuda" => facts.build_cuda(),
+                "driver-cuda" => situation.driver_cuda(),
                 _ => None,
             });
             let version = text.and_then(|text| text.parse::<pep440_rs::Version>().ok());
@@ -53,6 +54,7 @@ pub(super) fn holds(situation: &Situation<'_>, condition: &Condition, events: &[
             Mechanics::DriverKnown => situation.host().driver.is_some(),
             Mechanics::RecentDriver => situation.has_recent_driver(),
             Mechanics::TwoCudaMajors => situation.has_two_cuda_majors(),
+            Mechanics::ToolkitIsThere => situation.toolkit_is_there(),
             Mechanics::LibraryIsThere => situation.library_is_there(),
             Mechanics::MemoryBeyondCard => Report::of(events).is_some_and(|report| report.is_beyond_card()),
             Mechanics::MemoryHeldByOthers => {

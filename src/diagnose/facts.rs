@@ -42,6 +42,8 @@ pub struct Facts {
     pub packages: BTreeMap<String, (String, String)>,
     /// The lines that name GPUs, by the name as written.
     pub said_of_gpus: BTreeMap<String, Said>,
+    /// The package whose name `pip show` has just said.
+    pub(super) shown_package: Option<String>,
     /// The packages of the line that is being read.
     pub(super) new_packages: Vec<String>,
     /// The lines that packages were read from.
@@ -56,6 +58,8 @@ pub struct Facts {
     pub index_variants: Vec<String>,
     /// The CUDA releases (major, minor) that commands of installers asked for: `pytorch-cuda=11.8`, an index's `cu118`.
     pub asked_cuda: Vec<(u64, u64)>,
+    /// The CUDA releases of toolkits whose folders are in the text, `12.5` of `/usr/local/cuda-12.5`.
+    pub toolkits: BTreeSet<String>,
     /// Shared libraries with an absolute path in the text, which therefore exist.
     pub libraries: Vec<String>,
     /// The Python series of the folders that the modules of one traceback are in, where there are two: the one that runs, and

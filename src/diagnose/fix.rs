@@ -39,8 +39,8 @@ pub(super) enum Wanted {
     Newer,
 }
 
-/// The commands that install a torch that works on the machine; empty if there is none. Also empty for Jetson, whose
-/// builds are NVIDIA's, and for macOS, which has no CUDA.
+/// The commands that install a torch that works on the machine; empty if there is none, as for macOS, which has no CUDA. For
+/// Jetson, whose builds are NVIDIA's, they are rows.
 pub(super) fn install(situation: &Situation<'_>, wanted: Wanted) -> Vec<Fix> {
     install_for(situation, situation.host(), wanted)
 }
@@ -61,7 +61,7 @@ pub(super) fn index_option(situation: &Situation<'_>, index: &str) -> String {
 
 fn install_for(situation: &Situation<'_>, host: Host, wanted: Wanted) -> Vec<Fix> {
     if situation.facts.is_in(Surrounding::Jetson) || situation.facts.is_in(Surrounding::Macos) {
-        return Vec::new();
+        return repair::of(situation, Offer::Torch, &[]);
     }
     // No build is known to run there, and none not to.
     if let Some(gpu) = UnknownGpu::of(situation.registry, &host).filter(|gpu| gpu.capability.is_some()) {

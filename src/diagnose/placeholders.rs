@@ -48,7 +48,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         // From the missing library's name, independent of torch's CUDA.
         "named-suffix" => named().map(suffix),
         "driver" => facts.driver.as_ref().and_then(version).map(|v| v.to_string()),
-        "driver-cuda" => facts.driver_cuda.as_ref().and_then(version).map(|v| v.to_string()),
+        "driver-cuda" => situation.driver_cuda().as_ref().and_then(version).map(|v| v.to_string()),
         "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
         "extension" => who::failed(situation, events).map(|row| row.package.clone()),
         // The newest release that the data pair with the installed torch.
@@ -57,7 +57,29 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
             let torch: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
             Some(format!("{package}=={}", situation.registry.newest_for_torch(package, &torch)?))
         }
-        "python" => situation.python().and_then(series).map(|python| format!("3.{}", python.minor)),
+        // The one that is installed.
+        "extension-version" => {
+            let package = &who::failed(situation, events)?.package;
+            let (stated, _) = facts.packages.get(package)?;
+            stated.parse::<pep440_rs::Version>().ok().map(|stated| stated.without_local().to_string())
+        }
+        // Below the minor release after the one that torch goes with: `3.4` for triton 3.3.1.
+        "triton-below" => {
+            let torch: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
+            let mut builds = situation.registry.builds().iter().filter(|build| build.version == torch);
+            let bounds: pep440_rs::VersionSpecifiers =
+                builds.find_map(|build| build.triton.as_ref())?.parse().ok()?;
+            let [major, minor] = *bounds.first()?.version().release().get(..2)? else { return None };
+            Some(format!("{major}.{}", minor + 1))
+        }
+        "toolkit-major" => {
+            let majors: BTreeSet<&str> =
+                facts.toolkits.iter().filter_map(|cuda| cuda.split('.').next()).collect();
+            let major = majors.first()?.parse().ok().filter(|_| majors.len() == 1).and_then(known)?;
+            Some(major.to_string())
+        }
+        "driver-branch" => facts.driver.as_ref().and_then(version).map(|v| v.major().to_string()),
+        "python" => facts.python.as_deref().and_then(series).map(|python| format!("3.{}", python.minor)),
         "capability" => situation.gpus().first().map(|(_, capability)| capability.to_string()),
         // Those of all GPUs, as TORCH_CUDA_ARCH_LIST takes them.
         "capabilities" => {

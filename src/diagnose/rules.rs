@@ -48,7 +48,11 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
                     Offer::Torch => cause.fix.extend(fix::install(situation, Wanted::Working)),
                     Offer::NativeTorch => cause.fix.extend(fix::install(situation, Wanted::Native)),
                     Offer::NewerTorch => cause.fix.extend(fix::install(situation, Wanted::Newer)),
-                    Offer::Driver => cause.fix.push(fix::newer_driver(situation, None)),
+                    Offer::Driver => {
+                        let below = situation.driver_floor().filter(|(_, floor, driver)| driver < floor);
+                        let floor = below.map(|(_, floor, _)| floor);
+                        cause.fix.push(fix::newer_driver(situation, floor.as_ref()));
+                    }
                     Offer::Library => cause.fix.extend(fix::library(situation, &events)),
                     Offer::Container | Offer::Toolkit | Offer::Extension => {
                         cause.fix.extend(repair::of(situation, *offer, &events));

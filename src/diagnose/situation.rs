@@ -10,7 +10,7 @@ use crate::model::host::{Driver, Gpu, Host};
 use crate::model::nvidia::is_of_nvidia;
 use crate::model::platform::{Arch, Os, Platform};
 use crate::model::surroundings::Surrounding;
-use crate::model::version::{DottedVersion, cuda_version};
+use crate::model::version::{DottedVersion, cuda_short, cuda_version};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry, ToolkitTargets};
 
@@ -90,13 +90,6 @@ impl<'a> Situation<'a> {
         let newest = self.registry.branches().iter().map(|branch| branch.cuda.major).max();
         let own = self.host().driver.and_then(|driver| self.registry.cuda_of_driver(&driver.version));
         own.zip(newest).is_some_and(|(own, newest)| own.cuda.major + 1 >= newest)
-    }
-
-    /// The Python that the text states, else the series of the folder that torch is in: `3.10.12`, `3.10`.
-    pub fn python(&self) -> Option<&'a str> {
-        let mut of_torch = self.facts.torch_pythons.iter();
-        let only = of_torch.next().filter(|_| of_torch.next().is_none());
-        self.facts.python.as_deref().or(only.map(String::as_str))
     }
 
     /// The GPUs with their capabilities.
@@ -179,6 +172,20 @@ impl<'a> Situation<'a> {
             |text: &str| ["cannot open", "not found", "ould not load"].iter().any(|word| text.contains(word));
         let mut missing = self.facts.events.iter().map(|event| &event.text).filter(|text| says(text));
         missing.any(|text| self.facts.libraries.iter().any(|name| text.contains(name.as_str())))
+    }
+
+    /// The newest CUDA that the driver supports, `12.2`: as the text says, or by its version.
+    pub fn driver_cuda(&self) -> Option<String> {
+        let by_version = || {
+            let version = self.facts.driver.as_ref()?.parse().ok()?;
+            self.registry.cuda_of_driver(&version).map(|row| cuda_short(row.cuda))
+        };
+        self.facts.driver_cuda.clone().or_else(by_version)
+    }
+
+    /// Whether the text has the folder of a toolkit of torch's CUDA.
+    pub fn toolkit_is_there(&self) -> bool {
+        self.facts.build_cuda().is_some_and(|cuda| self.facts.toolkits.contains(&cuda))
     }
 
     /// Whether NVIDIA's packages for two CUDA majors are installed.

@@ -76,6 +76,8 @@ surroundings! {
     UserSite = "user-site",
     /// A file of torchvision or torchaudio is in a traceback.
     Companion = "companion",
+    /// Packages of a Linux driver are named: `nvidia-driver-550`.
+    DriverPackages = "driver-packages",
     /// `CUDA_VISIBLE_DEVICES` is set.
     VisibleDevices = "visible-devices",
 }

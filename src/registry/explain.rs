@@ -146,6 +146,7 @@ fn of_mechanics(mechanics: Mechanics) -> &'static str {
         Mechanics::DriverKnown => "the driver's version is known",
         Mechanics::RecentDriver => "the driver is recent",
         Mechanics::TwoCudaMajors => "packages for two CUDA majors are installed",
+        Mechanics::ToolkitIsThere => "a toolkit of torch's CUDA is named",
         Mechanics::LibraryIsThere => "the missing library is elsewhere in the text",
         Mechanics::MemoryBeyondCard => "one allocation asks for more memory than the GPU has",
         Mechanics::MemoryHeldByOthers => "other processes hold the memory",

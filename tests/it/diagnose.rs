@@ -466,7 +466,7 @@ fn an_unknown_error_is_not_healthy() {
         "zsh: killed     python train.py",
         "Bus error",
         "139",
-        "Reason: OOMKilled",
+        "Reason: Evicted",
         ">>> jax.devices()\n[CpuDevice(id=0)]",
         "\u{6bb5}\u{9519}\u{8bef} (\u{6838}\u{5fc3}\u{5df2}\u{8f6c}\u{50a8})",
     ] {
@@ -653,6 +653,18 @@ fn fixes_repair() {
         ("GKE node\n/usr/bin/ld: cannot find -l:libcuda.so.1\n".to_owned(), "TRITON_LIBCUDA_PATH=/usr/local/nvidia/lib64"),
         ("/v/lib/python3.11/site-packages/torch/include/a.h:12:10: fatal error: Python.h: No such file or directory\n".to_owned(), "python3.11-dev"),
         ("C:\\a\\cuda_utils.c:14: error: include file 'Python.h' not found\n".to_owned(), "folders `include` and `libs`"),
+        ("pod/train-0 namespace=vision\nDataLoader worker (pid 412) is killed by signal: Bus error.\n".to_owned(), "`medium: Memory`"),
+        ("kubectl describe pod a\n  Reason:       OOMKilled\n".to_owned(), "resources.limits.memory"),
+        ("microsoft-standard-WSL2\nii  nvidia-driver-550  550.120\nFailed to initialize NVML: GPU access blocked by the operating system\n".to_owned(), "apt-get purge"),
+        ("R36, REVISION: 4.3 in nv_tegra_release\n2.6.0+cpu False\nAssertionError: Torch not compiled with CUDA enabled\n".to_owned(), "pypi.jetson-ai-lab.io/jp6/cu126"),
+        ("C:\\work> python\nTritonMissing: Cannot find a working triton installation.\n2.7.1+cu126 NVIDIA GeForce RTX 4070\n".to_owned(), "triton-windows<3.4"),
+        ("Unit nvidia-fabricmanager.service could not be found.\nDriver Version: 550.127.05\nError 802: system not yet initialized\n".to_owned(), "nvidia-fabricmanager-550"),
+        // What the text has.
+        ("vllm==0.9.1\ntorch==2.6.0\nFailed to import from vllm._C: undefined symbol: _ZN3c104cuda9SetDeviceEab\n".to_owned(), "pip install vllm==0.9.1"),
+        (format!("CUDA_PATH: /usr/local/cuda-12.5\n{}ImportError: libnvrtc.so.11.2: {missing}\n", frame("cupy")), "pip install cupy-cuda12x"),
+        ("ls /usr/local/cuda-11.8\nInstalled CUDA version 12.4 does not match the version torch was compiled with 11.8, unable\n".to_owned(), "export CUDA_HOME=/usr/local/cuda-11.8"),
+        ("numba.cuda.cudadrv.driver.LinkerError: CUDA_ERROR_UNSUPPORTED_PTX_VERSION\nDriver Version: 535.216.03   CUDA Version: 12.2\n".to_owned(), "cuda-version=12.2"),
+        ("pip show torch | findstr Version\nVersion: 2.5.1\nDriver Version: 566.36\nGPU 0: NVIDIA GeForce RTX 3060\nOS: Microsoft Windows 11\nTorch not compiled with CUDA enabled\n".to_owned(), "torch==2.5.1+cu"),
         // The numbers.
         ("Installed CUDA version 12.2 does not match the version torch was compiled with 12.4, unable to compile\n".to_owned(), "cuda-version=12.4"),
         ("conda\nThe detected CUDA version (12.2) mismatches the version that was used to compile PyTorch (11.7).\n".to_owned(), "-c nvidia/label/cuda-11.7.0 cuda-toolkit"),

@@ -10,6 +10,7 @@ mod packages;
 use super::facts::Facts;
 use crate::model::text::clean;
 use crate::model::variant::{Variant, cuda_of_variant};
+use crate::model::version::DottedVersion;
 
 /// Reads the facts in one line.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
@@ -37,6 +38,7 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
             facts.index_variants.push(variant);
         }
     }
+    toolkits(lower, facts);
     if !lower.contains(".so")
         || lower.contains("cannot open shared object")
         || lower.contains("could not load")
@@ -51,6 +53,24 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
             && facts.libraries.len() < 64
         {
             facts.libraries.push(clean(name, 80));
+        }
+    }
+}
+
+/// What stands before the release in the folder of a toolkit.
+const BEFORE_TOOLKIT: [&str; 2] = ["/cuda-", "\\cuda\\v"];
+
+/// Reads the releases of toolkits: `/usr/local/cuda-12.5`, `CUDA\v11.8`.
+fn toolkits(lower: &str, facts: &mut Facts) {
+    for before in BEFORE_TOOLKIT {
+        for (at, _) in lower.match_indices(before) {
+            let rest = &lower[at + before.len()..];
+            let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+            let release = rest[..end].trim_end_matches('.');
+            let is_release = release.split('.').count() == 2 && release.parse::<DottedVersion>().is_ok();
+            if is_release && facts.toolkits.len() < 16 {
+                facts.toolkits.insert(release.to_owned());
+            }
         }
     }
 }
@@ -112,14 +132,15 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
             facts.torch = Some(version);
         }
     }
-    // A line that is only a version with a variant is torch's: `2.9.1+cu128`.
+    // A line that begins with a version with a variant is what `print(torch.__version__, ...)` says: `2.9.1+cu128`.
+    let first = text.split(' ').next().unwrap_or_default();
     if facts.torch.is_none()
-        && let Some((plain, local)) = text.split_once('+')
+        && let Some((plain, local)) = first.split_once('+')
         && plain.split('.').count() == 3
         && plain.bytes().all(|b| b.is_ascii_digit() || b == b'.')
         && !matches!(Variant::of(local), Variant::Other(_))
     {
-        facts.torch = Some(clean(text, 60));
+        facts.torch = Some(clean(first, 60));
     }
     if let Some(v) =
         value(&["cuda used to build pytorch", "torch.version.cuda", "pytorch built - cuda", "cuda compiled"])

@@ -12,6 +12,7 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
     if facts.packages.len() >= MAX_PACKAGES {
         return;
     }
+    shown(text, facts);
     let body =
         ["[pip]", "[pip3]", "[conda]"].iter().find_map(|tag| text.strip_prefix(tag)).unwrap_or(text).trim();
     let body = body.trim_start_matches(['-', '+', '~', '*', ' ']);
@@ -38,6 +39,19 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
         && let Some(version) = version_in(version)
     {
         add_package(name, &version, words.next().unwrap_or_default(), facts);
+    }
+}
+
+/// Reads what `pip show torch` says: `Name: torch`, and `Version: 2.5.1` below it.
+fn shown(text: &str, facts: &mut Facts) {
+    let asked = || text.split_once("pip show ").and_then(|(_, rest)| rest.split(' ').next());
+    if let Some(name) = text.strip_prefix("Name: ").or_else(asked).filter(|name| is_name(name)) {
+        facts.shown_package = Some(name.to_owned());
+    } else if let Some(version) = text.strip_prefix("Version: ")
+        && let Some(name) = facts.shown_package.take()
+        && let Some(version) = version_in(version)
+    {
+        add_package(&name, &version, "", facts);
     }
 }
 

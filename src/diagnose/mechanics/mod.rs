@@ -29,6 +29,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> Vec<Cause> {
         driver_causes::not_available,
         not_importable,
         pairs::wrong_pair,
+        pairs::required_pair,
         pairs::plugin_pair,
         pairs::tensorflow_libraries,
         pairs::two_majors,

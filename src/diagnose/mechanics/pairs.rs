@@ -39,6 +39,30 @@ pub(super) fn wrong_pair(s: &Situation<'_>) -> Option<Cause> {
     Some(cause)
 }
 
+/// A package that requires another torch than the installed one, by what the metadata of its releases say.
+pub(super) fn required_pair(s: &Situation<'_>) -> Option<Cause> {
+    let torch: Version = s.facts.plain_torch()?.parse().ok()?;
+    let wrong = |(name, (stated, _)): (&String, &(String, String))| {
+        let version = stated.parse::<Version>().ok()?.without_local();
+        let row = s.registry.pair(name, &version).filter(|row| row.with == "torch")?;
+        (!row.requires.contains(&torch)).then(|| (name.clone(), version, row.requires.to_string()))
+    };
+    let (name, version, requires) = s.facts.packages.iter().find_map(wrong)?;
+    let requires = requires.replace(' ', "");
+    let text = format!("{name} {version} requires torch{requires}, but torch {torch} is installed");
+    let is_at_fault = s.facts.events.iter().any(|event| event.text.to_lowercase().contains(&name));
+    let confidence = if is_at_fault { 0.93 } else { 0.6 };
+    let mut cause = cause(s, ("torch-pair", Component::ExtensionAbi), confidence, text, &[Fact::Torch]);
+    let said = s.facts.said_of.get(&name);
+    cause.evidence.extend(said.map(|said| Evidence::new(said.line, &said.text)));
+    let command = format!("pip install {name}=={version}");
+    cause.fix.push(for_setup(
+        s,
+        Fix::command_that(command, format!("brings the torch that it requires: {requires}")),
+    ));
+    Some(cause)
+}
+
 /// jaxlib installed with a CUDA plugin of another release.
 pub(super) fn plugin_pair(s: &Situation<'_>) -> Option<Cause> {
     let version = |name: &str| -> Option<Version> { s.facts.packages.get(name)?.0.parse().ok() };

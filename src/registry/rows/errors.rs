@@ -11,7 +11,7 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 25] = [
+const PLACEHOLDERS: [&str; 29] = [
     "torch",
     "cuda",
     "cuda-major",
@@ -28,6 +28,10 @@ const PLACEHOLDERS: [&str; 25] = [
     "gpu",
     "extension",
     "extension-pin",
+    "extension-version",
+    "triton-below",
+    "toolkit-major",
+    "driver-branch",
     "python",
     "capability",
     "capabilities",
@@ -168,6 +172,8 @@ pub enum Mechanics {
     RecentDriver,
     /// Packages for two CUDA majors are installed.
     TwoCudaMajors,
+    /// The text has the folder of a toolkit of torch's CUDA.
+    ToolkitIsThere,
     /// A library that is reported missing has an absolute path elsewhere in the text.
     LibraryIsThere,
     /// One allocation asks for more memory than the card has.
@@ -375,6 +381,7 @@ impl FromStr for Condition {
             "driver-known" => Some(Mechanics::DriverKnown),
             "recent-driver" => Some(Mechanics::RecentDriver),
             "two-cuda-majors" => Some(Mechanics::TwoCudaMajors),
+            "toolkit-is-there" => Some(Mechanics::ToolkitIsThere),
             "library-is-there" => Some(Mechanics::LibraryIsThere),
             "memory-beyond-card" => Some(Mechanics::MemoryBeyondCard),
             "memory-held-by-others" => Some(Mechanics::MemoryHeldByOthers),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use pep440_rs::{Version, VersionSpecifiers};
+
 use super::facts::Event;
 use super::fields::installer;
 use super::situation::{Situation, is_cuda_major, series};
@@ -37,7 +39,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
     let version = |text: &String| text.parse::<crate::model::version::DottedVersion>().ok();
     match name {
         "torch" => {
-            let version: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
+            let version: Version = facts.plain_torch()?.parse().ok()?;
             let is_known = situation.registry.builds().iter().any(|build| build.version == version);
             is_known.then(|| version.to_string())
         }
@@ -54,21 +56,20 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         // The newest release that the data pair with the installed torch.
         "extension-pin" => {
             let package = &who::failed(situation, events)?.package;
-            let torch: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
+            let torch: Version = facts.plain_torch()?.parse().ok()?;
             Some(format!("{package}=={}", situation.registry.newest_for_torch(package, &torch)?))
         }
         // The one that is installed.
         "extension-version" => {
             let package = &who::failed(situation, events)?.package;
             let (stated, _) = facts.packages.get(package)?;
-            stated.parse::<pep440_rs::Version>().ok().map(|stated| stated.without_local().to_string())
+            stated.parse::<Version>().ok().map(|stated| stated.without_local().to_string())
         }
         // Below the minor release after the one that torch goes with: `3.4` for triton 3.3.1.
         "triton-below" => {
-            let torch: pep440_rs::Version = facts.plain_torch()?.parse().ok()?;
+            let torch: Version = facts.plain_torch()?.parse().ok()?;
             let mut builds = situation.registry.builds().iter().filter(|build| build.version == torch);
-            let bounds: pep440_rs::VersionSpecifiers =
-                builds.find_map(|build| build.triton.as_ref())?.parse().ok()?;
+            let bounds: VersionSpecifiers = builds.find_map(|build| build.triton.as_ref())?.parse().ok()?;
             let [major, minor] = *bounds.first()?.version().release().get(..2)? else { return None };
             Some(format!("{major}.{}", minor + 1))
         }
@@ -105,22 +106,11 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
             Some(if name == "asked-torch" { version.to_string() } else { variant })
         }
         "asked-pythons" => {
-            let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
-            let of = situation
-                .registry
-                .builds()
-                .iter()
-                .filter(|build| build.version == version && build.platform == situation.platform());
-            let minors: BTreeSet<u32> =
-                of.filter_map(|build| build.pythons.as_ref()).flatten().copied().collect();
-            // Then the Python is not why.
-            let own = facts.python.as_deref().and_then(series);
-            if own.is_some_and(|own| minors.contains(&own.minor)) {
-                return None;
-            }
+            let (version, minors) = asked_pythons(situation, events)?;
             let (first, last) = (minors.first()?, minors.last()?);
             Some(format!("torch {version} has wheels for Python 3.{first} to 3.{last}"))
         }
+        "asked-python" => Some(format!("3.{}", asked_pythons(situation, events)?.1.last()?)),
         // A release that has no build for the platform, and the last one that has.
         "asked-platform" => {
             let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
@@ -142,6 +132,17 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
         }
         _ => None,
     }
+}
+
+/// The release that an installer was asked for and its Pythons, where that of the text is none of them.
+fn asked_pythons(situation: &Situation<'_>, events: &[&Event]) -> Option<(Version, BTreeSet<u32>)> {
+    let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
+    let is_it = |build: &&Cited<Build>| build.version == version && build.platform == situation.platform();
+    let of = situation.registry.builds().iter().filter(is_it);
+    let minors: BTreeSet<u32> = of.filter_map(|build| build.pythons.as_ref()).flatten().copied().collect();
+    let own = situation.facts.python.as_deref().and_then(series);
+    let is_why = own.is_none_or(|own| !minors.contains(&own.minor));
+    is_why.then_some((version, minors))
 }
 
 /// The value of a placeholder about what a compiler says.

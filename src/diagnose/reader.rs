@@ -11,6 +11,7 @@ use super::unexplained;
 use super::wrapping;
 use crate::model::secrets::masked;
 use crate::model::text::clean;
+use crate::model::version::DottedVersion;
 
 /// The maximum length of a line in bytes; the rest is ignored, because it is usually data.
 pub const MAX_LINE: usize = 4_096;
@@ -38,15 +39,20 @@ enum Expression {
     Available,
     /// `torch.__version__`
     Torch,
+    /// `torch.version.cuda`
+    TorchCuda,
 }
 
 impl Expression {
     fn of(lower: &str) -> Option<Expression> {
-        let asked = lower.trim_end().trim_end_matches(')');
+        // At the end of a session's line, or of `python -c "..."`.
+        let asked = lower.trim_end().trim_end_matches([')', '"', '\'']);
         if asked.ends_with("is_available(") {
             Some(Expression::Available)
         } else if asked.ends_with("torch.__version__") {
             Some(Expression::Torch)
+        } else if asked.ends_with("torch.version.cuda") {
+            Some(Expression::TorchCuda)
         } else {
             None
         }
@@ -297,7 +303,13 @@ impl<'r> Reader<'r> {
                 self.facts.torch = text.parse::<pep440_rs::Version>().is_ok().then(|| clean(&text, 60));
                 (Fact::Torch, self.facts.torch.is_some())
             }
-            Expression::Available | Expression::Torch => return,
+            Expression::TorchCuda if self.facts.torch_cuda.is_none() => {
+                let is_release = text.split('.').count() == 2 && text.parse::<DottedVersion>().is_ok();
+                self.facts.torch_cuda =
+                    (text == "None").then(String::new).or(is_release.then_some(text.clone()));
+                (Fact::TorchCuda, self.facts.torch_cuda.is_some())
+            }
+            Expression::Available | Expression::Torch | Expression::TorchCuda => return,
         };
         if is_new {
             self.facts.said.insert(fact, Said { line: self.line, text: clean(&text, 60) });

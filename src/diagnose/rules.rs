@@ -1,5 +1,7 @@
 //! Causes from the registry's rules: what a log line means, given the other facts.
 
+use semver::Version as Semver;
+
 use super::cause::{Cause, evidence_of};
 use super::conditions::holds;
 use super::facts::Event;
@@ -8,8 +10,10 @@ use super::place::for_setup;
 use super::placeholders::filled;
 use super::repair;
 use super::situation::Situation;
+use crate::compatibility::Policy;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
+use crate::model::version::cuda_version;
 use crate::registry::{Cited, ErrorAnswer, ErrorRule, Offer};
 
 /// The causes of all rules that match a line, and what lines say after which the program goes on.
@@ -49,7 +53,10 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
                     Offer::NativeTorch => cause.fix.extend(fix::install(situation, Wanted::Native)),
                     Offer::NewerTorch => cause.fix.extend(fix::install(situation, Wanted::Newer)),
                     Offer::Driver => {
-                        let below = situation.driver_floor().filter(|(_, floor, driver)| driver < floor);
+                        // What a container requires is the driver's own CUDA.
+                        let of_line = || situation.driver_floor_of(required_cuda(&events)?, Policy::Native);
+                        let floors = of_line().or_else(|| situation.driver_floor());
+                        let below = floors.filter(|(_, floor, driver)| driver < floor);
                         let floor = below.map(|(_, floor, _)| floor);
                         cause.fix.push(fix::newer_driver(situation, floor.as_ref()));
                     }
@@ -69,6 +76,18 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
         }
     }
     (out, notices)
+}
+
+/// The CUDA that a container requires: `unsatisfied condition: cuda>=12.8`.
+fn required_cuda(events: &[&Event]) -> Option<Semver> {
+    let required = |event: &&Event| {
+        let lower = event.text.to_lowercase();
+        let (_, rest) = lower.split_once("unsatisfied condition: cuda")?;
+        let rest = rest.trim_start_matches([' ', '>', '=']);
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        cuda_version(rest[..end].trim_end_matches('.')).ok()
+    };
+    events.iter().find_map(required)
 }
 
 /// An alternative whose first one is left out is none: `or use another release`.

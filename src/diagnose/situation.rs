@@ -75,13 +75,17 @@ impl<'a> Situation<'a> {
 
     /// The CUDA that torch was built with, the oldest driver that runs it, and the driver of the facts.
     pub fn driver_floor(&self) -> Option<(Semver, DottedVersion, DottedVersion)> {
-        self.driver_floor_of(cuda_version(&self.facts.build_cuda()?).ok()?)
+        self.driver_floor_of(cuda_version(&self.facts.build_cuda()?).ok()?, Policy::Minor)
     }
 
     /// The same for another CUDA: the one that an installer's command asks for.
-    pub fn driver_floor_of(&self, cuda: Semver) -> Option<(Semver, DottedVersion, DottedVersion)> {
+    pub fn driver_floor_of(
+        &self,
+        cuda: Semver,
+        policy: Policy,
+    ) -> Option<(Semver, DottedVersion, DottedVersion)> {
         let host = self.host();
-        let floor = required_driver(self.registry, &cuda, host.system.platform.os, Policy::Minor)?.value;
+        let floor = required_driver(self.registry, &cuda, host.system.platform.os, policy)?.value;
         Some((cuda, floor, host.driver?.version))
     }
 

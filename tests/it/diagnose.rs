@@ -659,6 +659,10 @@ fn fixes_repair() {
         ("R36, REVISION: 4.3 in nv_tegra_release\n2.6.0+cpu False\nAssertionError: Torch not compiled with CUDA enabled\n".to_owned(), "pypi.jetson-ai-lab.io/jp6/cu126"),
         ("C:\\work> python\nTritonMissing: Cannot find a working triton installation.\n2.7.1+cu126 NVIDIA GeForce RTX 4070\n".to_owned(), "triton-windows<3.4"),
         ("Unit nvidia-fabricmanager.service could not be found.\nDriver Version: 550.127.05\nError 802: system not yet initialized\n".to_owned(), "nvidia-fabricmanager-550"),
+        ("docker run a\nnvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update\nDriver Version: 535.230.02\n".to_owned(), "to 570."),
+        ("Python 3.12.3\nERROR: Could not find a version that satisfies the requirement torch==2.1.0 (from versions: 2.2.0)\n".to_owned(), "--python 3.11"),
+        ("conda\nOSError: CUDA_HOME environment variable is not set.\n$ python -c \"import torch; print(torch.version.cuda)\"\n12.1\n".to_owned(), "cuda-version=12.1"),
+        ("torch==2.7.0\nflash_attn_2_cuda.so: undefined symbol: _ZN3c105ErrorC2E\n".to_owned(), "for torch 2.7.0 where there is one"),
         // What the text has.
         ("vllm==0.9.1\ntorch==2.6.0\nFailed to import from vllm._C: undefined symbol: _ZN3c104cuda9SetDeviceEab\n".to_owned(), "pip install vllm==0.9.1"),
         (format!("CUDA_PATH: /usr/local/cuda-12.5\n{}ImportError: libnvrtc.so.11.2: {missing}\n", frame("cupy")), "pip install cupy-cuda12x"),

@@ -1,7 +1,7 @@
 //! Causes in the driver: too old for torch's CUDA or for the GPU, too new for the GPU, or not working.
 
 use super::cause;
-use crate::compatibility::DriverSpan;
+use crate::compatibility::{DriverSpan, Policy};
 use crate::diagnose::cause::Cause;
 use crate::diagnose::facts::Fact;
 use crate::diagnose::fix::{self, Wanted};
@@ -50,7 +50,7 @@ pub(super) fn asked_above_driver(s: &Situation<'_>) -> Option<Cause> {
         return None;
     }
     let asked = semver::Version::new(*major, *minor, 0);
-    let (_, floor, driver) = s.driver_floor_of(asked)?;
+    let (_, floor, driver) = s.driver_floor_of(asked, Policy::Minor)?;
     if driver >= floor {
         return None;
     }

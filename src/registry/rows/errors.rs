@@ -11,7 +11,7 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 29] = [
+const PLACEHOLDERS: [&str; 30] = [
     "torch",
     "cuda",
     "cuda-major",
@@ -20,6 +20,7 @@ const PLACEHOLDERS: [&str; 29] = [
     "asked-torch",
     "asked-variant",
     "asked-platform",
+    "asked-python",
     "asked-pythons",
     "pytorch-index",
     "driver",

@@ -48,6 +48,9 @@ pub struct CoreMetadata {
     extras: Vec<ExtraName>,
 }
 
+/// A requirement, and the text that was parsed where it had to be repaired.
+type Parsed = (Requirement<VerbatimUrl>, Option<String>);
+
 /// One `Requires-Dist` line, parsed on first use.
 #[derive(Debug)]
 pub struct RequiresDist {
@@ -57,8 +60,8 @@ pub struct RequiresDist {
     /// Its marker is a conjunction with `extra == '...'`: it never applies without an extra. Such lines need not be parsed
     /// where no extra is asked for.
     needs_extra: bool,
-    /// The requirement, and the text that was parsed where it had to be repaired.
-    parsed: OnceLock<Result<(Requirement<VerbatimUrl>, Option<String>), String>>,
+    /// On the heap: most of the lines that a solve holds are never parsed.
+    parsed: OnceLock<Result<Box<Parsed>, String>>,
 }
 
 impl RequiresDist {
@@ -72,18 +75,17 @@ impl RequiresDist {
     /// The requirement with its text, repaired where that was necessary.
     #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
     fn parsed(&self) -> Result<(&Requirement<VerbatimUrl>, &str), String> {
-        let parsed = self
-            .parsed
-            .get_or_init(|| parse_published(&self.text).map_err(|_| super::text::clean(&self.text, 120)));
-        match parsed {
-            Ok((requirement, repaired)) => Ok((requirement, repaired.as_deref().unwrap_or(&self.text))),
+        let parse =
+            || parse_published(&self.text).map(Box::new).map_err(|_| super::text::clean(&self.text, 120));
+        match self.parsed.get_or_init(parse) {
+            Ok(parsed) => Ok((&parsed.0, parsed.1.as_deref().unwrap_or(&self.text))),
             Err(text) => Err(text.clone()),
         }
     }
 
     /// Whether it had to be repaired. `false` for a line that was never looked at.
     fn is_repaired(&self) -> bool {
-        matches!(self.parsed.get(), Some(Ok((_, Some(_)))))
+        self.parsed.get().is_some_and(|parsed| parsed.as_ref().is_ok_and(|parsed| parsed.1.is_some()))
     }
 }
 

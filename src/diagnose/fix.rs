@@ -162,10 +162,13 @@ pub(super) fn first_step(situation: &Situation<'_>, component: Component, events
             "NCCL_DEBUG=INFO ...",
             "run it again so: NCCL then says which call, interface or peer failed",
         ),
-        Component::TorchvisionPairing => step(
-            "pip uninstall -y torchvision torchaudio && pip install torchvision torchaudio \"torch==$(python -c 'import torch; print(torch.__version__)')\"",
-            "the releases for the installed torch, from the index that torch is from",
-        ),
+        Component::TorchvisionPairing => match repair::of(situation, Offer::Companions, events) {
+            found if !found.is_empty() => found,
+            _ => step(
+                "pip uninstall -y torchvision torchaudio && pip install torchvision torchaudio \"torch==$(python -c 'import torch; print(torch.__version__)')\"",
+                "the releases for the installed torch, from the index that torch is from",
+            ),
+        },
         Component::ExtensionAbi => match repair::of(situation, Offer::Extension, events) {
             found if !found.is_empty() => found,
             _ => {

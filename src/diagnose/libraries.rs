@@ -45,7 +45,12 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     };
     // torch loads them from there by itself.
     let is_of_torch = events.iter().any(|event| event.frame == "torch");
-    if is_of_torch { vec![install] } else { vec![install, path] }
+    match situation.facts.packages.contains_key(&row.package) {
+        // It is there, and not found.
+        true => vec![path, install],
+        false if is_of_torch => vec![install],
+        false => vec![install, path],
+    }
 }
 
 /// The CUDA major of torch, else the one that a line or the listed packages name.

@@ -4,6 +4,9 @@ use super::situation::Situation;
 use crate::model::fix::Fix;
 use crate::model::surroundings::Surrounding;
 
+/// Said of what `uv pip` installs in a project.
+const UNDONE: &str = "the project's next `uv run` undoes it: require the same in pyproject.toml, with its index in [tool.uv.sources]";
+
 /// A pip command in the syntax of the installer in use.
 pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
     let on_windows = situation.facts.is_in(Surrounding::Windows) && !situation.facts.is_in(Surrounding::Wsl);
@@ -12,10 +15,17 @@ pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
         Fix::Command { command, .. } if on_windows && command.contains("LD_LIBRARY_PATH") => Fix::advice(
             "remove other folders with CUDA or cuDNN DLLs from PATH, or put the right one before them",
         ),
-        Fix::Command { command, why } => Fix::Command {
-            command: installer_syntax(situation, command),
-            why: why.map(|why| if on_windows { why.replace("LD_LIBRARY_PATH", "PATH") } else { why }),
-        },
+        Fix::Command { command, why } => {
+            let is_undone =
+                command.starts_with("pip install") && situation.facts.is_in(Surrounding::UvProject);
+            let why = why.map(|why| if on_windows { why.replace("LD_LIBRARY_PATH", "PATH") } else { why });
+            let why = match (is_undone, why) {
+                (true, Some(why)) => Some(format!("{why}; {UNDONE}")),
+                (true, None) => Some(UNDONE.to_owned()),
+                (false, why) => why,
+            };
+            Fix::Command { command: installer_syntax(situation, command), why }
+        }
         advice => advice,
     }
 }

@@ -59,6 +59,12 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
             let torch: Version = facts.plain_torch()?.parse().ok()?;
             Some(format!("{package}=={}", situation.registry.newest_for_torch(package, &torch)?))
         }
+        // The companions that were built for the installed torch.
+        "torchvision" | "torchaudio" => {
+            let torch: Version = facts.plain_torch()?.parse().ok()?;
+            let mut builds = situation.registry.builds().iter().filter(|build| build.version == torch);
+            builds.find_map(|build| build.companion(name)).map(ToString::to_string)
+        }
         // The one that is installed.
         "extension-version" => {
             let package = &who::failed(situation, events)?.package;

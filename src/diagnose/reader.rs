@@ -41,6 +41,8 @@ enum Expression {
     Torch,
     /// `torch.version.cuda`
     TorchCuda,
+    /// `torch.cuda.get_device_name(0)`
+    Gpu,
 }
 
 impl Expression {
@@ -53,6 +55,8 @@ impl Expression {
             Some(Expression::Torch)
         } else if asked.ends_with("torch.version.cuda") {
             Some(Expression::TorchCuda)
+        } else if asked.ends_with("get_device_name(0") || asked.ends_with("get_device_name(") {
+            Some(Expression::Gpu)
         } else {
             None
         }
@@ -308,6 +312,10 @@ impl<'r> Reader<'r> {
                 self.facts.torch_cuda =
                     (text == "None").then(String::new).or(is_release.then_some(text.clone()));
                 (Fact::TorchCuda, self.facts.torch_cuda.is_some())
+            }
+            Expression::Gpu => {
+                fields::gpus::push_answer(&text, &mut self.facts);
+                (Fact::Gpu, !self.facts.gpus.is_empty())
             }
             Expression::Available | Expression::Torch | Expression::TorchCuda => return,
         };

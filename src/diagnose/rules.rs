@@ -61,7 +61,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
                         cause.fix.push(fix::newer_driver(situation, floor.as_ref()));
                     }
                     Offer::Library => cause.fix.extend(fix::library(situation, &events)),
-                    Offer::Container | Offer::Toolkit | Offer::Extension => {
+                    Offer::Container | Offer::Toolkit | Offer::Companions | Offer::Extension => {
                         cause.fix.extend(repair::of(situation, *offer, &events));
                     }
                 }

@@ -36,6 +36,8 @@ surroundings! {
     Conda = "conda",
     /// uv is used.
     Uv = "uv",
+    /// A project of uv: what `uv pip` changes, its next `uv run` or `uv sync` undoes.
+    UvProject = "uv-project",
     /// An AMD GPU or ROCm.
     Rocm = "rocm",
     /// An Intel GPU is named.

@@ -112,6 +112,7 @@ fn describe(answer: &ErrorAnswer, (when, also): (&str, &str), out: &mut String) 
                 Offer::Container => "how a container gets GPUs, for the engine in the text",
                 Offer::Toolkit => "the CUDA toolkit that builds for the torch in the text",
                 Offer::Library => "how the library in the line is had",
+                Offer::Companions => "the companions of the installed torch",
                 Offer::Extension => "the build of the program that failed",
             }
         );

@@ -618,7 +618,7 @@ fn fixes_repair() {
         ),
         (
             format!("{}RuntimeError: Could not find nvcc and default cuda_home='/usr/local/cuda' doesn't exist\n", frame("flashinfer")),
-            "pip install flashinfer-cubin",
+            "VLLM_USE_FLASHINFER_SAMPLER=0",
         ),
         ("PyTorch 2.3.1+cu121 with CUDA 1201 (you have 2.3.0+cpu)\n".to_owned(), "torch==2.3.1 --index-url"),
         ("xFormers can't load C++/CUDA extensions. xFormers was built for:\nPyTorch 2.0.0+cu118 with CUDA 1108 (you have 2.0.1+cu117)\n".to_owned(), "xformers==0.0.22 --index-url https://download.pytorch.org/whl/cu117"),
@@ -663,6 +663,13 @@ fn fixes_repair() {
         ("Python 3.12.3\nERROR: Could not find a version that satisfies the requirement torch==2.1.0 (from versions: 2.2.0)\n".to_owned(), "--python 3.11"),
         ("conda\nOSError: CUDA_HOME environment variable is not set.\n$ python -c \"import torch; print(torch.version.cuda)\"\n12.1\n".to_owned(), "cuda-version=12.1"),
         ("torch==2.7.0\nflash_attn_2_cuda.so: undefined symbol: _ZN3c105ErrorC2E\n".to_owned(), "for torch 2.7.0 where there is one"),
+        ("torch==2.10.0\nOSError: /v/site-packages/torchcodec/libtorchcodec_core6.so: undefined symbol: torch_dtype_float4_e2m1fn_x2\n".to_owned(), "torchcodec==0.10.*"),
+        ("torch==2.9.0\ntorchaudio==2.11.0\ndlopen(/v/torchaudio/lib/_torchaudio.abi3.so): Symbol not found: _torch_library_impl\n".to_owned(), "torchaudio==2.9.0"),
+        (">>> torch.cuda.get_device_name(0)\n'Tesla P100-PCIE-16GB'\n>>> torch.__version__\n'2.10.0+cu128'\nno kernel image is available\n".to_owned(), "torch==2.10.0+cu126"),
+        ("uv sync\n[pip3] torch==2.7.0+cpu\nDriver Version: 572.83\nTorch not compiled with CUDA enabled\n".to_owned(), "in pyproject.toml"),
+        ("/home/s/miniconda3/envs/a/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by x.so)\n".to_owned(), "libstdcxx-ng>=13"),
+        ("vllm==0.20.1\ntorch==2.9.0+cu128\nimport vllm._C\nImportError: libcudart.so.13: cannot open shared object file\n".to_owned(), "wheels.vllm.ai/0.20.1/cu129"),
+        ("NCCL WARN Bootstrap : no socket interface found\n".to_owned(), "unset NCCL_SOCKET_IFNAME"),
         // What the text has.
         ("vllm==0.9.1\ntorch==2.6.0\nFailed to import from vllm._C: undefined symbol: _ZN3c104cuda9SetDeviceEab\n".to_owned(), "pip install vllm==0.9.1"),
         (format!("CUDA_PATH: /usr/local/cuda-12.5\n{}ImportError: libnvrtc.so.11.2: {missing}\n", frame("cupy")), "pip install cupy-cuda12x"),

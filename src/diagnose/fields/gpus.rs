@@ -98,6 +98,11 @@ pub(in crate::diagnose) fn alone(lower: &str) -> Option<&str> {
     is_name.then_some(word)
 }
 
+/// Notes the GPU that a session answers with: `'Tesla P100-PCIE-16GB'`.
+pub(in crate::diagnose) fn push_answer(text: &str, facts: &mut Facts) {
+    push_gpu(text.trim_matches(['(', ')', '\'', '"', ' ']), facts);
+}
+
 /// Notes the name of a GPU that stands on a line of its own.
 pub(in crate::diagnose) fn push_alone(text: &str, facts: &mut Facts) {
     push_gpu(text.trim_start_matches(BULLETS), facts);

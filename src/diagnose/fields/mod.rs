@@ -133,7 +133,8 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
         }
     }
     // A line that begins with a version with a variant is what `print(torch.__version__, ...)` says: `2.9.1+cu128`.
-    let first = text.split(' ').next().unwrap_or_default();
+    let first =
+        text.trim_start_matches(['(', '\'', '"']).split([' ', '\'', '"', ',']).next().unwrap_or_default();
     if facts.torch.is_none()
         && let Some((plain, local)) = first.split_once('+')
         && plain.split('.').count() == 3

@@ -50,7 +50,12 @@ pub(super) fn required_pair(s: &Situation<'_>) -> Option<Cause> {
     let (name, version, requires) = s.facts.packages.iter().find_map(wrong)?;
     let requires = requires.replace(' ', "");
     let text = format!("{name} {version} requires torch{requires}, but torch {torch} is installed");
-    let is_at_fault = s.facts.events.iter().any(|event| event.text.to_lowercase().contains(&name));
+    // Not that a library is missing: then the package is of another CUDA.
+    let is_of_it = |event: &Event| {
+        let text = event.text.to_lowercase();
+        text.contains(&name) && !text.contains("cannot open shared object")
+    };
+    let is_at_fault = s.facts.events.iter().any(is_of_it);
     let confidence = if is_at_fault { 0.93 } else { 0.6 };
     let mut cause = cause(s, ("torch-pair", Component::ExtensionAbi), confidence, text, &[Fact::Torch]);
     let said = s.facts.said_of.get(&name);

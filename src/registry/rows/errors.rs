@@ -11,8 +11,10 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 30] = [
+const PLACEHOLDERS: [&str; 32] = [
     "torch",
+    "torchvision",
+    "torchaudio",
     "cuda",
     "cuda-major",
     "cuda-suffix",
@@ -101,6 +103,8 @@ pub enum Offer {
     Toolkit,
     /// Install the package that brings a missing library.
     Library,
+    /// Install the companions that were built for the installed torch.
+    Companions,
     /// Install the build of the program that failed for the torch, CUDA and GPU of the facts.
     Extension,
 }
@@ -351,9 +355,10 @@ impl Offer {
             "container" => Ok(Offer::Container),
             "toolkit" => Ok(Offer::Toolkit),
             "library" => Ok(Offer::Library),
+            "companions" => Ok(Offer::Companions),
             "extension" => Ok(Offer::Extension),
             _ => Err(format!(
-                "`{text}` is not a valid offer: expected `torch`, `native-torch`, `newer-torch`, `driver`, `container`, `toolkit`, `library` or `extension`"
+                "`{text}` is not a valid offer: expected `torch`, `native-torch`, `newer-torch`, `driver`, `container`, `toolkit`, `library`, `companions` or `extension`"
             )),
         }
     }

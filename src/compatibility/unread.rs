@@ -355,12 +355,13 @@ impl<'a> Asked<'a> {
             (true, None) => {
                 // One that PyPI has too says nothing of the others there, which matter where it does not run.
                 let runs = |build: &Cited<Build>| self.fares(build) == Fares::Runs;
-                let mut with_cuda = self.of_release().filter(|build| build.variant != CPU);
-                !self.has_read_index
-                    && admits_pytorch
-                    && self.pinned.is_some()
-                    && (with_cuda.all(|build| !build.on_pytorch_index || build.on_pypi && !runs(build))
-                        || self.of_release().all(|build| !build.on_pypi))
+                let with_cuda = || self.of_release().filter(|build| build.variant != CPU);
+                let is_of_pytorch = |build: &Cited<Build>| build.on_pytorch_index && !build.on_pypi;
+                let is_of_one_release = self.pinned.is_some()
+                    && (with_cuda().all(|build| !build.on_pytorch_index || build.on_pypi && !runs(build))
+                        || self.of_release().all(is_of_pytorch));
+                // Rows without CUDA do not prove that there is none.
+                !self.has_read_index && admits_pytorch && (is_of_one_release || with_cuda().next().is_none())
             }
         };
         // No known build is for the CUDA that is asked for, and another variant may be.

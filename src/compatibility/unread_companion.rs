@@ -81,10 +81,11 @@ pub fn unread_companion(
         let has_row = |version: &Version| of_package().any(|row| row.version == *version);
         let is_named_only = read.iter().any(|own| bounds.contains(own) && !has_row(own));
         let is_read = read.iter().any(|own| bounds.contains(own) && has_row(own));
-        let oldest = read.iter().min().map(|oldest| (*oldest).clone());
+        let oldest = registry.oldest_release(package, platform);
         let is_older =
             |oldest: &Version| Ranges::from(bounds.clone()).is_disjoint(&Ranges::higher_than(oldest.clone()));
-        if let Some(oldest) = oldest.filter(is_older) {
+        // One that was read is known.
+        if let Some(oldest) = oldest.filter(|oldest| is_older(oldest) && !(is_known && is_read)) {
             return Some(Some(oldest));
         }
         // Between the known ones there are none: what may exist is newer.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use pep440_rs::Version;
+use pep440_rs::{Operator, Version, VersionSpecifiers};
 
 use super::Cited;
 use super::rows::{Build, Companion};
@@ -71,6 +71,13 @@ impl LearnedRow {
             LearnedValue::Build(build) => Some(&build.version),
             LearnedValue::Companion(_) => None,
         }
+    }
+
+    /// Whether it is a companion whose wheel says neither for which CUDA it was built nor for which release of torch.
+    pub fn is_of_unknown_cuda(&self) -> bool {
+        let LearnedValue::Companion(row) = &self.value else { return false };
+        let is_pin = |bounds: &VersionSpecifiers| bounds.iter().any(|one| *one.operator() == Operator::Equal);
+        row.variant.is_none() && !row.torch.as_ref().is_some_and(is_pin)
     }
 
     /// The release for a message: `torch 2.15.0`.

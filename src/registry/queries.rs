@@ -22,7 +22,7 @@ const NEXT_MAJORS: u8 = 3;
 impl Registry {
     /// Whether it has a row of a release of torch, torchvision or torchaudio on a platform.
     pub fn has_release(&self, package: &str, version: &Version, platform: Platform) -> bool {
-        self.releases(package, platform).any(|known| known == version)
+        releases(self.builds(), self.companions(), package, platform).any(|known| known == version)
     }
 
     /// Whether all is known of what PyPI has of a release of torch, torchvision or torchaudio for a platform.
@@ -37,25 +37,19 @@ impl Registry {
         builds.any(|row| row.on_pypi && (row.cuda.is_none() || row.targets.is_some()))
     }
 
-    /// The oldest release of torch, torchvision or torchaudio in the registry on a platform.
+    /// The oldest release of torch, torchvision or torchaudio from which on the registry is about a platform: an older one that was
+    /// read from its wheel says nothing of those between.
     pub fn oldest_release(&self, package: &str, platform: Platform) -> Option<Version> {
-        self.releases(package, platform).min().cloned()
+        if self.has_stack_of_channels() {
+            return releases(self.builds(), self.companions(), package, platform).min().cloned();
+        }
+        let tables = &self.parts.tables;
+        releases(self.rows(&tables.builds), self.rows(&tables.companions), package, platform).min().cloned()
     }
 
     /// The newest such release.
     pub fn newest_release(&self, package: &str, platform: Platform) -> Option<Version> {
-        self.releases(package, platform).max().cloned()
-    }
-
-    fn releases<'a>(&'a self, package: &'a str, platform: Platform) -> impl Iterator<Item = &'a Version> {
-        let builds = self.builds().iter().filter(move |build| build.platform == platform);
-        let builds = builds.filter_map(move |build| match package {
-            "torch" => Some(&build.version),
-            _ => build.companion(package),
-        });
-        let rows = self.companions().iter();
-        let rows = rows.filter(move |row| row.package == package && row.platform == platform);
-        builds.chain(rows.map(|row| &row.version))
+        releases(self.builds(), self.companions(), package, platform).max().cloned()
     }
 
     /// The rows of a table; those of the program are read on first use.
@@ -427,4 +421,20 @@ impl Registry {
             of_wheel.or_else(of_source)
         }
     }
+}
+
+/// The releases of torch, torchvision or torchaudio that rows are about, or name as built with a torch.
+fn releases<'r>(
+    builds: &'r [Cited<Build>],
+    companions: &'r [Cited<Companion>],
+    package: &'r str,
+    platform: Platform,
+) -> impl Iterator<Item = &'r Version> {
+    let builds = builds.iter().filter(move |build| build.platform == platform);
+    let builds = builds.filter_map(move |build| match package {
+        "torch" => Some(&build.version),
+        _ => build.companion(package),
+    });
+    let is_meant = move |row: &&Cited<Companion>| row.package == package && row.platform == platform;
+    builds.chain(companions.iter().filter(is_meant).map(|row| &row.version))
 }

@@ -252,6 +252,11 @@ fn what_is_older_than_the_registry_is_read_where_it_is_asked_for() {
             assert_eq!(read["targets"][0][key], whole["targets"][0][key], "{asked:?} {key}");
         }
     }
+    // A release that was read says nothing of those between it and the registry.
+    let context = TestContext::with_index(&server);
+    let registry = young(&context);
+    resolve(&context, &registry, &["torchvision==0.24.1"]).expect(0);
+    resolve(&context, &registry, &["torchvision==0.24.0", "--stack-only"]).expect(3);
     // The index was asked: it has no such release.
     let context = TestContext::with_index(&server);
     let refused = resolve(&context, &young(&context), &["torch==2.10.9"]).expect(1);

@@ -31,6 +31,9 @@ use crate::solver::{JointAnswer, solve_stack};
 /// How many wheels a run reads at most to find a release that fits. Since 2022 torch had about ten releases a year.
 const MAX_READ: usize = 80;
 
+/// Why a companion that was read cannot be judged.
+const OF_UNKNOWN_CUDA: &str = "its wheel does not say for which CUDA and torch it was built";
+
 /// What a run reads of the index beyond the registry.
 pub(super) struct Learner<'a> {
     pub(super) task: &'a Task<'a>,
@@ -356,10 +359,14 @@ impl<'a> Learner<'a> {
     /// The row of a release, kept or read from its wheel; `None` if it cannot be had, which is remembered with the cause.
     pub(super) fn row(&mut self, name: &str, version: &Version, platform: Platform) -> Option<LearnedRow> {
         let place = learned_rows::store(self.task.global).place(name, version, platform);
-        if let Some(row) = place.row().filter(|_| !self.task.args.no_learn) {
-            return Some(row);
-        }
-        let cause = if self.task.global.offline {
+        let kept = place.row().filter(|_| !self.task.args.no_learn);
+        let is_old = self.base.oldest_release(name, platform).is_some_and(|oldest| *version < oldest);
+        let is_open = |row: &LearnedRow| is_old && row.is_of_unknown_cuda();
+        let cause = if kept.as_ref().is_some_and(is_open) {
+            OF_UNKNOWN_CUDA.to_owned()
+        } else if kept.is_some() {
+            return kept;
+        } else if self.task.global.offline {
             "`--offline` is set".to_owned()
         } else if self.task.args.no_learn {
             if !self.unread.contains_key(&(name.to_owned(), platform)) {
@@ -372,6 +379,7 @@ impl<'a> Learner<'a> {
             format!("{MAX_READ} wheels were read")
         } else {
             match self.read_from_index(name, version, platform) {
+                Ok(Some(row)) if is_open(&row) => OF_UNKNOWN_CUDA.to_owned(),
                 Ok(row) => return row,
                 Err(error) => {
                     self.task.interface.warning(&error.message);
@@ -543,14 +551,19 @@ pub(super) fn cite_pypi(task: &Task<'_>, registry: &Registry, refused: &mut Conf
         let Ok(Some(page)) = learning::page(client, PYPI, name) else { continue };
         let all = || page.releases().iter().map(|release| &release.version);
         let Some(newest) = all().filter(|version| !version.any_prerelease()).max() else { continue };
-        if all().any(|version| bounds.contains(version)) {
-            continue;
-        }
+        let is_admitted = |version: &Version| bounds.contains(version);
+        let without_wheel =
+            platforms().find(|platform| page.newest_first(*platform, is_admitted).next().is_none());
+        let text = match (all().any(is_admitted), without_wheel) {
+            (false, _) => format!("PyPI has no such {name}; its newest is {newest}"),
+            (true, Some(platform)) => format!("PyPI has no wheel of such a {name} for {platform}"),
+            (true, None) => continue,
+        };
         let is_of_it = |reason: &&mut Reason| {
             reason.kind == ReasonKind::Available && reason.parties == [Party::package(name)]
         };
         for reason in refused.reasons.iter_mut().filter(is_of_it) {
-            reason.text = format!("PyPI has no such {name}; its newest is {newest}");
+            reason.text.clone_from(&text);
             reason.source = "index".to_owned();
         }
     }

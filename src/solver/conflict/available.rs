@@ -53,6 +53,14 @@ impl Telling<'_, '_> {
             )
         };
         let wanted = public(specifiers?.iter().find(pins)?.version());
+        let registry = self.problem.registry;
+        let oldest = registry.oldest_release(name, self.problem.machine.platform);
+        let is_older = oldest.is_some_and(|oldest| wanted < oldest) && !table.versions.contains(&wanted);
+        // An older one that was read and is for another torch.
+        let read = registry.companion(name, &wanted).filter(|_| is_older);
+        if let Some(bounds) = read.and_then(|row| row.torch.as_ref()) {
+            return Some(format!("{name} {wanted} needs torch {bounds}"));
+        }
         if wanted < *first {
             return Some(format!("{} {name} from {first}, and {wanted} is older", self.has_words()));
         }

@@ -44,11 +44,12 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
 
 /// Reads what `pip show torch` says: `Name: torch`, and `Version: 2.5.1` below it.
 fn shown(text: &str, facts: &mut Facts) {
+    let before = facts.shown_package.take();
     let asked = || text.split_once("pip show ").and_then(|(_, rest)| rest.split(' ').next());
     if let Some(name) = text.strip_prefix("Name: ").or_else(asked).filter(|name| is_name(name)) {
         facts.shown_package = Some(name.to_owned());
     } else if let Some(version) = text.strip_prefix("Version: ")
-        && let Some(name) = facts.shown_package.take()
+        && let Some(name) = before
         && let Some(version) = version_in(version)
     {
         add_package(&name, &version, "", facts);

@@ -556,7 +556,7 @@ pub(super) fn cite_pypi(task: &Task<'_>, registry: &Registry, refused: &mut Conf
             platforms().find(|platform| page.newest_first(*platform, is_admitted).next().is_none());
         let text = match (all().any(is_admitted), without_wheel) {
             (false, _) => format!("PyPI has no such {name}; its newest is {newest}"),
-            (true, Some(platform)) => format!("PyPI has no wheel of such a {name} for {platform}"),
+            (true, Some(platform)) => format!("no such {name} on PyPI has a wheel for {platform}"),
             (true, None) => continue,
         };
         let is_of_it = |reason: &&mut Reason| {

@@ -71,6 +71,10 @@ def judge_pytorch(wanted, index, platform, known):
 
 
 def resolved(uv, wanted, no_deps, python, system):
+    """Why it cannot be resolved for a Python; of an unknown one, for none of these."""
+    if not python:
+        faults = [resolved(uv, wanted, no_deps, one, system) for one in ("3.12", "3.10", "3.8")]
+        return faults[0] if all(faults) else None
     command = [uv, "pip", "compile", "-q", "--no-header", "--python-version", python, "--python-platform", system, "-"]
     ended = subprocess.run(command + (["--no-deps"] if no_deps else []), input="\n".join(wanted), text=True, capture_output=True)
     return None if ended.returncode == 0 else ended.stderr.strip().splitlines()[-1][:160]
@@ -114,12 +118,12 @@ def main():
                             stated = re.search(r"(?:needs|to) Python (3\.\d+)|to (3\.\d+)", fix)
                             stated = stated and (stated[1] or stated[2])
                             # Of Python 3.6, torch takes 3.6.2 and newer.
-                            python_of = (stated or (python and python[0]) or "3.12").replace("3.6", "3.6.15")
+                            python_of = (stated or (python and python[0]) or "").replace("3.6", "3.6.15")
                             key = (tuple(wanted), no_deps, python_of, "windows" if windows else "linux")
                             to_resolve.setdefault(key, (case["id"], fix))
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         faults = pool.map(lambda key: resolved(a.uv, list(key[0]), *key[1:]), to_resolve)
-        wrong += [(*to_resolve[key], f"Python {key[2]}, {key[3]}: {fault}") for key, fault in zip(to_resolve, faults) if fault]
+        wrong += [(*to_resolve[key], f"Python {key[2] or '3.12'}, {key[3]}: {fault}") for key, fault in zip(to_resolve, faults) if fault]
     for case, fix, fault in wrong:
         print(f"- {case}: {fix}\n  {fault}")
     print("; ".join(f"{name} {count}" for name, count in counts.items())

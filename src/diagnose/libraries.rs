@@ -45,8 +45,10 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     };
     // torch loads them from there by itself.
     let is_of_torch = events.iter().any(|event| event.frame == "torch");
-    match situation.facts.packages.contains_key(&row.package) {
-        // It is there, and not found.
+    let is_there = situation.facts.packages.contains_key(&row.package)
+        || situation.facts.libraries.iter().any(|own| own.eq_ignore_ascii_case(library));
+    match is_there {
+        // The loader does not find it.
         true => vec![path, install],
         false if is_of_torch => vec![install],
         false => vec![install, path],

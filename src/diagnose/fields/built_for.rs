@@ -13,6 +13,9 @@ const BEFORE_CUDA_OF_TORCH: [&str; 2] =
 /// `PyTorch 2.1.2+cu121 with CUDA 1201 (you have 2.1.0+cpu)`, `Python  3.9.13 (you have 3.9.13)`.
 pub(super) fn read(lower: &str, facts: &mut Facts) {
     let of_torch = BEFORE_CUDA_OF_TORCH.iter().find_map(|words| Some(lower.split_once(words)?.1));
+    // torch's message goes over two lines.
+    let broken = || lower.strip_prefix("pytorch (").filter(|rest| rest.contains("same cuda versions"));
+    let of_torch = of_torch.or_else(broken);
     if let Some(cuda) = of_torch.and_then(version_in)
         && facts.torch_cuda.is_none()
     {
@@ -51,6 +54,7 @@ mod tests {
         for line in [
             "installed cuda version 12.2 does not match the version torch was compiled with 11.7, unable to compile",
             "the detected cuda version (12.2) mismatches the version that was used to compile pytorch (11.7). please",
+            "pytorch (11.7). please make sure to use the same cuda versions.",
         ] {
             let mut facts = Facts::default();
             read(line, &mut facts);

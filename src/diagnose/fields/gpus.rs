@@ -64,7 +64,10 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
         let name = row.trim_start();
         name.starts_with("nvidia ") || names_product(name)
     };
-    let at_start = names_product(head.strip_prefix("nvidia ").unwrap_or(head)) || is_list(head) || is_row;
+    let at_start = names_product(head.strip_prefix("nvidia ").unwrap_or(head))
+        || is_list(head)
+        || is_row
+        || super::printed_torch(text).is_some();
     if !at_start && !lower.contains("with cuda capability") && !lower.contains("| nvidia ") {
         return;
     }

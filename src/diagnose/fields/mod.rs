@@ -132,16 +132,8 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
             facts.torch = Some(version);
         }
     }
-    // A line that begins with a version with a variant is what `print(torch.__version__, ...)` says: `2.9.1+cu128`.
-    let first =
-        text.trim_start_matches(['(', '\'', '"']).split([' ', '\'', '"', ',']).next().unwrap_or_default();
-    if facts.torch.is_none()
-        && let Some((plain, local)) = first.split_once('+')
-        && plain.split('.').count() == 3
-        && plain.bytes().all(|b| b.is_ascii_digit() || b == b'.')
-        && !matches!(Variant::of(local), Variant::Other(_))
-    {
-        facts.torch = Some(clean(first, 60));
+    if facts.torch.is_none() {
+        facts.torch = printed_torch(text).map(|version| clean(version, 60));
     }
     if let Some(v) =
         value(&["cuda used to build pytorch", "torch.version.cuda", "pytorch built - cuda", "cuda compiled"])
@@ -193,6 +185,14 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
     {
         facts.os = Some(v);
     }
+}
+
+/// The version with a variant that a line begins with, as `print(torch.__version__, ...)` says it: `2.9.1+cu128`.
+fn printed_torch(text: &str) -> Option<&str> {
+    let first = text.trim_start_matches(['(', '\'', '"']).split([' ', '\'', '"', ',']).next()?;
+    let (plain, local) = first.split_once('+')?;
+    let is_version = plain.split('.').count() == 3 && plain.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    (is_version && !matches!(Variant::of(local), Variant::Other(_))).then_some(first)
 }
 
 /// The first version in a text, with its local part: `2.9.1+cu128`.

@@ -56,7 +56,7 @@ pub(super) fn required_pair(s: &Situation<'_>) -> Option<Cause> {
         text.contains(&name) && !text.contains("cannot open shared object")
     };
     let is_at_fault = s.facts.events.iter().any(is_of_it);
-    let confidence = if is_at_fault { 0.93 } else { 0.6 };
+    let confidence = if is_at_fault { 0.93 } else { 0.55 };
     let mut cause = cause(s, ("torch-pair", Component::ExtensionAbi), confidence, text, &[Fact::Torch]);
     let said = s.facts.said_of.get(&name);
     cause.evidence.extend(said.map(|said| Evidence::new(said.line, &said.text)));

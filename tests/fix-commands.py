@@ -3,9 +3,10 @@
 
 usage: fix-commands.py CASES.jsonl... [--envlock PATH] [--uv PATH] [--show]
 
-Each case is given as its reporter would paste it. Where the text names no Python, that of the fix counts. A command for PyPI is resolved by `uv pip compile` for the Python and the
-system of its answer; one for the pytorch index is held against registry/torch: a build of that release, variant and platform
-has to be there. Commands with a placeholder (PACKAGE), a git address or a page of links are counted, not judged.
+Each case is given as its reporter would paste it. Where the text names no Python, that of the fix counts. A command for
+PyPI is resolved by `uv pip compile` for the Python and the system of its answer; one for the PyTorch index is checked
+against registry/torch: a build of that release, variant and platform has to be there. Commands with a placeholder
+(PACKAGE), a git address or a page of links are counted, not judged.
 Exit status 1 if a command cannot be resolved.
 """
 import argparse, collections, concurrent.futures, json, pathlib, re, shlex, subprocess, sys, tomllib

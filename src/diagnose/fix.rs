@@ -39,8 +39,8 @@ pub(super) enum Wanted {
     Newer,
 }
 
-/// The commands that install a torch that works on the machine; empty if there is none, as for macOS, which has no CUDA. For
-/// Jetson, whose builds are NVIDIA's, they are rows.
+/// The commands that install a torch that works on the machine; empty if there is none, as on macOS, which has no CUDA. On
+/// Jetson, whose builds are NVIDIA's, `[[repair]]` rows give them.
 pub(super) fn install(situation: &Situation<'_>, wanted: Wanted) -> Vec<Fix> {
     install_for(situation, situation.host(), wanted)
 }
@@ -128,8 +128,8 @@ fn packages(situation: &Situation<'_>, stack: &Stack) -> String {
     }
 }
 
-/// How a missing library is had: what the program that failed has for it, the package that brings it, or where it comes from
-/// elsewhere.
+/// Where a missing library comes from: a `[[repair]]` row about the program that failed, the package that brings it, or any
+/// other row.
 pub(super) fn library(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     let own = repair::of_failed(situation, Offer::Library, events);
     let brought = || libraries::bring(situation, events);

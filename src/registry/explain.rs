@@ -111,7 +111,7 @@ fn describe(answer: &ErrorAnswer, (when, also): (&str, &str), out: &mut String) 
                 Offer::Driver => "a driver that is new enough for the torch in the text",
                 Offer::Container => "how a container gets GPUs, for the engine in the text",
                 Offer::Toolkit => "the CUDA toolkit that builds for the torch in the text",
-                Offer::Library => "how the library in the line is had",
+                Offer::Library => "where the library in the line comes from",
                 Offer::Companions => "the companions of the installed torch",
                 Offer::Extension => "the build of the program that failed",
             }

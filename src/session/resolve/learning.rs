@@ -96,7 +96,7 @@ impl<'a> Learner<'a> {
         let mut of_companions = None;
         loop {
             let chosen = self.stack_of(machine, preferences).and_then(|stack| chosen_of(&stack, "torch"));
-            // Where only companions are asked for, or older ones than all known, they say which torch.
+            // Companions decide which torch is read if torch is not asked for, or if they are older than the registry.
             let newer = match is_asked("torch") && !self.asks_for_old_companion(platform) {
                 true => self.unknown("torch", platform, chosen.as_ref()),
                 false => {

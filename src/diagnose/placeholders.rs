@@ -53,11 +53,14 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         "driver-cuda" => situation.driver_cuda().as_ref().and_then(version).map(|v| v.to_string()),
         "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
         "extension" => who::failed(situation, events).map(|row| row.package.clone()),
-        // The newest release that the data pair with the installed torch.
+        // The newest release that the data pair with the installed torch, else the series that they do.
         "extension-pin" => {
             let package = &who::failed(situation, events)?.package;
             let torch: Version = facts.plain_torch()?.parse().ok()?;
-            Some(format!("{package}=={}", situation.registry.newest_for_torch(package, &torch)?))
+            let newest = situation.registry.newest_for_torch(package, &torch);
+            let series = || situation.registry.series_for_torch(package, &torch);
+            let pin = newest.map(|newest| format!("=={newest}"));
+            pin.or_else(|| Some(series()?.to_string())).map(|pin| format!("{package}{pin}"))
         }
         // The companions that were built for the installed torch.
         "torchvision" | "torchaudio" => {

@@ -1,6 +1,7 @@
 //! Queries on `loading.toml`: what libraries and frameworks load, and which CUDA libraries belong to.
 
-use pep440_rs::{Operator, Version};
+use pep440_rs::{Operator, Version, VersionSpecifiers};
+use pep508_rs::VersionOrUrl;
 use semver::Version as Semver;
 use version_ranges::Ranges;
 
@@ -36,6 +37,19 @@ impl Registry {
         let is_exact = |row: &Pair| row.requires.iter().all(|bound| *bound.operator() == Operator::Equal);
         let made_for_it = rows.iter().rev().find(|(_, row)| is_exact(row) && row.requires.contains(torch));
         made_for_it.or(rows.last().filter(|(_, row)| row.requires.contains(torch))).map(|(newest, _)| *newest)
+    }
+
+    /// The series that was made for a torch, of a package whose metadata names none: `==0.10.*`, by the first row of its
+    /// advisories that admits the torch.
+    pub fn series_for_torch(&self, package: &str, torch: &Version) -> Option<&VersionSpecifiers> {
+        let admits = |row: &&Cited<Advisory>| match &row.effect {
+            Effect::Constrain(requirement) if requirement.name.as_ref() == "torch" => {
+                matches!(&requirement.version_or_url, Some(VersionOrUrl::VersionSpecifier(s)) if s.contains(torch))
+            }
+            _ => false,
+        };
+        let own = self.advisories().iter().filter(|row| row.package == package);
+        own.into_iter().find(admits).map(|row| &row.versions)
     }
 
     /// The package that a release requires, by the rows of `pairs.toml`.

@@ -41,5 +41,5 @@ pub use runtime::{
     cuda_of_package, cuda_runtime, is_built_for_cuda, stated_cuda, unknown_cuda_user, with_runtime_of,
 };
 pub use unread::{Unread, UnreadBuild, unread_build, unread_release};
-pub use unread_companion::{UnreadCompanion, unread_companion};
+pub use unread_companion::{LackingRow, UnreadCompanion, unread_companion};
 pub use variant::ImpossibleVariant;

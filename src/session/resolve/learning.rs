@@ -185,7 +185,9 @@ impl<'a> Learner<'a> {
                     _ => None,
                 };
                 for version in self.unknown(name, platform, chosen.as_ref()) {
-                    rows.extend(self.row(name, &version, platform));
+                    if self.may_stand_beside_torch(name, &version, platform) {
+                        rows.extend(self.row(name, &version, platform));
+                    }
                 }
             }
         }
@@ -299,11 +301,19 @@ impl<'a> Learner<'a> {
     ) -> Option<LearnedRow> {
         let bounds = self.bounds_beside(name, torch, platform);
         self.unknown_within(name, platform, above, bounds.as_ref()).into_iter().find_map(|version| {
-            // Its METADATA is small, its wheel is not.
             let needs = learning::requirement_on(self.client, (name, &version), "torch", platform);
             let accepts = needs.is_none_or(|specifiers| specifiers.contains(torch));
             accepts.then(|| self.row(name, &version, platform)).flatten()
         })
+    }
+
+    /// Whether a companion requires a torch that the request admits. Its METADATA is small, its wheel is not.
+    fn may_stand_beside_torch(&self, name: &str, version: &Version, platform: Platform) -> bool {
+        let Some(wanted) = self.task.request.bounds_on("torch").filter(|_| name != "torch") else {
+            return true;
+        };
+        let needs = learning::requirement_on(self.client, (name, version), "torch", platform);
+        needs.is_none_or(|needs| !Ranges::<Version>::from(needs).is_disjoint(&Ranges::from(wanted)))
     }
 
     /// The bounds of the request on a companion; beside a torch that is older than the registry, one that is older, too.

@@ -55,14 +55,16 @@ impl Telling<'_, '_> {
         let wanted = public(specifiers?.iter().find(pins)?.version());
         let registry = self.problem.registry;
         let oldest = registry.oldest_release(name, self.problem.machine.platform);
-        let is_older = oldest.is_some_and(|oldest| wanted < oldest) && !table.versions.contains(&wanted);
+        let covered_from = oldest.as_ref().unwrap_or(first);
+        let is_older = wanted < *covered_from && !table.versions.contains(&wanted);
         // An older one that was read and is for another torch.
         let read = registry.companion(name, &wanted).filter(|_| is_older);
         if let Some(bounds) = read.and_then(|row| row.torch.as_ref()) {
             return Some(format!("{name} {wanted} needs torch {bounds}"));
         }
-        if wanted < *first {
-            return Some(format!("{} {name} from {first}, and {wanted} is older", self.has_words()));
+        // Older ones that were read say nothing of those between.
+        if is_older {
+            return Some(format!("{} {name} from {covered_from}, and {wanted} is older", self.has_words()));
         }
         // One that is there: another part of the request excludes it.
         if table.versions.contains(&wanted) {

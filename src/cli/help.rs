@@ -9,8 +9,8 @@ use super::args::Args;
 /// The commands by task.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["init", "add", "remove", "probe"]),
-    ("Solve", &["resolve", "plan", "outdated"]),
-    ("Ask", &["why", "tree", "graph", "diff"]),
+    ("Solve", &["resolve", "upgrade", "plan", "outdated"]),
+    ("Ask", &["why", "list", "tree", "graph", "diff"]),
     ("Install", &["sync", "export"]),
     ("Check", &["verify", "run", "guard", "drift", "fleet", "image", "diagnose", "inspect", "selftest"]),
     ("Data and shell", &["registry", "schema", "cache", "completions", "man", "help"]),
@@ -49,8 +49,10 @@ pub(super) fn command() -> Command {
     // Adds `help`, and fills in what clap knows of each command.
     command.build();
     let groups = groups(&command);
+    let options = title(&command, "Options");
+    // Without a long help of its own, each option is a line.
     let mut command = Args::command().help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{options}\n{{options}}\n\n\
          `envlock help COMMAND` shows a command with its options.\n"
     ));
     for (name, examples) in EXAMPLES {
@@ -59,10 +61,16 @@ pub(super) fn command() -> Command {
     command
 }
 
+/// A heading as clap writes its own.
+fn title(command: &Command, text: &str) -> String {
+    let style = command.get_styles().get_header();
+    format!("{style}{text}:{style:#}")
+}
+
 fn groups(command: &Command) -> String {
     let mut out = String::new();
     for (title, names) in GROUPS {
-        let _ = writeln!(out, "{title}:");
+        let _ = writeln!(out, "{}", self::title(command, title));
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let _ = writeln!(out, "  {name:<12} {}", about.map(ToString::to_string).unwrap_or_default());
@@ -88,6 +96,7 @@ mod tests {
         let count: usize = GROUPS.iter().map(|(_, names)| names.len()).sum();
         assert_eq!(count, grouped.len(), "no command is in two groups");
         let text = groups(&command);
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let mut rows = text.lines().filter(|line| line.starts_with("  "));
+        assert!(rows.all(|row| row.chars().count() <= 80), "{text}");
     }
 }

@@ -135,6 +135,43 @@ pub fn read(
     Ok(Checkout { commit, contents })
 }
 
+/// A file of a folder's repository at a revision, relative to the folder; `None` if the revision does not have it. The
+/// repository's own configuration is read, as git does, but nothing that it names is run: no hook, filter or transport.
+///
+/// # Errors
+/// See [`GitError`]: the folder is in no repository, or there is no such revision.
+pub fn file_at(folder: &Path, revision: &str, name: &str) -> Result<Option<String>, GitError> {
+    let shown = folder.display().to_string();
+    let failed = |why: String| GitError::Failed {
+        repository: shown.clone(),
+        revision: Some(revision.to_owned()),
+        why,
+    };
+    let program = Program::outside(folder).ok_or_else(|| GitError::NoGit(shown.clone()))?;
+    let git = |arguments: &[&str]| {
+        let mut command = program.command(&[("core.hooksPath", "/dev/null")]);
+        // What a partial clone lacks is not fetched: its configuration names the program that would do it.
+        command
+            .args(arguments)
+            .current_dir(folder)
+            .env("GIT_ALLOW_PROTOCOL", "none")
+            .env("GIT_NO_LAZY_FETCH", "1");
+        answer(command, MAX_TEXT).map_err(|error| match error {
+            Failure::NoGit => GitError::NoGit(shown.clone()),
+            Failure::Other(why) => failed(why),
+        })
+    };
+    let commit = git(&["rev-parse", "--verify", "--end-of-options", &format!("{revision}^{{commit}}")])?;
+    let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+    let listed = git(&["ls-tree", "-z", &commit, "--", name])?;
+    // `100644 blob ID<tab>path`; nothing if there is none.
+    let Some(id) = std::str::from_utf8(&listed).ok().and_then(|line| line.split([' ', '\t']).nth(2)) else {
+        return Ok(None);
+    };
+    let text = git(&["cat-file", "blob", id])?;
+    String::from_utf8(text).map(Some).map_err(|error| failed(format!("`{name}`: {error}")))
+}
+
 fn is_commit(text: &str) -> bool {
     (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
@@ -162,6 +199,21 @@ impl Program {
         let found = folders.iter().map(|folder| folder.join(name));
         let git = found.filter(|git| git.is_file()).find(|git| !real(git).starts_with(&project))?;
         Some(Program { git, path: std::env::join_paths(folders).ok()? })
+    }
+
+    /// A call of git with settings, which are variables because other users see arguments.
+    fn command(&self, settings: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(&self.git);
+        command.env("PATH", &self.path).env_remove("GIT_EXEC_PATH");
+        command.env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (i, (key, value)) in settings.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{i}"), key).env(format!("GIT_CONFIG_VALUE_{i}"), value);
+        }
+        for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+            command.env_remove(variable);
+        }
+        command.env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+        command
     }
 }
 
@@ -191,8 +243,6 @@ fn run(
     arguments: &[&str],
     limit: u64,
 ) -> Result<Vec<u8>, Failure> {
-    let mut command = Command::new(&program.git);
-    command.env("PATH", &program.path).env_remove("GIT_EXEC_PATH");
     // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
     let (address, header) = login_apart(repository);
     let mut configuration = vec![
@@ -203,22 +253,20 @@ fn run(
         ("protocol.ext.allow", "never"),
     ];
     configuration.extend(header.iter().map(|header| ("http.extraHeader", header.as_str())));
-    command.env("GIT_CONFIG_COUNT", configuration.len().to_string());
-    for (i, (key, value)) in configuration.into_iter().enumerate() {
-        command.env(format!("GIT_CONFIG_KEY_{i}"), key).env(format!("GIT_CONFIG_VALUE_{i}"), value);
-    }
+    let mut command = program.command(&configuration);
     if std::env::var_os("GIT_SSH_COMMAND").is_none() {
         command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
     }
     command
         .args(arguments)
         .current_dir(folder)
-        .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file")
-        .env("GIT_DIR", folder)
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
-        .env("LC_ALL", "C");
+        .env("GIT_DIR", folder);
+    answer(command, limit)
+}
+
+/// The first `limit` bytes that git prints.
+fn answer(command: Command, limit: u64) -> Result<Vec<u8>, Failure> {
     let limits = Limits { time: LIMIT, out: limit, errors: 64 << 10 };
     let answer = child::answer(command, limits).map_err(|silent| match silent {
         Silent::NotStarted(e) if e.kind() == std::io::ErrorKind::NotFound => Failure::NoGit,

@@ -14,9 +14,6 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::ProjectPage;
 use crate::sdist::SourceTree;
 
-/// The version of the layout. It is part of the path, so a new layout starts with an empty cache.
-const LAYOUT: &str = "v7";
-
 /// The version of the rules by which source distributions are read. It is part of the path, so that new rules read
 /// them again.
 const SOURCES: &str = "8";
@@ -76,9 +73,25 @@ fn now() -> u64 {
 }
 
 impl Cache {
+    /// The version of the layout. It is part of the path, so a new layout starts with an empty cache.
+    pub(super) const LAYOUT: &str = "v7";
+
     /// The cache in `dir`. Creates nothing.
     pub fn new(dir: &Path) -> Cache {
-        Cache { root: dir.join("index").join(LAYOUT) }
+        // A subfolder, in case the cache folder is a home folder by mistake.
+        Cache { root: dir.join("index").join(Cache::LAYOUT) }
+    }
+
+    /// Its folder, with what other versions of the layout wrote.
+    pub fn folder(&self) -> &Path {
+        self.root.parent().expect("a layout has a folder of its own")
+    }
+
+    /// Whether an entry is one that this version reads.
+    pub(super) fn is_of_this_layout(&self, path: &Path) -> bool {
+        let sources = self.root.join("sources");
+        path.starts_with(&self.root)
+            && (!path.starts_with(&sources) || path.starts_with(sources.join(SOURCES)))
     }
 
     fn page_path(&self, address: &str) -> PathBuf {

@@ -5,6 +5,7 @@
 //! offline mode. Independent of the solver: it answers [`Need`]s and prefetches by a [`Guess`].
 
 mod cache;
+mod cache_contents;
 mod channels;
 mod crawl;
 mod credentials;
@@ -30,7 +31,7 @@ use crate::model::metadata::CoreMetadata;
 use crate::model::project::{ProjectPage, RawFile};
 use crate::model::solution::Need;
 
-use cache::Cache;
+pub use cache::Cache;
 pub use channels::ChannelFolder;
 pub use guess::Guess;
 pub use simple::parse as files_of_page;

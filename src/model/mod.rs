@@ -4,6 +4,7 @@
 //! that the core and the I/O layers are independent of each other.
 
 pub mod built_for;
+pub mod bytes;
 pub mod capability;
 pub mod choice;
 pub mod cited;

@@ -12,6 +12,7 @@ use super::failure::{Failure, FailureKind};
 use super::fetch;
 use crate::index::{Fetched, IndexClient};
 use crate::learn::{self, FileFacts, LearnError, Learned};
+use crate::model::bytes::Bytes;
 use crate::model::count::Count;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
@@ -106,7 +107,7 @@ pub(crate) fn address(
     let mut telling = Telling::new(interface, size.or(file.size()));
     let read = learn::read(&mut file, name, platform, &mut telling);
     let learned = telling.finish(read, name)?;
-    interface.note(&format!("downloaded {} of {name}", mb(file.fetched())));
+    interface.note(&format!("downloaded {} of {name}", Bytes(file.fetched())));
     Ok(learned)
 }
 
@@ -151,10 +152,6 @@ pub(crate) fn requirement_on(
     })
 }
 
-fn mb(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
-}
-
 /// Reports what will be read, and the progress.
 pub(crate) struct Telling<'p> {
     interface: &'p dyn Interface,
@@ -188,9 +185,9 @@ impl<'p> Telling<'p> {
 
 impl learn::Progress for Telling<'_> {
     fn will_read(&mut self, packed: u64, members: usize) {
-        let of = self.size.map(|size| format!(" of {}", mb(size))).unwrap_or_default();
+        let of = self.size.map(|size| format!(" of {}", Bytes(size))).unwrap_or_default();
         let s = Count(members).word("y", "ies");
-        self.interface.note(&format!("reading {}{of}: {members} librar{s}", mb(packed)));
+        self.interface.note(&format!("reading {}{of}: {members} librar{s}", Bytes(packed)));
     }
 
     fn unpacked(&mut self, done: u64, total: u64) {

@@ -4,12 +4,14 @@ use std::path::Path;
 
 use super::Interface;
 use super::data_folder;
+use super::exit;
 use super::failure::Failure;
 use super::files;
 use super::requirements;
 use super::settings::Project;
 use crate::formats::{ForeignLock, Tool};
 use crate::lockfile::{self, Lockfile, Target};
+use crate::model::level::Level;
 use crate::model::part::Part;
 use crate::model::text::clean;
 use crate::registry::Registry;
@@ -157,6 +159,16 @@ pub(crate) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l T
         Failure::usage(format!("the lock has no target `{}`", clean(name.unwrap_or(""), 40)))
             .hint(format!("its targets are {}", names.join(", ")))
     })
+}
+
+/// The error of a question about a package that is not locked: no.
+pub(crate) fn has_no_package(name: &str, level: Level) -> Failure {
+    let error = Failure::usage(format!("the lock has no package `{}`", clean(name, 60)));
+    let error = match level {
+        Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks all packages"),
+        Level::Full => error.hint("`envlock list` names the locked packages"),
+    };
+    Failure { exit: exit::NO, ..error }
 }
 
 /// The target that `--target` names; without it, all of them.

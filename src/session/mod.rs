@@ -26,6 +26,7 @@ pub(crate) mod builds;
 pub(crate) mod cache_folder;
 pub(crate) mod chosen_host;
 pub(crate) mod clock;
+pub(crate) mod compared;
 pub(crate) mod data_folder;
 pub(crate) mod diagnose;
 pub(crate) mod direct;

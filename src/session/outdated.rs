@@ -1,5 +1,7 @@
 //! What is newer than a lock: stacks that the locked machines can run, and packages.
 
+use std::collections::BTreeMap;
+
 use pep440_rs::Version;
 use serde::Serialize;
 
@@ -8,12 +10,14 @@ use super::failure::Failure;
 use super::fetch::{self, Session};
 use super::options::Global;
 use super::settings::{self, Project};
-use super::{chosen_host, learned_rows, lock, owner};
+use super::{chosen_host, learned_rows, learning, lock, owner};
+use crate::index::IndexClient;
 use crate::lockfile::Target;
 use crate::model::host::Host;
 use crate::model::level::Level;
+use crate::model::project::Release;
 use crate::model::request::Preferences;
-use crate::model::solution::{Answer, Solution};
+use crate::model::solution::{Answer, ChosenPackage, Solution};
 use crate::model::version::public;
 use crate::registry::Registry;
 use crate::solver::{Budget, NewerStacks, Question, Upgrade, newer_stacks, upgrades};
@@ -29,7 +33,10 @@ pub(crate) struct Newer {
     #[serde(skip)]
     pub host: Host,
     pub stack: NewerStacks,
+    /// The packages that can be newer.
     pub packages: Vec<Upgrade>,
+    /// The packages of which there is a newer release that does not fit.
+    pub behind: Vec<Upgrade>,
     /// The torch of a solve of everything; `None` if that has no answer, or if the lock has the stack alone.
     #[serde(skip)]
     pub torch: Option<Version>,
@@ -82,9 +89,13 @@ pub(crate) fn newer(
             _ => Vec::new(),
         };
         let torch = packages.iter().find(|package| package.name == "torch");
+        let latest = client.as_ref().map(|client| newest_releases(client, &packages)).unwrap_or_default();
+        let (possible, behind) =
+            upgrades(&target.packages, &packages, &latest).into_iter().partition(Upgrade::is_possible);
         Ok(Newer {
             name: target.name.clone(),
-            packages: upgrades(&target.packages, &packages),
+            packages: possible,
+            behind,
             torch: torch.map(|torch| public(&torch.version)),
             target: (*target).clone(),
             host,
@@ -94,4 +105,16 @@ pub(crate) fn newer(
     let newer = newer.collect::<Result<_, Failure>>()?;
     drop(session);
     Ok((newer, registry))
+}
+
+/// The newest final release of each package on its index. The solve has read these pages: one that cannot be read now is left
+/// out.
+fn newest_releases(client: &IndexClient, packages: &[ChosenPackage]) -> BTreeMap<String, Version> {
+    let newest = |package: &ChosenPackage| {
+        let page = learning::page(client, package.source.index()?, &package.name).ok()??;
+        let is_final = |release: &&Release| !release.yanked && !release.version.any_prerelease();
+        let newest = page.releases().iter().filter(is_final).map(|release| &release.version).max()?;
+        Some((package.name.clone(), newest.clone()))
+    };
+    packages.iter().filter_map(newest).collect()
 }

@@ -107,8 +107,13 @@ pub(crate) fn difference(
     files: &[PathBuf],
     (lock, registry): (&Lockfile, &Registry),
 ) -> Result<Option<String>, Failure> {
-    let empty =
-        Project { folder: folder.to_path_buf(), manifest: None, reads: Vec::new(), is_all_read: false };
+    let empty = Project {
+        folder: folder.to_path_buf(),
+        manifest: None,
+        reads: Vec::new(),
+        is_all_read: false,
+        is_beside: false,
+    };
     let Some(manifest) = project(empty, (files, &[]), registry, None)?.manifest else {
         return Ok(None);
     };

@@ -36,6 +36,8 @@ pub(crate) struct Project {
     pub reads: Vec<PathBuf>,
     /// Whether these state the whole request.
     pub is_all_read: bool,
+    /// Whether packages are asked about that have nothing to do with it: its manifest and its lock have no say.
+    pub is_beside: bool,
 }
 
 /// Where a folder is: paths in a request may be relative to it or absolute.
@@ -85,7 +87,13 @@ impl Project {
     pub fn find(global: &Global, by_lock: bool) -> Result<Project, Failure> {
         let folder = files::project_folder(global.project.as_deref(), by_lock)?;
         let Some(name) = files::manifest_in(&folder) else {
-            return Ok(Project { folder, manifest: None, reads: Vec::new(), is_all_read: false });
+            return Ok(Project {
+                folder,
+                manifest: None,
+                reads: Vec::new(),
+                is_all_read: false,
+                is_beside: false,
+            });
         };
         let text = files::read(&folder.join(name))?.unwrap_or_default();
         Project::with_manifest(folder, name, &text)
@@ -99,7 +107,20 @@ impl Project {
             of_uv::add_members(&mut manifest, text, &folder)?;
         }
         manifest.request.folder = Some(absolute(&folder));
-        Ok(Project { folder, manifest: Some(manifest), reads: Vec::new(), is_all_read: false })
+        Ok(Project {
+            folder,
+            manifest: Some(manifest),
+            reads: Vec::new(),
+            is_all_read: false,
+            is_beside: false,
+        })
+    }
+
+    /// The project for a question that writes nothing and is not about it.
+    #[must_use]
+    pub fn beside(self) -> Project {
+        let is_beside = self.manifest.is_some();
+        Project { manifest: None, is_beside, ..self }
     }
 
     pub fn lock_path(&self) -> PathBuf {
@@ -148,8 +169,9 @@ fn packages_beside_manifest(project: &Project, packages: &[String], solve: &Solv
     }
     let names: String = named.map(|name| format!(" {name}")).collect();
     let options = format!("{}{}", solve.host.given(), solve.limits());
-    let dry_run = if solve.dry_run { " --dry-run" } else { "" };
-    Failure::usage(text).hint(format!("add them with `envlock add{names}{options}{dry_run}`"))
+    Failure::usage(text).hint(format!(
+        "add them with `envlock add{names}{options}`, or only ask with `envlock resolve{names}{options} --dry-run`"
+    ))
 }
 
 /// The request of `resolve`: from packages, the manifest or the lock, overridden by the options.

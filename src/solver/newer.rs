@@ -1,6 +1,6 @@
 //! Newer stacks and packages than those in a lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::{Operator, Version};
 use pep508_rs::VersionOrUrl;
@@ -108,7 +108,7 @@ pub fn driver_for_gpus(solution: &Solution, host: &Host) -> Option<DottedVersion
     floors.max().or_else(|| solution.envelope.driver.clone())
 }
 
-/// A package with a newer version than the locked one.
+/// A package of which there is a newer version than the locked one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Upgrade {
     /// The package.
@@ -117,16 +117,29 @@ pub struct Upgrade {
     /// The locked version.
     #[serde(rename = "old")]
     pub locked: Version,
-    /// The version in a solve without the lock's preferences.
+    /// The version in a solve without the lock's preferences; the locked one if nothing newer fits.
     #[serde(rename = "new")]
     pub available: Version,
+    /// The newest final release that its index has, whether it fits or not; `None` where that is not known.
+    pub latest: Option<Version>,
     /// Whether the newer version has to be built from source, and the locked one does not.
     pub source: bool,
 }
 
-/// The packages that are newer in a solve without the lock's preferences. Stack packages, and packages that they pin,
-/// are excluded: they change only with the stack.
-pub fn upgrades(locked: &[ChosenPackage], available: &[ChosenPackage]) -> Vec<Upgrade> {
+impl Upgrade {
+    /// Whether a newer version fits.
+    pub fn is_possible(&self) -> bool {
+        self.available > self.locked
+    }
+}
+
+/// The packages that are newer in a solve without the lock's preferences, or of which the index has a newer release
+/// (`latest`, by name). Stack packages, and packages that they pin, are excluded: they change only with the stack.
+pub fn upgrades(
+    locked: &[ChosenPackage],
+    available: &[ChosenPackage],
+    latest: &BTreeMap<String, Version>,
+) -> Vec<Upgrade> {
     let pinned: BTreeSet<String> = locked
         .iter()
         .chain(available)
@@ -137,12 +150,15 @@ pub fn upgrades(locked: &[ChosenPackage], available: &[ChosenPackage]) -> Vec<Up
         .collect();
     let newer = |package: &ChosenPackage| {
         let old = locked.iter().find(|old| old.name == package.name)?;
-        (old.version < package.version).then_some(Upgrade {
+        let upgrade = Upgrade {
             name: package.name.clone(),
             locked: old.version.clone(),
-            available: package.version.clone(),
+            available: package.version.clone().max(old.version.clone()),
+            latest: latest.get(&package.name).cloned(),
             source: package.build.is_some() && old.build.is_none(),
-        })
+        };
+        let is_behind = upgrade.latest.as_ref().is_some_and(|latest| *latest > old.version);
+        (upgrade.is_possible() || is_behind).then_some(upgrade)
     };
     available
         .iter()
@@ -207,7 +223,7 @@ mod tests {
             package("filelock", "3.20.0", &[]),
             package("idna", "3.10", &[]),
         ];
-        let newer = upgrades(&locked, &available);
+        let newer = upgrades(&locked, &available, &BTreeMap::new());
         let names: Vec<&str> = newer.iter().map(|u| u.name.as_str()).collect();
         assert_eq!(names, ["filelock"]);
     }

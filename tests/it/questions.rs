@@ -270,7 +270,10 @@ fn a_diff_of_two_locks() {
     // As git calls a diff driver, here for a lock that is new.
     let git = ["diff", "envlock.lock", "/dev/null", ".", ".", "envlock.lock", "0000", "100644"];
     assert!(context.run(&git).expect(0).stdout.contains("target default added"));
-    context.run(&["diff", "envlock.lock"]).expect(2);
+    // One lock is compared with the project's.
+    assert_eq!(context.run(&["diff", "old.lock"]).expect(0).stdout, run.stdout);
+    context.run(&["diff", "nosuch.lock"]).expect(2);
+    context.run(&["diff", "old.lock", "envlock.lock", "old.lock"]).expect(2);
     context.run(&["diff", "envlock.lock", "envlock.toml"]).expect(2);
     // A lock for one machine that became one for several.
     context.write(
@@ -288,6 +291,43 @@ fn a_diff_of_two_locks() {
         "{}",
         several.shown()
     );
+}
+
+/// The lock of a commit; what the repository's own configuration names is not run.
+#[test]
+fn a_diff_against_a_commit() {
+    let (_server, mut context) = locked();
+    context.set("PATH", &std::env::var("PATH").unwrap_or_default());
+    let git = |arguments: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"];
+        let mut command = std::process::Command::new("git");
+        command.args(identity).args(arguments).current_dir(context.project());
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    if !git(&["init", "--quiet"]) {
+        return skipped("no git is here");
+    }
+    let none = context.run(&["diff"]).expect(2);
+    assert!(none.flat().contains("`HEAD` is neither a file nor a revision of git"), "{}", none.shown());
+    assert!(git(&["add", "envlock.lock"]) && git(&["commit", "--quiet", "-m", "lock"]));
+    std::fs::copy(context.project().join("envlock.lock"), context.project().join("old.lock")).unwrap();
+    let program = context.project().join("planted");
+    let marked = context.project().join("marked");
+    super::cluster::script(&program, &format!("touch '{}'", marked.display()));
+    for key in ["core.fsmonitor", "core.sshCommand", "core.pager", "remote.origin.uploadpack"] {
+        assert!(git(&["config", key, program.to_str().unwrap()]));
+    }
+    let same = context.run(&["diff"]).expect(0);
+    assert!(same.stdout.contains("no change in packages"), "{}", same.shown());
+    context.write("envlock.toml", "[project]\nname = \"demo\"\n[stack]\ntorch = \"==2.9.1\"\n");
+    context.run(&["resolve", "--only-index", "pypi", "--python", "3.11"]).expect(0);
+    let by_file = context.run(&["diff", "old.lock", "envlock.lock"]).expect(0).stdout;
+    assert!(by_file.contains("-> 2.9.1"), "{by_file}");
+    for arguments in [&["diff"][..], &["diff", "HEAD"], &["diff", "HEAD", "envlock.lock"]] {
+        assert_eq!(context.run(arguments).expect(0).stdout, by_file, "{arguments:?}");
+    }
+    assert_eq!(context.run(&["diff", "--exit-code"]).expect(1).stdout, by_file);
+    assert!(!marked.exists(), "a program that the repository's configuration names was run");
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn ask() {
     --- stderr
     error: the lock has no package `nosuch`
 
-    hint: `envlock tree` lists the locked packages
+    hint: `envlock list` names the locked packages
     ");
     insta::assert_snapshot!(world.shown(&["why"]), @r"
     exit 2
@@ -381,24 +381,116 @@ fn ask() {
     exit 2
     --- stdout
     --- stderr
-    error: `nosuch.lock` does not exist
+    error: `nosuch.lock` is no file, and to read a commit there is no `git` on the
+           PATH
+
+    hint: name two locks: `envlock diff OLD.lock envlock.lock`
     ");
     insta::assert_snapshot!(world.shown(&["diff"]), @r"
     exit 2
     --- stdout
     --- stderr
-    error: the following required arguments were not provided:
-      <LOCK>...
+    error: `HEAD` is no file, and to read a commit there is no `git` on the PATH
 
-    Usage: envlock diff <LOCK>...
+    hint: name two locks: `envlock diff OLD.lock envlock.lock`
+    ");
+    insta::assert_snapshot!(world.shown(&["diff", "a", "b", "c"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `diff` compares two locks
+
+    hint: `envlock diff` compares the last commit with the working tree
+    ");
+    insta::assert_snapshot!(world.shown(&["list"]), @r"
+    exit 0
+    --- stdout
+    filelock           3.20.0        pypi
+    idna               3.11          pypi
+    nvidia-cudnn-cu12  9.10.2.21     pypi
+    requests           2.32.0        pypi
+    tool               1.0           pypi
+    torch              2.10.0+cu128  pypi
+    triton             3.6.0         pypi
+    typing-extensions  4.15.0        pypi
+    --- stderr
+    ");
+    insta::assert_snapshot!(world.without_lock(&["list"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: there is no envlock.lock
+
+    hint: create it with `envlock resolve`; where there is no envlock.toml yet,
+          `envlock init` writes one
+    ");
+    insta::assert_snapshot!(world.shown(&["list", "torch"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: unexpected argument 'torch' found
+
+    Usage: envlock list [OPTIONS]
 
     For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(world.shown(&["tree", "torch"]), @r"
+    exit 0
+    --- stdout
+    └── torch 2.10.0+cu128
+        ├── filelock 3.20.0
+        ├── nvidia-cudnn-cu12 9.10.2.21
+        ├── triton 3.6.0
+        └── typing-extensions 4.15.0
+    --- stderr
+    ");
+    insta::assert_snapshot!(world.shown(&["tree", "--invert", "Idna"]), @r"
+    exit 0
+    --- stdout
+    └── idna 3.11
+        ├── requests 2.32.0
+        │   └── tool 1.0
+        └── tool 1.0
+    --- stderr
+    ");
+    insta::assert_snapshot!(world.shown(&["tree", "--invert"]), @r"
+    exit 0
+    --- stdout
+    ├── filelock 3.20.0
+    │   └── torch 2.10.0+cu128
+    ├── idna 3.11
+    │   ├── requests 2.32.0
+    │   │   └── tool 1.0
+    │   └── tool 1.0
+    ├── nvidia-cudnn-cu12 9.10.2.21
+    │   └── torch 2.10.0+cu128
+    ├── triton 3.6.0
+    │   └── torch 2.10.0+cu128
+    └── typing-extensions 4.15.0
+        └── torch 2.10.0+cu128
+    --- stderr
+    ");
+    insta::assert_snapshot!(world.shown(&["tree", "nosuch"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the lock has no package `nosuch`
+
+    hint: `envlock list` names the locked packages
     ");
 }
 
 #[test]
 fn install() {
     let world = World::new();
+    insta::assert_snapshot!(world.shown(&["install", "numpy"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: what is installed is what the lock says, and no package is named
+
+    hint: `envlock add numpy` takes it into the lock; then `envlock sync`
+    ");
     insta::assert_snapshot!(world.without_lock(&["sync"]), @r"
     exit 2
     --- stdout

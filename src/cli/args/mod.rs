@@ -22,9 +22,6 @@ pub(super) use export::*;
 pub(super) use questions::*;
 
 /// Locks a PyTorch environment together with the hardware it runs on.
-///
-/// envlock solves framework, CUDA, cuDNN, driver, GPU and every Python package as one graph, writes
-/// envlock.lock and environment.yml, and verifies what is installed.
 #[derive(Debug, Parser)]
 #[command(name = "envlock", max_term_width = 100)]
 pub(super) struct Args {
@@ -94,11 +91,16 @@ pub(super) enum Command {
     /// Show a machine: driver, GPUs, system, each fact with its source
     Probe(ProbeArgs),
     /// Solve, and write envlock.lock and environment.yml
+    #[command(visible_alias = "lock")]
     Resolve(ResolveArgs),
+    /// Take newer versions into the lock: of all packages, or of some
+    Upgrade(UpgradeArgs),
     /// List the torch builds that a machine can run, and why not others
     Plan(PlanOptions),
     /// Explain a locked version, or prove that a version is impossible
     Why(WhyArgs),
+    /// List the locked packages, one on each line
+    List(ListArgs),
     /// Show the locked packages as a tree, with the machine at the top
     Tree(TreeArgs),
     /// Draw the locked dependency graph, with the machine at the top
@@ -112,6 +114,7 @@ pub(super) enum Command {
     /// Write the lock in another format
     Export(ExportOptions),
     /// Install what the lock says into an environment, then verify it
+    #[command(visible_alias = "install")]
     Sync(SyncArgs),
     /// Check the environment and the machine against the lock
     Verify(VerifyArgs),
@@ -158,6 +161,7 @@ impl Command {
             Command::Init(_)
                 | Command::Probe(_)
                 | Command::Plan(_)
+                | Command::List(_)
                 | Command::Tree(_)
                 | Command::Graph(_)
                 | Command::Diff(_)
@@ -284,6 +288,15 @@ pub(super) struct ResolveArgs {
     /// Also solve for the packages of a requirements file, if there is no envlock.toml
     #[arg(short, long = "requirements", value_name = "FILE")]
     pub requirements: Vec<PathBuf>,
+    #[command(flatten)]
+    pub solve: SolveOptions,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct UpgradeArgs {
+    /// Packages to upgrade (default: all)
+    #[arg(value_name = "PKG")]
+    pub packages: Vec<String>,
     #[command(flatten)]
     pub solve: SolveOptions,
 }
@@ -423,6 +436,9 @@ fn of_lock() -> impl TypedValueParser<Value = ReportFormat> {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct SyncArgs {
+    /// `pip install PKG` is what people have in their fingers
+    #[arg(value_name = "PKG", hide = true)]
+    pub packages: Vec<String>,
     #[command(flatten)]
     pub sync: SyncOptions,
     /// Where to run the smoke test
@@ -530,6 +546,10 @@ pub(super) struct LearnArgs {
 pub(super) enum CacheCommand {
     /// Print the path of the cache folder
     Dir,
+    /// Print how much is in the cache
+    Size,
+    /// Remove what other versions of envlock left, and what is older than 90 days
+    Prune,
     /// Remove the cached index pages and metadata
     Clean,
 }

@@ -57,11 +57,24 @@ pub(in crate::cli) struct WhyArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(in crate::cli) struct TreeArgs {
+pub(in crate::cli) struct ListArgs {
     /// Target of the lock
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
-    /// Maximum depth below the requested packages
+}
+
+#[derive(Debug, Default, ClapArgs)]
+pub(in crate::cli) struct TreeArgs {
+    /// Locked packages to begin with (default: the requested ones)
+    #[arg(value_name = "PKG")]
+    pub packages: Vec<String>,
+    /// Show what requires a package below it, instead of what it requires
+    #[arg(long, short)]
+    pub invert: bool,
+    /// Target of the lock
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
+    /// Maximum depth below the packages that it begins with
     #[arg(long, value_name = "N")]
     pub depth: Option<usize>,
 }
@@ -101,9 +114,10 @@ pub(in crate::cli) enum GraphFormat {
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct DiffArgs {
-    /// Two locks, or the seven arguments that git passes to a diff driver
-    #[arg(required = true, value_name = "LOCK")]
-    pub files: Vec<PathBuf>,
+    /// Two locks, each a file or a revision of git; without the second one, the project's lock, without the first one,
+    /// that of the last commit. Also the seven arguments that git passes to a diff driver
+    #[arg(value_name = "LOCK")]
+    pub locks: Vec<PathBuf>,
     /// Exit with code 1 if something changed
     #[arg(long)]
     pub exit_code: bool,

@@ -1,7 +1,6 @@
-//! `envlock diff OLD NEW`: what changed between two locks. Also git's diff driver for `envlock.lock`.
+//! `envlock diff`: what changed between two locks. Also git's diff driver for `envlock.lock`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use crate::cli::args::DiffArgs;
 use crate::cli::printer::{Printer, wrap};
@@ -11,23 +10,23 @@ use crate::model::count::Count;
 use crate::model::level::Level;
 use crate::model::text::clean;
 use crate::session::Interface as _;
+use crate::session::compared;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::files;
 use crate::session::options::Global;
 
-pub(super) fn run(_global: &Global, args: &DiffArgs, printer: &Printer) -> Result<u8, Failure> {
-    // git calls a driver with: path old-file old-hex old-mode new-file new-hex new-mode [new-path ...]
-    let (old, new) = match args.files.as_slice() {
-        [old, new] => (old, new),
-        [_, old, _, _, new, _, _, ..] => (old, new),
+pub(super) fn run(global: &Global, args: &DiffArgs, printer: &Printer) -> Result<u8, Failure> {
+    let (old, new) = match args.locks.as_slice() {
+        [] => compared::locks(global, None, None)?,
+        [old] => compared::locks(global, Some(old), None)?,
+        [old, new] => compared::locks(global, Some(old), Some(new))?,
+        // git calls a driver with: path old-file old-hex old-mode new-file new-hex new-mode [new-path ...]
+        [_, old, _, _, new, _, _, ..] => (compared::file(old)?, compared::file(new)?),
         _ => {
-            return Err(Failure::usage("`diff` needs two locks").hint(
-                "for example, `git show HEAD:envlock.lock > old.lock; envlock diff old.lock envlock.lock`",
-            ));
+            return Err(Failure::usage("`diff` compares two locks")
+                .hint("`envlock diff` compares the last commit with the working tree"));
         }
     };
-    let (old, new) = (read(old)?, read(new)?);
     let changes = match (&old, &new) {
         (Some(old), Some(new)) => lockfile::changes(old, new),
         (None, Some(new)) => only(new, false),
@@ -48,22 +47,6 @@ pub(super) fn run(_global: &Global, args: &DiffArgs, printer: &Printer) -> Resul
         warn_of_unneeded(new, printer);
     }
     Ok(if args.exit_code && !changes.is_empty() { exit::NO } else { exit::YES })
-}
-
-/// Reads a lock; `None` for `/dev/null`, which git passes for a missing file.
-fn read(path: &Path) -> Result<Option<Lockfile>, Failure> {
-    if path == Path::new("/dev/null") {
-        return Ok(None);
-    }
-    let text =
-        files::read(path)?.ok_or_else(|| Failure::input(format!("`{}` does not exist", path.display())))?;
-    match lockfile::parse(&text) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(error) => {
-            let error = Failure::from(error);
-            Err(Failure { message: format!("`{}`: {}", path.display(), error.message), ..error })
-        }
-    }
 }
 
 /// Names the packages of a lock that none of its requests needs: envlock locks none.

@@ -14,7 +14,11 @@ use crate::session::{lock, owner, write};
 
 pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Result<u8, Failure> {
     if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
-        return super::tree::run(global, &TreeArgs { target: args.target.clone(), depth: None }, printer);
+        return super::tree::run(
+            global,
+            &TreeArgs { target: args.target.clone(), ..TreeArgs::default() },
+            printer,
+        );
     }
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;

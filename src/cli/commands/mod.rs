@@ -12,6 +12,7 @@ mod guard;
 mod image;
 mod init;
 mod inspect;
+mod list;
 mod outdated;
 mod plan;
 mod probe;
@@ -40,8 +41,10 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Remove(a) => add::remove(global, a, printer),
         Command::Probe(a) => probe::run(global, a, printer),
         Command::Resolve(a) => resolve::run(global, a, printer),
+        Command::Upgrade(a) => resolve::upgrade(global, a, printer),
         Command::Plan(a) => plan::run(global, a, printer),
         Command::Why(a) => why::run(global, a, printer),
+        Command::List(a) => list::run(global, a, printer),
         Command::Tree(a) => tree::run(global, a, printer),
         Command::Graph(a) => graph::run(global, a, printer),
         Command::Drift(a) => drift::run(global, a, printer),

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::cli::args::OutdatedArgs;
-use crate::cli::printer::{GOOD, Printer, wrap};
+use crate::cli::printer::{DIM, GOOD, Printer, wrap};
 use crate::cli::report;
 use crate::cli::report::label;
 use crate::model::level::Level;
@@ -35,26 +35,46 @@ pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Re
             printer.note(&text);
         }
         if newer.target.level == Level::Full {
-            show_packages(printer, &newer.packages);
+            show_packages(printer, newer);
         }
     }
     Ok(exit::YES)
 }
 
-fn show_packages(printer: &Printer, packages: &[Upgrade]) {
-    if packages.is_empty() {
+/// The packages as a table: what is locked, what fits, what there is.
+fn show_packages(printer: &Printer, newer: &Newer) {
+    let mut rows: Vec<&Upgrade> = newer.packages.iter().chain(&newer.behind).collect();
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    if newer.packages.is_empty() {
         printer.out(&format!(
             "{}none can be newer unless another one or the request changes",
             label(printer, "packages")
         ));
+    }
+    let head = ["package", "locked", "compatible", "latest"].map(str::to_owned);
+    let cells = |row: &&Upgrade| {
+        let compatible = if row.is_possible() { row.available.to_string() } else { "-".to_owned() };
+        let latest = row.latest.as_ref().map(ToString::to_string).unwrap_or_default();
+        [row.name.clone(), row.locked.to_string(), compatible, latest]
+    };
+    let table: Vec<[String; 4]> = rows.iter().map(cells).collect();
+    if table.is_empty() {
         return;
     }
-    for (i, package) in packages.iter().enumerate() {
-        let label = label(printer, if i == 0 { "packages" } else { "" });
-        let source = if package.source { ", built from source" } else { "" };
-        printer.out(&format!("{label}{} {} -> {}{source}", package.name, package.locked, package.available));
+    let width = |column: usize| table.iter().chain([&head]).map(|row| row[column].len()).max().unwrap_or(0);
+    let [name, locked, compatible] = [0, 1, 2].map(width);
+    let line = |[a, b, c, d]: &[String; 4]| {
+        format!("{a:<name$}  {b:<locked$}  {c:<compatible$}  {d}").trim_end().to_owned()
+    };
+    printer.out("");
+    printer.out(&printer.paint(DIM, &line(&head)));
+    for (row, cells) in rows.iter().zip(&table) {
+        let source = if row.source { "  (built from source)" } else { "" };
+        printer.out(&format!("{}{source}", line(cells)));
     }
-    printer.hint("upgrade all with `envlock resolve --upgrade`, or one with `--upgrade=NAME`");
+    if !newer.packages.is_empty() {
+        printer.hint("upgrade all with `envlock upgrade`, or one with `envlock upgrade NAME`");
+    }
 }
 
 fn show_stacks(p: &Printer, found: &Newer, several: bool) {

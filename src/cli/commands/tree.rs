@@ -1,4 +1,4 @@
-//! `envlock tree`: the machine, then the requested packages with their dependencies.
+//! `envlock tree`: the machine, then the requested packages with their dependencies; or packages with what requires them.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,9 @@ use crate::cli::args::TreeArgs;
 use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::report;
 use crate::lockfile::{self, Target};
-use crate::model::text::clean;
+use crate::model::solution::{ChosenPackage, Edge};
+use crate::model::text::{clean, normalized_name};
+use crate::registry::Registry;
 use crate::session::exit;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
@@ -20,41 +22,35 @@ pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result
     let lock = owner::with_packages(&project, lock, &registry)?;
     let target = lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
-    let mut roots: Vec<&str> =
-        target.packages.iter().map(|p| p.name.as_str()).filter(|name| request.find(name).is_some()).collect();
-    let unneeded = lockfile::unneeded(target, roots.iter().copied());
+    let locked = || target.packages.iter().map(|package| package.name.as_str());
+    let mut requested: Vec<&str> = locked().filter(|name| request.find(name).is_some()).collect();
+    let unneeded = lockfile::unneeded(target, requested.iter().copied());
     // The framework comes first, because the machine constrains it.
-    roots.sort_by_key(|name| (*name != "torch", *name));
+    requested.sort_by_key(|name| (*name != "torch", *name));
     if printer.json {
-        let packages: Vec<_> = target
-            .packages
-            .iter()
-            .map(|p| {
-                serde_json::json!({
-                    "name": p.name,
-                    "version": p.version,
-                    "requires": p.requires.iter().map(|e| serde_json::json!({"name": e.to, "requirement": e.requirement})).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
         let unneeded: Vec<&str> = unneeded.iter().map(|p| p.name.as_str()).collect();
         printer.json(&serde_json::json!({
-            "target": target.name, "asked": roots, "unneeded": unneeded, "packages": packages,
+            "target": target.name, "asked": requested, "unneeded": unneeded, "packages": packages(target),
         }));
         return Ok(exit::YES);
     }
-    printer.out(&format!("host     {}", wrap(&report::host_line(&target.host, &registry), 9)));
-    printer.out(&format!("runs on  {}", wrap(&report::runs_on(&target.envelope), 9)));
-    let mut tree =
-        Tree { target, printer, seen: BTreeSet::new(), depth: args.depth.unwrap_or(usize::MAX), cut: false };
-    for (i, root) in roots.iter().enumerate() {
-        tree.node(root, "", i + 1 == roots.len(), 0);
+    let roots = roots(target, args, &requested)?;
+    let mut tree = Tree {
+        target,
+        printer,
+        is_inverted: args.invert,
+        seen: BTreeSet::new(),
+        depth: args.depth.unwrap_or(usize::MAX),
+        cut: false,
+    };
+    let is_whole = args.packages.is_empty() && !args.invert;
+    if is_whole {
+        tell_machine(target, &registry, printer);
     }
-    if !unneeded.is_empty() {
+    tree.nodes(&roots);
+    if is_whole && !unneeded.is_empty() {
         printer.out("needed by no request");
-    }
-    for (i, package) in unneeded.iter().enumerate() {
-        tree.node(&package.name, "", i + 1 == unneeded.len(), 0);
+        tree.nodes(&unneeded.iter().map(|package| package.name.as_str()).collect::<Vec<_>>());
     }
     if tree.cut {
         printer.out(&printer.paint(DIM, "(*) shown above"));
@@ -62,27 +58,82 @@ pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result
     Ok(exit::YES)
 }
 
+/// The packages that the tree begins with: those that were named, else the requested ones, and upside down those that
+/// require nothing.
+fn roots<'t>(target: &'t Target, args: &TreeArgs, requested: &[&'t str]) -> Result<Vec<&'t str>, Failure> {
+    let named = |name: &String| {
+        let package = target.package(&normalized_name(name));
+        package.map(|own| own.name.as_str()).ok_or_else(|| lock::has_no_package(name, target.level))
+    };
+    match (args.packages.is_empty(), args.invert) {
+        (false, _) => args.packages.iter().map(named).collect(),
+        (true, false) => Ok(requested.to_vec()),
+        (true, true) => {
+            let names = target.packages.iter().map(|package| package.name.as_str());
+            Ok(names.filter(|name| required_by(target, name).is_empty()).collect())
+        }
+    }
+}
+
+fn tell_machine(target: &Target, registry: &Registry, printer: &Printer) {
+    printer.out(&format!("host     {}", wrap(&report::host_line(&target.host, registry), 9)));
+    printer.out(&format!("runs on  {}", wrap(&report::runs_on(&target.envelope), 9)));
+}
+
+/// The packages with what they require, for `--json`.
+fn packages(target: &Target) -> Vec<serde_json::Value> {
+    let requires = |package: &ChosenPackage| {
+        let edge = |edge: &Edge| serde_json::json!({"name": edge.to, "requirement": edge.requirement});
+        package.requires.iter().map(edge).collect::<Vec<_>>()
+    };
+    let row = |package: &ChosenPackage| {
+        serde_json::json!({
+            "name": package.name, "version": package.version, "requires": requires(package),
+        })
+    };
+    target.packages.iter().map(row).collect()
+}
+
+/// The locked packages that a package requires, by name.
+fn required_by<'t>(target: &'t Target, name: &str) -> Vec<&'t str> {
+    let edges = target.package(name).into_iter().flat_map(|package| &package.requires);
+    let locked = edges.filter(|edge| edge.to != name).filter_map(|edge| target.package(&edge.to));
+    let names: BTreeSet<&str> = locked.map(|package| package.name.as_str()).collect();
+    names.into_iter().collect()
+}
+
 struct Tree<'t> {
     target: &'t Target,
     printer: &'t Printer,
-    /// Packages that were shown with their dependencies.
+    /// Whether what requires a package stands below it.
+    is_inverted: bool,
+    /// Packages that were shown with what is below them.
     seen: BTreeSet<&'t str>,
     depth: usize,
-    /// Whether the dependencies of a repeated package were left out.
+    /// Whether what is below a repeated package was left out.
     cut: bool,
 }
 
 impl<'t> Tree<'t> {
+    fn nodes(&mut self, roots: &[&str]) {
+        for (i, root) in roots.iter().enumerate() {
+            self.node(root, "", i + 1 == roots.len(), 0);
+        }
+    }
+
+    fn below(&self, name: &str) -> Vec<&'t str> {
+        match self.is_inverted {
+            false => required_by(self.target, name),
+            true => {
+                let above = lockfile::needed_by(self.target, name);
+                above.into_iter().map(|(from, _)| from).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+        }
+    }
+
     fn node(&mut self, name: &str, indent: &str, last: bool, depth: usize) {
         let Some(package) = self.target.package(name) else { return };
-        let mut below: Vec<&'t str> = package
-            .requires
-            .iter()
-            .filter(|e| self.target.package(&e.to).is_some() && e.to != package.name)
-            .map(|e| e.to.as_str())
-            .collect();
-        below.sort_unstable();
-        below.dedup();
+        let below = self.below(name);
         let again = !below.is_empty() && !self.seen.insert(&package.name);
         let (branch, stem) = if last { ("└── ", "    ") } else { ("├── ", "│   ") };
         let mark = if again { self.printer.paint(DIM, " (*)") } else { String::new() };

@@ -106,6 +106,7 @@ pub(crate) fn judge(
         manifest: None,
         reads: Vec::new(),
         is_all_read: false,
+        is_beside: false,
     };
     for prefix in &chosen {
         let question = Question {

@@ -23,6 +23,9 @@ pub(crate) fn read_lock(
     args: &SolveOptions,
     interface: &dyn Interface,
 ) -> Result<Option<Lockfile>, Failure> {
+    if project.is_beside {
+        return Ok(None);
+    }
     let path = project.lock_path();
     let Some(bytes) = files::read_bytes(&path)? else { return Ok(None) };
     let text = match String::from_utf8(bytes) {

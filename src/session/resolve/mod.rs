@@ -78,7 +78,7 @@ pub fn resolve(
         return Err(Failure::usage("`locked` and `check_hashes` compare a lock, and this call writes one")
             .hint("run `envlock resolve --locked`"));
     }
-    let project = project(global, packages, &[], interface)?;
+    let project = project(global, packages, &[], options.dry_run, interface)?;
     let asked = ResolveRun::new(global, (&project, packages), options, false, interface)?;
     if asked.is_of_pixi() {
         return Err(Failure::usage("pixi locks the packages of this project").hint("run `envlock resolve`"));
@@ -111,10 +111,12 @@ pub(crate) fn project(
     global: &Global,
     packages: &[String],
     files: &[std::path::PathBuf],
+    dry_run: bool,
     interface: &dyn Interface,
 ) -> Result<Project, Failure> {
+    let found = |by_lock: bool| Project::find(global, by_lock);
     if !files.is_empty() {
-        let project = Project::find(global, false)?;
+        let project = if dry_run { found(false)?.beside() } else { found(false)? };
         return requirements::project(
             project,
             (files, packages),
@@ -122,7 +124,10 @@ pub(crate) fn project(
             Some(interface),
         );
     }
-    let project = Project::find(global, packages.is_empty())?;
+    if dry_run && !packages.is_empty() {
+        return Ok(found(false)?.beside());
+    }
+    let project = found(packages.is_empty())?;
     // A lock that cannot be read is told below.
     let lock = match (&project.manifest, packages) {
         (None, []) => lock::read(&project).ok().flatten(),

@@ -155,7 +155,7 @@ fn without_conda<'l>(
         let is_party = MACHINE_PARTS.contains(&name);
         targets.retain(|target| is_party || target.package(name).is_some());
         if targets.is_empty() {
-            return Err(not_locked(name, level));
+            return Err(lock::has_no_package(name, level));
         }
     }
     Ok(targets)
@@ -179,15 +179,6 @@ fn of_channel(name: &str, package: &CondaPackage) -> Failure {
     Failure { exit: exit::NO, ..Failure::usage(text).hint("`why` is about the packages of PyPI") }
 }
 
-fn not_locked(name: &str, level: Level) -> Failure {
-    let error = Failure::usage(format!("the lock has no package `{}`", clean(name, 60)));
-    let error = match level {
-        Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks all packages"),
-        Level::Full => error.hint("`envlock tree` lists the locked packages"),
-    };
-    Failure { exit: exit::NO, ..error }
-}
-
 impl Subject<'_> {
     fn why(&self, name: &str) -> Result<Why, Failure> {
         match self.target.package(name) {
@@ -199,7 +190,7 @@ impl Subject<'_> {
                 }
                 Ok(Why::Machine(need))
             }
-            None => Err(not_locked(name, self.target.level)),
+            None => Err(lock::has_no_package(name, self.target.level)),
         }
     }
 

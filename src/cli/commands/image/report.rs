@@ -10,6 +10,7 @@ use crate::cli::commands::verify::{findings, verdict_word};
 use crate::cli::printer::{ERROR, GOOD, Printer, WARN, wrap};
 use crate::cli::report::runs_on;
 use crate::image::Format;
+use crate::model::bytes::Bytes;
 use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::solution::Envelope;
@@ -90,7 +91,7 @@ impl Shown<'_> {
             p.out(&format!(
                 "image {}: {platform}{kind}, {} unpacked",
                 clean(&path.display().to_string(), 200),
-                size(image.unpacked)
+                Bytes(image.unpacked)
             ));
             let fact = |word: &str, text: &str| p.out(&format!("  {word:<12} {}", wrap(text, COLUMN)));
             if let Some(digest) = &image.manifest_digest {
@@ -102,7 +103,7 @@ impl Shown<'_> {
             for (name, value) in self.variables() {
                 fact("variable", &format!("{name}={}", clean(value, 300)));
             }
-            fact("read", &format!("{} kept in a temporary file, which is removed", size(image.spooled)));
+            fact("read", &format!("{} kept in a temporary file, which is removed", Bytes(image.spooled)));
             if let Some(area) = &self.0.whole {
                 area_line(area, p);
                 findings(p, area.findings.iter());
@@ -220,13 +221,4 @@ fn environment(one: &InImage) -> Value {
         "cudnn": cudnn,
         "cuda": cuda,
     })
-}
-
-/// A size for people: `6.9 GB`.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
-        _ => format!("{:.1} GB", bytes as f64 / 1e9),
-    }
 }

@@ -5,7 +5,7 @@ mod pixi;
 mod stack_only;
 mod tell;
 
-use crate::cli::args::ResolveArgs;
+use crate::cli::args::{ResolveArgs, UpgradeArgs};
 use crate::cli::conflict;
 use crate::cli::printer::Printer;
 use crate::session::Interface as _;
@@ -18,7 +18,7 @@ use crate::session::{exit, files};
 
 pub(super) fn run(global: &Global, args: &ResolveArgs, printer: &Printer) -> Result<u8, Failure> {
     let packages: &[String] = if args.requirements.is_empty() { &args.packages } else { &[] };
-    let result = resolve::project(global, &args.packages, &args.requirements, printer)
+    let result = resolve::project(global, &args.packages, &args.requirements, args.solve.dry_run, printer)
         .and_then(|project| run_in(global, &project, packages, &args.solve, None, printer));
     if let (Err(error), Some(format), true) =
         (&result, args.solve.format.filter(|_| !printer.json), args.solve.only_checks())
@@ -29,6 +29,18 @@ pub(super) fn run(global: &Global, args: &ResolveArgs, printer: &Printer) -> Res
         printer.raw(&text);
     }
     result
+}
+
+/// `envlock upgrade`: `resolve --upgrade` by its own name.
+pub(super) fn upgrade(global: &Global, args: &UpgradeArgs, printer: &Printer) -> Result<u8, Failure> {
+    let mut options = args.solve.clone();
+    match args.packages.is_empty() {
+        // All of them.
+        true => options.upgrade.push(String::new()),
+        false => options.upgrade.extend(args.packages.iter().cloned()),
+    }
+    let project = resolve::project(global, &[], &[], false, printer)?;
+    run_in(global, &project, &[], &options, None, printer)
 }
 
 /// Resolves a project.

@@ -8,6 +8,7 @@ use crate::cli::report::{self, label};
 use crate::cli::view::Resolution;
 use crate::formats::write::environment_name;
 use crate::lockfile::{Change, TargetChanges};
+use crate::model::bytes::Bytes;
 use crate::model::choice::Choice;
 use crate::model::count::Count;
 use crate::model::owner::Owner;
@@ -493,20 +494,11 @@ fn amount(solution: &Solution) -> String {
     let of_conda = solution.conda.iter().fold(0, |sum: u64, package| sum.saturating_add(package.size));
     let bytes: u64 = solution.packages.iter().filter_map(|p| p.files.first()?.size).sum();
     let bytes = bytes.saturating_add(of_conda);
-    let download = if bytes > 0 { format!(", {} to download", megabytes(bytes)) } else { String::new() };
+    let download = if bytes > 0 { format!(", {} to download", Bytes(bytes)) } else { String::new() };
     let packages = match (count, solution.conda.len()) {
         (count, 0) => Count(count).of("package"),
         (0, conda) => format!("{} of conda", Count(conda).of("package")),
         (count, conda) => format!("{} and {conda} of conda", Count(count).of("package")),
     };
     format!("{packages}{download}")
-}
-
-/// `3.4 GB`, `12 MB`, `340 kB`.
-fn megabytes(bytes: u64) -> String {
-    match bytes {
-        1_000_000_000.. => format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000),
-        1_000_000.. => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{} kB", bytes.div_ceil(1000)),
-    }
 }

@@ -5,6 +5,7 @@ mod tell;
 use super::verify;
 use crate::cli::args::{SyncArgs, Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
+use crate::model::text::{clean, shell_word};
 use crate::session::failure::Failure;
 use crate::session::options::{Global, ReportFormat};
 use crate::session::sync::{Outcome, Synced, sync};
@@ -12,6 +13,14 @@ use crate::session::verify::SmokeChoice;
 use crate::session::{exit, files};
 
 pub(super) fn run(global: &Global, args: &SyncArgs, printer: &Printer) -> Result<u8, Failure> {
+    if let Some(package) = args.packages.first() {
+        return Err(Failure::usage("what is installed is what the lock says, and no package is named").hint(
+            format!(
+                "`envlock add {}` takes it into the lock; then `envlock sync`",
+                shell_word(&clean(package, 80))
+            ),
+        ));
+    }
     let result = sync(global, &args.sync, printer).and_then(|outcome| match outcome {
         Outcome::Planned(plan) => {
             tell::plan(&plan, printer);

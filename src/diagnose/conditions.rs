@@ -61,6 +61,7 @@ pub(super) fn holds(situation: &Situation<'_>, condition: &Condition, events: &[
                 Report::of(events).is_some_and(|report| report.is_held_by_others())
             }
             Mechanics::MemoryInPieces => Report::of(events).is_some_and(|report| report.is_in_pieces()),
+            Mechanics::OthersOfTorchsCuda => situation.others_of_torchs_cuda(),
             Mechanics::CpuTorch => facts.variant().as_deref() == Some(CPU),
             Mechanics::CudaTorch => facts.build_cuda().is_some(),
             Mechanics::OtherModule => events.iter().any(|event| is_other_module(&event.text)),

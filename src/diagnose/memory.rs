@@ -59,6 +59,19 @@ impl Report {
     }
 }
 
+/// The share of a card's memory that is free, `0.14` for `Free memory on device (3.41/23.55 GiB)`, rounded down; `None` if it is
+/// too little to start with.
+pub(super) fn free_share(line: &str) -> Option<String> {
+    let lower = line.to_lowercase();
+    let (_, rest) = lower.split_once("free memory on device")?;
+    let (_, rest) = rest.split_once('(')?;
+    let (amounts, _) = rest.split_once(" gib)")?;
+    let (free, total) = amounts.split_once('/')?;
+    let (free, total): (f64, f64) = (free.parse().ok()?, total.parse().ok()?);
+    let share = (free / total * 100.0).floor() / 100.0;
+    (0.05..1.0).contains(&share).then(|| format!("{share:.2}"))
+}
+
 /// `1226.00 GiB` at the start of a text, in MiB.
 fn amount(text: &str) -> Option<f64> {
     let (number, rest) = text.trim_start().split_once(' ')?;
@@ -82,7 +95,20 @@ fn amount_at_end(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::Report;
+    use super::{Report, free_share};
+
+    #[test]
+    fn what_is_free_at_the_start() {
+        for (line, share) in [
+            ("Free memory on device (3.41/23.55 GiB) on startup is less", Some("0.14")),
+            ("Free memory on device cuda:0 (70.1/79.15 GiB) on startup", Some("0.88")),
+            ("Free memory on device (0.10/23.55 GiB) on startup", None),
+            ("Free memory on device (x/0 GiB) on startup", None),
+            ("Free memory on device (1/0 GiB) on startup", None),
+        ] {
+            assert_eq!(free_share(line).as_deref(), share, "{line}");
+        }
+    }
 
     #[test]
     fn the_numbers_say_whose_memory_is_full() {

@@ -7,7 +7,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use super::facts::Event;
 use super::fields::installer;
 use super::situation::{Situation, is_cuda_major, series};
-use super::who;
+use super::{memory, who};
 use crate::model::capability::ComputeCapability;
 use crate::model::version::cuda_short;
 use crate::registry::{Build, Cited, ToolkitTargets};
@@ -99,7 +99,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         }
         "variant" => facts.variant().filter(|variant| crate::model::variant::is_cuda(variant)),
         "gpu" => situation.gpus().iter().find_map(|(name, _)| name.clone()),
-        _ => of_build(situation, name, events).or_else(|| of_compiler(situation, name, events)),
+        _ => of_build(situation, name, events).or_else(|| of_message(situation, name, events)),
     }
 }
 
@@ -154,8 +154,8 @@ fn asked_pythons(situation: &Situation<'_>, events: &[&Event]) -> Option<(Versio
     is_why.then_some((version, minors))
 }
 
-/// The value of a placeholder about what a compiler says.
-fn of_compiler(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
+/// The value of a placeholder about what the driver, a compiler or a program says.
+fn of_message(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<String> {
     match name {
         // The architecture that a compiler does not know, and the first CUDA that knows it.
         "arch" | "arch-cuda" => {
@@ -165,6 +165,14 @@ fn of_compiler(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Opti
                 situation.registry.toolkit_targets().iter().filter(knows).map(|row| &row.cuda).min()?;
             Some(if name == "arch" { capability.to_string() } else { cuda_short(first) })
         }
+        // The last driver branch for a GPU: `supported through the NVIDIA 580.xx Legacy drivers`.
+        "legacy-branch" => events.iter().find_map(|event| {
+            let text = event.text.to_lowercase();
+            let (_, rest) = text.split_once("supported through the nvidia ")?;
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            (digits.len() == 3 && rest[3..].starts_with('.')).then_some(digits)
+        }),
+        "free-share" => events.iter().find_map(|event| memory::free_share(&event.text)),
         // The newest compiler that a toolkit takes: `gcc versions later than 13 are not supported`.
         "newest-gcc" => events.iter().find_map(|event| {
             let text = event.text.to_lowercase();

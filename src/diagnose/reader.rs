@@ -241,8 +241,10 @@ impl<'r> Reader<'r> {
             self.facts.torch_pythons.extend(series_of_torch(text));
         }
         let gpus = self.facts.gpus.len();
-        if self.rules.is_gpu_alone(&lower) {
-            fields::gpus::push_alone(text, &mut self.facts);
+        for name in std::iter::once(text).chain(fields::listed::cells(text).into_iter().flatten()) {
+            if self.rules.is_gpu_alone(&name.to_lowercase()) {
+                fields::gpus::push_alone(name, &mut self.facts);
+            }
         }
         fields::read(text, &lower, &mut self.facts);
         let said = || Said { line: self.line, text: masked(&clean(text, MAX_EVIDENCE_TEXT)) };

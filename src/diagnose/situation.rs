@@ -192,6 +192,17 @@ impl<'a> Situation<'a> {
         self.facts.build_cuda().is_some_and(|cuda| self.facts.toolkits.contains(&cuda))
     }
 
+    /// Whether a package other than torch and its companions is a build for torch's CUDA, by its label (`+cu130`).
+    pub fn others_of_torchs_cuda(&self) -> bool {
+        let Some(label) = self.facts.variant().filter(|variant| crate::model::variant::is_cuda(variant))
+        else {
+            return false;
+        };
+        let is_other = |name: &str| !crate::registry::STACK_PACKAGES.contains(&name);
+        let is_of = |version: &str| version.split_once('+').is_some_and(|(_, local)| local == label);
+        self.facts.packages.iter().any(|(name, (version, _))| is_other(name) && is_of(version))
+    }
+
     /// Whether NVIDIA's packages for two CUDA majors are installed.
     pub fn has_two_cuda_majors(&self) -> bool {
         let has =

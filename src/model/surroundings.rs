@@ -72,6 +72,12 @@ surroundings! {
     Colab = "colab",
     /// Slurm runs the job.
     Slurm = "slurm",
+    /// A container of LXC: Proxmox, Incus.
+    Lxc = "lxc",
+    /// A distribution with musl in place of glibc: Alpine.
+    Musl = "musl",
+    /// NixOS.
+    Nixos = "nixos",
     /// A notebook.
     Notebook = "notebook",
     /// A package of the user site (`~/.local`) is used.

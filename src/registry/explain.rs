@@ -152,6 +152,7 @@ fn of_mechanics(mechanics: Mechanics) -> &'static str {
         Mechanics::MemoryBeyondCard => "one allocation asks for more memory than the GPU has",
         Mechanics::MemoryHeldByOthers => "other processes hold the memory",
         Mechanics::MemoryInPieces => "torch has reserved enough memory, in pieces",
+        Mechanics::OthersOfTorchsCuda => "another package is a build for torch's CUDA",
         Mechanics::CpuTorch => "torch is a CPU build",
         Mechanics::CudaTorch => "torch is a CUDA build",
         Mechanics::OtherModule => "a file stands in the place of a module of Python",

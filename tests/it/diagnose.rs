@@ -223,6 +223,30 @@ const RULES: &[(&str, &str)] = &[
     ("mps", "CUDA error: MPS client failed to connect to the MPS control daemon"),
     ("wsl-memory", "Unexpected error from cudaGetDeviceCount(). Error 2: out of memory"),
     ("rm-init", "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0xffff:667)"),
+    ("needs-open-modules", "NVRM: installed in this system requires use of the NVIDIA open kernel modules."),
+    ("legacy-gpu", "NVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please"),
+    (
+        "module-not-built",
+        "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-79-generic",
+    ),
+    (
+        "mig-without-instances",
+        "|  No MIG devices found                                                      |",
+    ),
+    (
+        "no-bfloat16",
+        "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
+    ),
+    (
+        "memory-held-at-start",
+        "ValueError: Free memory on device (3.41/23.55 GiB) on startup is less than desired GPU memory utilization (0.9, 21.19 GiB).",
+    ),
+    ("no-node-with-free-gpus", "0/4 nodes are available: 3 Insufficient nvidia.com/gpu."),
+    (
+        "rootless-cgroups",
+        "mount error: failed to add device rules: bpf_prog_query(BPF_CGROUP_DEVICE) failed: operation not permitted",
+    ),
+    ("locked-memory", "NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory"),
     ("xid-bus", "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."),
     ("xid-memory", "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE"),
     ("xid-program", "NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python, MMU Fault"),
@@ -685,6 +709,21 @@ fn fixes_repair() {
         ("ls /usr/local/cuda-11.8\nInstalled CUDA version 12.4 does not match the version torch was compiled with 11.8, unable\n".to_owned(), "export CUDA_HOME=/usr/local/cuda-11.8"),
         ("numba.cuda.cudadrv.driver.LinkerError: CUDA_ERROR_UNSUPPORTED_PTX_VERSION\nDriver Version: 535.216.03   CUDA Version: 12.2\n".to_owned(), "cuda-version=12.2"),
         ("pip show torch | findstr Version\nVersion: 2.5.1\nDriver Version: 566.36\nGPU 0: NVIDIA GeForce RTX 3060\nOS: Microsoft Windows 11\nTorch not compiled with CUDA enabled\n".to_owned(), "torch==2.5.1+cu"),
+        ("fabric manager NVIDIA GPU driver interface version 570.133.20 don't match with driver version 570.148.08.\n".to_owned(), "nvidia-fabricmanager-570=570.148.08-1"),
+        ("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.133.07  Fri\nNVRM: installed in this system requires use of the NVIDIA open kernel modules.\n".to_owned(), "nvidia-driver-570-open"),
+        ("NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please\n".to_owned(), "nvidia-driver-470 "),
+        ("Python 3.14.0\nERROR: Could not find a version that satisfies the requirement torch==2.6.0 (from versions: none)\nNo matching distribution found for torch==2.6.0\n".to_owned(), "python3.13 -m venv"),
+        ("FROM python:3.12-alpine\nERROR: Could not find a version that satisfies the requirement torch (from versions: none)\n".to_owned(), "3.12-slim"),
+        ("srun -p gpu --pty bash\nNo devices were found\n".to_owned(), "srun --gres=gpu:1"),
+        ("unprivileged LXC\nCUDA unknown error - this may be due to an incorrectly set up environment\n".to_owned(), "/dev/nvidia-uvm-tools"),
+        ("conda list\nnumba.cuda.cudadrv.driver.LinkerError: CUDA_ERROR_UNSUPPORTED_PTX_VERSION\n550.144.03, NVIDIA RTX A5000\n".to_owned(), "cuda-version=12.4"),
+        (format!("onnxruntime-gpu 1.18.0, CUDA 12.4 (nvcc), torch 2.3.1+cu121\nonnxruntime/x.cc Failed to load library with error: libcublasLt.so.11: {missing}\n"), "onnxruntime-gpu==1.18.0"),
+        ("Requested CUDA version: 12.9\nCUDA VERSION MISMATCH\nAttempted to load: libbitsandbytes_cuda129.so\n".to_owned(), "pip install --upgrade bitsandbytes"),
+        ("vllm 0.8.3\nBfloat16 is only supported on GPUs with compute capability of at least 8.0.\n".to_owned(), "--dtype half"),
+        ("Free memory on device (3.41/23.55 GiB) on startup is less than desired GPU memory utilization (0.9)\n".to_owned(), "--gpu-memory-utilization 0.14"),
+        (format!("/nix/store/a\nImportError: libstdc++.so.6: {missing}\n"), "nix-ld"),
+        (format!("ImportError: libstdc++.so.6: {missing}\n"), "sudo apt-get install -y libstdc++6"),
+        ("Error loading \"C:\\Python311\\Lib\\site-packages\\torch\\lib\\fbgemm.dll\" or one of its dependencies. [WinError 126]\n".to_owned(), "torch>=2.4.1"),
         // The numbers.
         ("Installed CUDA version 12.2 does not match the version torch was compiled with 12.4, unable to compile\n".to_owned(), "cuda-version=12.4"),
         ("conda\nThe detected CUDA version (12.2) mismatches the version that was used to compile PyTorch (11.7).\n".to_owned(), "-c nvidia/label/cuda-11.7.0 cuda-toolkit"),
@@ -706,6 +745,11 @@ fn fixes_repair() {
     let long = format!("INFO {} libcudnn.so.9: {missing}\n", "x".repeat(600));
     let json = diagnose(&context, &long, &["--json"]).json();
     assert!(json["causes"][0]["fix"].to_string().contains(">=9,<10"), "{json:#}");
+    // Another torch alone would leave vLLM's build without its CUDA: the driver comes first.
+    let others = "torch==2.9.1+cu130\nvllm==0.13.0+cu130\nDriver Version: 570.195.03\nThe NVIDIA driver on your system is too old (found version 12080).\n";
+    let json = diagnose(&context, others, &["--json"]).json();
+    let first = json["causes"][0]["fix"][0].to_string();
+    assert!(first.contains("update the NVIDIA driver on the host to 580.65.06"), "{json:#}");
     // No torch for a program that has none, and no other project's package for Apex.
     let ggml = "CUDA error: the provided PTX was compiled with an unsupported toolchain.\nggml-cuda.cu:12\nDriver Version: 550.54.14\n";
     assert!(!diagnose(&context, ggml, &[]).stdout.contains("torch=="));

@@ -6,12 +6,16 @@ use crate::diagnose::integers;
 
 /// Reads nvidia-smi's banner, the kernel module's line, and sentences such as `driver 470.57.02`.
 pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
+    if let Some(version) = of_query(lower) {
+        set(version, facts);
+    }
     let speaks_of_it = ["driver", "nvidia-", "kernel module"].iter().any(|word| lower.contains(word));
     if !speaks_of_it && !lower.contains("found version ") {
         return;
     }
     for key in [
         "driver version:",
+        "driver version ",
         "nvidia-smi ",
         "kernel module ",
         "kernel module for x86_64 ",
@@ -41,6 +45,15 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     {
         facts.driver_cuda = Some(cuda);
     }
+}
+
+/// The driver in a line of `nvidia-smi --query-gpu=driver_version,name --format=csv`: `550.144.03, NVIDIA RTX A5000`.
+fn of_query(lower: &str) -> Option<&str> {
+    let mut cells = lower.split(", ").map(str::trim);
+    let is_gpu =
+        |cell: &str| ["nvidia ", "tesla ", "geforce ", "quadro "].iter().any(|word| cell.starts_with(word));
+    let is_version = |cell: &&str| cell.bytes().all(|b| b.is_ascii_digit() || b == b'.') && is_driver(cell);
+    cells.clone().any(is_gpu).then(|| cells.find(is_version)).flatten()
 }
 
 /// Sets the driver version, if it is valid and the first.

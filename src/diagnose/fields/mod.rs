@@ -5,6 +5,7 @@ mod cudnn;
 mod driver;
 pub(super) mod gpus;
 pub(super) mod installer;
+pub(super) mod listed;
 mod packages;
 
 use super::facts::Facts;
@@ -22,6 +23,7 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     cudnn::read(lower, facts);
     built_for::read(lower, facts);
     packages::read(text, facts);
+    listed::read(text, facts);
     installer::read(text, facts);
 }
 

@@ -33,7 +33,7 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
     let mut words = body.split_whitespace();
     if let (Some(name), Some(version)) = (words.next(), words.next())
         && is_name(name)
-        && WATCHED.iter().any(|w| crate::model::text::normalized_name(name).starts_with(w))
+        && is_watched(name)
         && version.starts_with(|c: char| c.is_ascii_digit())
         && version.contains('.')
         && let Some(version) = version_in(version)
@@ -73,7 +73,13 @@ const WATCHED: [&str; 12] = [
     "triton",
 ];
 
-fn add_package(name: &str, version: &str, build: &str, facts: &mut Facts) {
+/// Whether a package is one of those.
+pub(super) fn is_watched(name: &str) -> bool {
+    let name = crate::model::text::normalized_name(name);
+    WATCHED.iter().any(|watched| name.starts_with(watched))
+}
+
+pub(super) fn add_package(name: &str, version: &str, build: &str, facts: &mut Facts) {
     let name = crate::model::text::normalized_name(name);
     if facts.torch.is_none() && (name == "torch" || name == "pytorch") && !facts.torch_not_importable {
         facts.torch = Some(version.to_owned());

@@ -31,7 +31,9 @@ pub(super) fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
     let rests_on = [Fact::Torch, Fact::TorchCuda, Fact::Driver, Fact::DriverCuda];
     let mut cause = cause(s, ("driver-below-floor", component), 0.88, text, &rests_on);
     cause.fix.extend(fix::install(s, Wanted::Working));
-    cause.fix.push(fix::newer_driver(s, Some(&floor)));
+    // Another build of torch alone would leave the others without their CUDA.
+    let place = if s.others_of_torchs_cuda() { 0 } else { cause.fix.len() };
+    cause.fix.insert(place, fix::newer_driver(s, Some(&floor)));
     Some(cause)
 }
 

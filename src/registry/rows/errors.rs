@@ -11,7 +11,7 @@ use crate::model::surroundings::Surrounding;
 use crate::registry::table::Fault;
 
 /// The placeholders in texts of causes and fixes, which are replaced with facts.
-const PLACEHOLDERS: [&str; 32] = [
+const PLACEHOLDERS: &[&str] = &[
     "torch",
     "torchvision",
     "torchaudio",
@@ -42,6 +42,8 @@ const PLACEHOLDERS: [&str; 32] = [
     "arch",
     "arch-cuda",
     "newest-gcc",
+    "legacy-branch",
+    "free-share",
     "built-for-torch",
     "built-for-variant",
 ];
@@ -187,6 +189,8 @@ pub enum Mechanics {
     MemoryHeldByOthers,
     /// torch has reserved enough memory, in pieces.
     MemoryInPieces,
+    /// A package other than torch and its companions is a build for torch's CUDA: `vllm 0.13.0+cu130`.
+    OthersOfTorchsCuda,
     /// torch is a CPU build.
     CpuTorch,
     /// torch is a CUDA build.
@@ -391,6 +395,7 @@ impl FromStr for Condition {
             "library-is-there" => Some(Mechanics::LibraryIsThere),
             "memory-beyond-card" => Some(Mechanics::MemoryBeyondCard),
             "memory-held-by-others" => Some(Mechanics::MemoryHeldByOthers),
+            "others-of-torchs-cuda" => Some(Mechanics::OthersOfTorchsCuda),
             "memory-in-pieces" => Some(Mechanics::MemoryInPieces),
             "cpu-torch" => Some(Mechanics::CpuTorch),
             "cuda-torch" => Some(Mechanics::CudaTorch),

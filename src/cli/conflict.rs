@@ -25,6 +25,9 @@ const OTHER_NAMES: [(&str, &str); 4] = [
     ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
 ];
 
+/// What stands before a command that takes a way out: on a line of its own, never wrapped, to be copied.
+const COMMAND: &str = "      ";
+
 /// Prints a conflict with its hints; returns the exit code. `asked`: how much of the graph. `machines`: those of the solve, by
 /// name.
 pub(super) fn refuse<'m>(
@@ -38,7 +41,7 @@ pub(super) fn refuse<'m>(
         printer.json(&Resolution::conflict(conflict));
         return exit::NO;
     }
-    printer.error(&conflict.headline, None);
+    printer.refusal(&conflict.headline);
     printer.out("");
     let machines: Vec<(&str, &Host)> = machines.into_iter().collect();
     // The other targets may refuse it.
@@ -64,7 +67,7 @@ pub(super) fn refuse<'m>(
         printer.hint("apply one of the first changes and run the command again: it names what is left");
     } else if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
-    } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu) {
+    } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu && w.command.is_none()) {
         printer.hint("apply one of these changes to the request");
     } else if conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()) {
         printer.hint("run on one of these GPUs, or exclude a GPU with `ignore-gpus` under `[stack]`");
@@ -235,6 +238,10 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Wor
         return;
     }
     printer.out(words.heading);
+    // Other GPUs are the last thing that one has.
+    let is_hard = |way: &&WayOut| matches!(way.change, Change::OtherGpu(_));
+    let has_easier = !printer.verbose && ways.iter().any(|way| way.command.is_some());
+    let ways: Vec<&WayOut> = ways.iter().filter(|way| !(has_easier && is_hard(way))).collect();
     let lengths = ways.iter().map(|w| w.change.to_string().chars().count());
     let width = lengths.filter(|length| *length <= 40).max().unwrap_or(0).max(24);
     for way in ways {
@@ -255,6 +262,9 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Wor
         }
         if let Some(set) = &way.set {
             printer.out(&format!("    {}", printer.paint(DIM, &clean(set, 1000))));
+        }
+        if let Some(command) = &way.command {
+            printer.out(&format!("{COMMAND}{}", printer.command(command)));
         }
     }
 }

@@ -148,6 +148,12 @@ impl Printer {
         }
     }
 
+    /// Prints the headline of a refusal, which is the answer: on stdout, as its reasons are.
+    pub fn refusal(&self, headline: &str) {
+        let text = wrap(&visible(&self.in_project(headline), self.color_out), "error: ".len());
+        self.out(&format!("{}: {text}", self.paint(ERROR, "error")));
+    }
+
     /// A text as it is for this project: its commands, in backticks, name the one of `--project`, and its tables are named
     /// as the manifest has them.
     pub fn in_project(&self, text: &str) -> String {

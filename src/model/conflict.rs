@@ -182,6 +182,8 @@ pub struct WayOut {
     pub release: Option<Version>,
     /// The environment variable setting that makes the change, if there is one.
     pub set: Option<String>,
+    /// The command of envlock that makes the change, as a line for a shell, if there is one.
+    pub command: Option<String>,
     /// A short summary of the result.
     #[serde(skip)]
     pub gives: String,
@@ -238,6 +240,7 @@ impl WayOut {
             stack: BTreeMap::new(),
             release: None,
             set: None,
+            command: None,
             gives: gives.into(),
             is_provisional: false,
             is_far_behind: false,

@@ -128,6 +128,23 @@ impl SolveOptions {
         texts.chain(flags).collect()
     }
 
+    /// The machine and the limits as they are given, with the index: ` --gpu H100 --python 3.12`.
+    pub fn given(&self) -> String {
+        let index = self.index_url.as_ref().map(|url| format!(" --index-url {}", shell_word(url)));
+        format!("{}{}{}", self.host.given(), self.limits(), index.unwrap_or_default())
+    }
+
+    /// What is solved and written, as it is given: ` --stack-only --dry-run`.
+    pub fn modes(&self) -> String {
+        let flags = [
+            ("--stack-only", self.stack_only),
+            ("--no-learn", self.no_learn),
+            ("--redetect", self.redetect),
+            ("--dry-run", self.dry_run),
+        ];
+        flags.into_iter().filter(|(_, given)| *given).map(|(option, _)| format!(" {option}")).collect()
+    }
+
     /// Whether the lock is checked and nothing is solved.
     pub fn only_checks(&self) -> bool {
         self.locked || self.check_hashes

@@ -271,7 +271,7 @@ fn what_is_locked_is_what_is_promised() {
     let run = resolve(&context, &["jax[cuda13]"], "NVIDIA H200", "535.129.03").expect(1);
     assert!(run.stdout.contains("jax[cuda12]"), "{}", run.shown());
     // A GPU that is offered is one that this driver runs.
-    let run = resolve(&context, &["tensorflow==2.9.*"], "NVIDIA H100", "450.80.02").expect(1);
+    let run = resolve(&context, &["tensorflow==2.9.*", "-v"], "NVIDIA H100", "450.80.02").expect(1);
     assert!(
         run.stdout.contains("a GPU with compute capability 3.5, 3.7, 5.0, 5.2, 6.0, 6.1, 7.0, 7.5, 8.0"),
         "{}",

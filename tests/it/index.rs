@@ -415,7 +415,7 @@ fn patch_releases_that_exclude_each_other() {
     for part in ["late 1.0 requires Python >=3.11.4", "early 2.0 requires Python <3.11.4"] {
         assert!(shown.contains(part), "{shown}");
     }
-    assert!(!shown.contains("wide"), "{shown}");
+    assert!(!shown.contains("you require wide"), "{shown}");
     // The request bounds the patch release too.
     let run = context.run(&["resolve", "late", "--gpu", "none", "--python", ">=3.11,<3.11.3"]).expect(1);
     assert!(run.shown().contains("late 1.0 requires Python >=3.11.4"), "{}", run.shown());
@@ -470,7 +470,7 @@ fn an_index_without_torch() {
             let host = ["resolve", "--dry-run", "--gpu", gpu, "--driver", "580.65.06"];
             let host = if gpu == "none" { &host[..4] } else { &host[..] };
             let run = context.run(&[host, &options, &asked].concat()).expect(1);
-            assert!(run.stderr.contains("error:"), "{}", run.shown());
+            assert!(run.shown().contains("error:"), "{}", run.shown());
         }
     }
 }

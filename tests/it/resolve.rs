@@ -127,14 +127,14 @@ fn a_conflict_names_the_driver() {
     let context = TestContext::with_index(&server);
     let arguments =
         resolve(&["torch>=2.6"], &["--gpu", "NVIDIA A100", "--driver", "470.129.06", "--only-index", "pypi"]);
-    let run = context.run(&arguments).expect(1);
-    insta::assert_snapshot!("conflict_driver", run.shown());
-    assert!(!context.exists("envlock.lock"));
     let json = context.run(&[&arguments[..], &["--json"]].concat()).expect(1).json();
     assert_eq!(json["status"], "conflict");
     assert_eq!(json["conflict"]["would_work_if"][0]["party"], "driver");
     assert_eq!(json["conflict"]["would_work_if"][0]["level"], "stack");
     assert!(server.paths().is_empty(), "the registry alone proves it");
+    let run = context.run(&arguments).expect(1);
+    insta::assert_snapshot!("conflict_driver", run.shown());
+    assert!(!context.exists("envlock.lock"));
 }
 
 /// No Python has the newest of both packages, because of a third one. An older Python wins only where fewer

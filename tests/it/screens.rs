@@ -97,6 +97,7 @@ fn start() {
     --- stdout
     host   NVIDIA V100 (7.0), driver 580.65.06 (CUDA 13.0), linux-x86_64 [--driver];
            kept from the lock, `--redetect` detects it again
+    error: the requirements cannot be satisfied
 
       the index pypi has no `nosuch`  [index]
       you require nosuch  [command line]
@@ -106,7 +107,6 @@ fn start() {
     --- stderr
     note: --python 3.12, --only-index pypi kept from the lock; `--redetect` drops
           such options
-    error: the requirements cannot be satisfied
     hint: apply one of these changes to the request
     ");
     insta::assert_snapshot!(world.shown(&["add"]), @r"
@@ -199,6 +199,7 @@ fn solve() {
     --- stdout
     host   NVIDIA V100 (7.0), driver 580.65.06 (CUDA 13.0), linux-x86_64 [--driver];
            kept from the lock, `--redetect` detects it again
+    error: the requirements cannot be satisfied
 
       torch 2.8.0 to 2.15.0 are built for CUDA 12.6, 12.8, 12.9, 13.0, 13.2
         [file list of the project on PyPI, read 2026-11-21]
@@ -210,11 +211,10 @@ fn solve() {
 
     ways out, each of them solved:
       variant cu126             torch 2.14.1 cu126
+          envlock resolve --variant cu126 --dry-run
     --- stderr
     note: beside other options, those that the lock was made with are dropped:
           --python 3.12, --only-index pypi
-    error: the requirements cannot be satisfied
-    hint: apply one of these changes to the request
     hint: `envlock plan -v --gpu 'NVIDIA V100' --driver 580.65.06` lists every build
           that can run
     ");

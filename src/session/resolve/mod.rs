@@ -6,6 +6,7 @@ pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod machines;
 mod of_conda;
+mod retry;
 mod solving;
 mod stack_only;
 mod task;
@@ -245,6 +246,18 @@ impl<'p> ResolveRun<'p> {
         Ok(Outcome::Solved(Box::new(prepared), answer))
     }
 
+    /// How it was asked. `adds`: whether a changed manifest is not written yet.
+    fn as_command(&self, adds: bool) -> retry::Asked<'_> {
+        let files = &self.project.reads;
+        let has_manifest = self.project.manifest.is_some() && files.is_empty();
+        let form = match (has_manifest, adds) {
+            (false, _) => retry::Form::CommandLine,
+            (true, false) => retry::Form::Manifest,
+            (true, true) => retry::Form::Added,
+        };
+        retry::Asked { request: &self.request, options: self.options, form, packages: self.packages, files }
+    }
+
     fn solve(
         self,
         manifest: Option<NewManifest>,
@@ -402,6 +415,10 @@ impl<'p> Prepared<'p> {
                 learning::cite_pypi(&task, &registry, &mut refused);
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
+                // The other targets may refuse a change.
+                if let [_] = *self.machines {
+                    self.asked.as_command(self.manifest.is_some()).name_commands(&mut refused);
+                }
                 return Ok((self, ResolveAnswer::Refused(refused, hint)));
             }
             JointAnswer::TooLong => return Err(Failure::too_long()),

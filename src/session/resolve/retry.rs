@@ -1,0 +1,199 @@
+//! The command that takes a way out of a conflict, in the form in which the request was made.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pep440_rs::VersionSpecifiers;
+use pep508_rs::{ExtraName, VersionOrUrl};
+
+use crate::model::conflict::{Change, Conflict, WayOut};
+use crate::model::level::Level;
+use crate::model::request::{Origin, Request, UserRequirement};
+use crate::model::text::{plain_address, shell_word};
+use crate::session::options::SolveOptions;
+
+/// How a request was made.
+pub(super) struct Asked<'a> {
+    pub request: &'a Request,
+    pub options: &'a SolveOptions,
+    /// What states the packages.
+    pub form: Form,
+    /// The packages of the command line, where there is none.
+    pub packages: &'a [String],
+    /// The requirements files that stand for one.
+    pub files: &'a [PathBuf],
+}
+
+/// Where the packages of a request are stated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The command line, or a lock that was made by one.
+    CommandLine,
+    /// A manifest.
+    Manifest,
+    /// A manifest to which packages of the command line were to be added.
+    Added,
+}
+
+/// What changes of a command.
+struct Changed {
+    /// By package: the requirement, or none.
+    requirements: BTreeMap<String, Option<String>>,
+    options: SolveOptions,
+}
+
+impl Asked<'_> {
+    /// Names the commands of the ways out that lead to a lock.
+    pub fn name_commands(&self, conflict: &mut Conflict) {
+        // Of several causes, a change removes one.
+        let ways = match conflict.also.is_empty() {
+            true => &mut conflict.would_work_if,
+            false => &mut conflict.resolves_all,
+        };
+        // Solved as far as it is asked: what is solved for the stack alone may be refused.
+        let is_stack_all = self.options.stack_only || !self.request.has_others();
+        let is_solved = |way: &WayOut| way.level == Level::Full || is_stack_all;
+        for way in ways.iter_mut().filter(|way| way.set.is_none() && is_solved(way)) {
+            way.command = self.command(&way.change);
+        }
+    }
+
+    /// The command with a change; `None` if it takes an edit of a file, or another machine.
+    fn command(&self, change: &Change) -> Option<String> {
+        let mut changed = Changed { requirements: BTreeMap::new(), options: self.options.clone() };
+        self.apply(change, &mut changed)?;
+        let options = format!("{}{}", changed.options.given(), changed.options.modes());
+        if changed.options.index_url.as_ref().is_some_and(|url| plain_address(url) != *url) {
+            return None;
+        }
+        let requirements = changed.requirements;
+        if !self.files.is_empty() {
+            let files: String = self
+                .files
+                .iter()
+                .map(|file| format!(" -r {}", shell_word(&file.display().to_string())))
+                .collect();
+            let is_typed = |user: &&UserRequirement| user.origin == Origin::CommandLine;
+            let typed = self.request.requirements.iter().filter(is_typed);
+            let typed: Vec<String> = typed.map(|user| user.requirement.to_string()).collect();
+            let named = words(typed.iter().collect());
+            return requirements.is_empty().then(|| format!("envlock resolve{named}{files}{options}"));
+        }
+        match self.form {
+            Form::CommandLine => {}
+            Form::Manifest => return self.of_manifest(&requirements, &options),
+            Form::Added => return self.of_added(&requirements, &options),
+        }
+        let mut packages: Vec<String> = Vec::new();
+        for text in self.packages {
+            let name = crate::session::settings::requirement(text).ok()?.name().to_owned();
+            match requirements.get(&name) {
+                None => packages.push(text.clone()),
+                Some(changed) => packages.extend(changed.clone()),
+            }
+        }
+        // The request is in the lock alone.
+        (!packages.is_empty())
+            .then(|| format!("envlock resolve{}{options}", words(packages.iter().collect())))
+    }
+
+    /// `add` replaces what the manifest requires, `remove` drops it.
+    fn of_manifest(&self, requirements: &BTreeMap<String, Option<String>>, options: &str) -> Option<String> {
+        let changed: Vec<&String> = requirements.values().flatten().collect();
+        let dropped = requirements.len() - changed.len();
+        match (changed.is_empty(), dropped) {
+            (true, 0) => Some(format!("envlock resolve{options}")),
+            (false, 0) => Some(format!("envlock add{}{options}", words(changed))),
+            (true, _) => Some(format!("envlock remove{}{options}", words(requirements.keys().collect()))),
+            (false, _) => None,
+        }
+    }
+
+    /// The manifest is as it was: what was typed has to be typed again.
+    fn of_added(&self, requirements: &BTreeMap<String, Option<String>>, options: &str) -> Option<String> {
+        let mut added: Vec<String> = Vec::new();
+        for user in self.request.requirements.iter().filter(|user| user.origin == Origin::CommandLine) {
+            match requirements.get(user.name()) {
+                None => added.push(user.requirement.to_string()),
+                Some(changed) => added.extend(changed.clone()),
+            }
+        }
+        let is_typed = |name: &String| self.only(name).is_some_and(|user| user.origin == Origin::CommandLine);
+        for (_, changed) in requirements.iter().filter(|(name, _)| !is_typed(name)) {
+            added.push(changed.clone()?);
+        }
+        (!added.is_empty()).then(|| format!("envlock add{}{options}", words(added.iter().collect())))
+    }
+
+    fn apply(&self, change: &Change, to: &mut Changed) -> Option<()> {
+        let options = &mut to.options;
+        match change {
+            Change::Together(changes) => return changes.iter().try_for_each(|one| self.apply(one, to)),
+            Change::Below { package, version } => self.set(package, &format!("<{version}"), to)?,
+            Change::Release { package, version } => self.set(package, &format!("=={version}"), to)?,
+            Change::Series { package, releases } => self.set(package, &format!("=={releases}"), to)?,
+            Change::Extras { package, extras } => self.set_extras(package, to, &|own| {
+                *own = extras.iter().filter_map(|extra| extra.parse().ok()).collect();
+            })?,
+            Change::WithoutExtra { package, extra } => self.set_extras(package, to, &|own| {
+                own.retain(|own| own.as_ref() != extra);
+            })?,
+            Change::WithoutRequest(package) => {
+                self.only(package)?;
+                to.requirements.insert(package.clone(), None);
+            }
+            // Options that describe another machine.
+            Change::Driver(version) => *options.host.driver.as_mut()? = version.to_string(),
+            Change::Glibc(version) => *options.host.glibc.as_mut()? = version.to_string(),
+            Change::Variant(name) => options.variant = Some(name.clone()),
+            Change::OtherVariant(_) => drop(options.variant.take()?),
+            Change::Python(python) => *options.python.as_mut()? = python.to_string(),
+            Change::AllowIndex(names) => {
+                let allowed = &self.request.only_index.as_ref()?.value;
+                options.only_index = Some(format!("{allowed},{}", names.replace(" and ", ",")));
+            }
+            Change::AllowSources if options.no_sources => options.no_sources = false,
+            Change::WithoutLimit { what: "cuda", .. } => drop(options.cuda.take()?),
+            Change::WithoutLimit { what: "exclude-newer", .. } => drop(options.exclude_newer.take()?),
+            // These take an edit of a file, or another machine.
+            Change::AllowSources
+            | Change::WithoutLimit { .. }
+            | Change::CudaCompat { .. }
+            | Change::WithoutConstraint(_)
+            | Change::WithoutOverride(_)
+            | Change::AllowCompatibilityMode
+            | Change::FromPypi(_)
+            | Change::FromChannel { .. }
+            | Change::StackFrom(_)
+            | Change::OnlyGpus { .. }
+            | Change::OtherGpu(_) => return None,
+        }
+        Some(())
+    }
+
+    /// The only requirement on a package; `None` if there are several, it belongs to an extra or a group, or is one of conda.
+    fn only(&self, package: &str) -> Option<&UserRequirement> {
+        let mut all = self.request.requirements.iter().filter(|user| user.name() == package);
+        let one = all.next().filter(|_| all.next().is_none())?;
+        (one.part.is_none() && self.request.conda.is_empty()).then_some(one)
+    }
+
+    fn set(&self, package: &str, bound: &str, to: &mut Changed) -> Option<()> {
+        let mut requirement = self.only(package).filter(|user| user.direct().is_none())?.requirement.clone();
+        let bounds: VersionSpecifiers = bound.parse().ok()?;
+        requirement.version_or_url = Some(VersionOrUrl::VersionSpecifier(bounds));
+        to.requirements.insert(package.to_owned(), Some(requirement.to_string()));
+        Some(())
+    }
+
+    fn set_extras(&self, package: &str, to: &mut Changed, edit: &dyn Fn(&mut Vec<ExtraName>)) -> Option<()> {
+        let mut requirement = self.only(package)?.requirement.clone();
+        edit(&mut requirement.extras);
+        to.requirements.insert(package.to_owned(), Some(requirement.to_string()));
+        Some(())
+    }
+}
+
+fn words(texts: Vec<&String>) -> String {
+    texts.iter().map(|text| format!(" {}", shell_word(text))).collect()
+}

@@ -403,7 +403,9 @@ impl TestContext {
             }
             let globals =
                 arguments.windows(2).filter(|pair| ["--registry", "--cache-dir"].contains(&pair[0]));
-            globals.for_each(|pair| drop(command.args(pair)));
+            for pair in globals {
+                command.args(pair);
+            }
             let run = self.finish(command.output().unwrap());
             // The tests' index of PyTorch has few builds.
             let is_silent = run.code == 3 && run.flat().contains("cannot read");

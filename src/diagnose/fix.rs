@@ -8,6 +8,7 @@ use super::place::for_setup;
 use super::situation::{Situation, series};
 use super::{libraries, repair, who};
 use crate::compatibility::UnknownGpu;
+use crate::model::capability::Via;
 use crate::model::component::Component;
 use crate::model::fix::Fix;
 use crate::model::host::{Driver, Host};
@@ -15,7 +16,7 @@ use crate::model::platform::Os;
 use crate::model::request::{
     Limit, Origin, Preferences, PythonAllowed, PythonRequest, Request, UserRequirement,
 };
-use crate::model::solution::{Answer, Solution, Stack};
+use crate::model::solution::{Answer, Coverage, Solution, Stack};
 use crate::model::surroundings::Surrounding;
 use crate::model::version::{DottedVersion, cuda_short, cuda_version, public};
 use crate::registry::{COMPANIONS, Offer};
@@ -252,8 +253,18 @@ fn solved(situation: &Situation<'_>, host: &Host, wanted: Wanted) -> Option<Solu
         solution.stack.as_ref().is_some_and(|stack| stack.cuda.is_some() && !is_installed(situation, stack))
     };
     let same_release = own.as_ref().filter(|own| wanted != Wanted::Newer && is_offered(own));
-    let same_release = same_release
-        .and_then(|own| solve(&request(situation, &format!("torch=={own}"), wanted)?).filter(is_other));
+    // PTX alone is compiled at the first start, and cuDNN and cuBLAS of that CUDA know the GPU as little.
+    let has_machine_code = |solution: &Solution| {
+        let covers = |capability| {
+            let is_it = |own: &&Coverage| own.compute_capability == capability;
+            solution.envelope.coverage.iter().find(is_it).is_none_or(|own| own.via == Via::Sass)
+        };
+        situation.gpus().iter().all(|(_, capability)| covers(*capability))
+    };
+    let same_release = same_release.and_then(|own| {
+        let solution = solve(&request(situation, &format!("torch=={own}"), wanted)?)?;
+        (is_other(&solution) && has_machine_code(&solution)).then_some(solution)
+    });
     if same_release.is_some() {
         return same_release;
     }

@@ -31,6 +31,12 @@ pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
 }
 
 fn installer_syntax(situation: &Situation<'_>, command: String) -> String {
+    let on_windows = situation.facts.is_in(Surrounding::Windows);
+    // `python3.11 -m venv .venv && . .venv/bin/activate`
+    if on_windows && let Some(rest) = command.strip_prefix("python3.") {
+        let rest = rest.replace(" && . .venv/bin/activate", "; .venv\\Scripts\\activate");
+        return format!("py -3.{rest}");
+    }
     if !command.starts_with("pip ") {
         return command;
     }
@@ -39,7 +45,7 @@ fn installer_syntax(situation: &Situation<'_>, command: String) -> String {
         // uv does not ask for confirmation, and `--force-reinstall` is `--reinstall`.
         return command.replace(" -y ", " ").replace("--force-reinstall", "--reinstall");
     }
-    if situation.facts.is_in(Surrounding::Windows) {
+    if on_windows {
         return command.replacen("pip ", "python -m pip ", 1).replace(" && pip ", " && python -m pip ");
     }
     command

@@ -54,14 +54,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         "cudnn" => facts.cudnn.as_ref().and_then(version).map(|v| v.to_string()),
         "extension" => who::failed(situation, events).map(|row| row.package.clone()),
         // The newest release that the data pair with the installed torch, else the series that they do.
-        "extension-pin" => {
-            let package = &who::failed(situation, events)?.package;
-            let torch: Version = facts.plain_torch()?.parse().ok()?;
-            let newest = situation.registry.newest_for_torch(package, &torch);
-            let series = || situation.registry.series_for_torch(package, &torch);
-            let pin = newest.map(|newest| format!("=={newest}"));
-            pin.or_else(|| Some(series()?.to_string())).map(|pin| format!("{package}{pin}"))
-        }
+        "extension-pin" => situation.pin_for_torch(&who::failed(situation, events)?.package),
         // The companions that were built for the installed torch.
         "torchvision" | "torchaudio" => {
             let torch: Version = facts.plain_torch()?.parse().ok()?;
@@ -73,6 +66,20 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
             let package = &who::failed(situation, events)?.package;
             let (stated, _) = facts.packages.get(package)?;
             stated.parse::<Version>().ok().map(|stated| stated.without_local().to_string())
+        }
+        // The package of NCCL that torch requires, where another release of it is installed.
+        "torch-nccl" => {
+            let (package, (stated, _)) =
+                facts.packages.iter().find(|(name, _)| name.starts_with("nvidia-nccl-cu"))?;
+            let torch: Version = facts.plain_torch()?.parse().ok()?;
+            let platform = situation.platform();
+            let of_pypi = |build: &&Cited<Build>| {
+                build.version == torch && build.platform == platform && build.on_pypi && build.nccl.is_some()
+            };
+            let build = situation.build().or_else(|| situation.registry.builds().iter().find(of_pypi))?;
+            let wanted = build.nccl.as_ref()?.to_string();
+            // The names of packages are only known ones in commands.
+            cuda_major_of(package).filter(|_| *stated != wanted).map(|_| format!("{package}=={wanted}"))
         }
         // Below the minor release after the one that torch goes with: `3.4` for triton 3.3.1.
         "triton-below" => {
@@ -195,6 +202,11 @@ fn architecture_in(line: &str) -> Option<ComputeCapability> {
             format!("{major}.{minor}").parse().ok()
         })
         .next()
+}
+
+/// The CUDA major at the end of a package's name: `nvidia-nccl-cu12`.
+fn cuda_major_of(package: &str) -> Option<u32> {
+    package.rsplit_once("-cu")?.1.parse().ok().filter(|major| (11..=30).contains(major))
 }
 
 /// The suffix of NVIDIA's package names: empty from CUDA 13 on.

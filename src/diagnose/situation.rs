@@ -192,6 +192,16 @@ impl<'a> Situation<'a> {
         self.facts.build_cuda().is_some_and(|cuda| self.facts.toolkits.contains(&cuda))
     }
 
+    /// The release of a package that goes with the torch in the text: the newest that the data pair with it, else the series that
+    /// they do: `torchcodec==0.7.*`.
+    pub fn pin_for_torch(&self, package: &str) -> Option<String> {
+        let torch = self.facts.plain_torch()?.parse().ok()?;
+        let newest = self.registry.newest_for_torch(package, &torch);
+        let series = || self.registry.series_for_torch(package, &torch);
+        let pin = newest.map(|newest| format!("=={newest}"));
+        pin.or_else(|| Some(series()?.to_string())).map(|pin| format!("{package}{pin}"))
+    }
+
     /// Whether a package other than torch and its companions is a build for torch's CUDA, by its label (`+cu130`).
     pub fn others_of_torchs_cuda(&self) -> bool {
         let Some(label) = self.facts.variant().filter(|variant| crate::model::variant::is_cuda(variant))

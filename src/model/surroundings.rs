@@ -78,6 +78,8 @@ surroundings! {
     Musl = "musl",
     /// NixOS.
     Nixos = "nixos",
+    /// The driver was installed by NVIDIA's own installer.
+    Runfile = "runfile",
     /// A notebook.
     Notebook = "notebook",
     /// A package of the user site (`~/.local`) is used.

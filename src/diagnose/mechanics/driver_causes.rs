@@ -33,7 +33,13 @@ pub(super) fn driver_below_floor(s: &Situation<'_>) -> Option<Cause> {
     cause.fix.extend(fix::install(s, Wanted::Working));
     // Another build of torch alone would leave the others without their CUDA.
     let place = if s.others_of_torchs_cuda() { 0 } else { cause.fix.len() };
-    cause.fix.insert(place, fix::newer_driver(s, Some(&floor)));
+    // The last branch for the GPU may be older.
+    let supports = |(_, capability): &(Option<String>, _)| {
+        DriverSpan::of(s.registry, *capability).below.is_none_or(|below| floor.major() < below.major())
+    };
+    if s.gpus().iter().all(supports) {
+        cause.fix.insert(place, fix::newer_driver(s, Some(&floor)));
+    }
     Some(cause)
 }
 

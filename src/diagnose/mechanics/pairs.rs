@@ -178,11 +178,18 @@ pub(super) fn known_pair(s: &Situation<'_>) -> Option<Cause> {
     let text = format!("{}; {own} {} and {other} {} are installed", row.text, version(own)?, version(other)?);
     let is_abi = s.registry.abi_breaks().iter().any(|row| row.package == other);
     let component = if is_abi { Component::ExtensionAbi } else { Component::InstallMix };
-    // What fails is the bridge between the two; without an error message, it may not be in use.
-    let mut cause = cause(s, ("known-pair", component), 0.55, text, &[]);
+    // What fails is the bridge between the two; without an error message about it, it may not be in use.
+    let is_at_fault = s.facts.events.iter().any(|event| event.text.to_lowercase().contains(own));
+    // torch stays.
+    let pin = s.pin_for_torch(own).filter(|_| other == "torch");
+    let confidence = if is_at_fault && pin.is_some() { 0.93 } else { 0.55 };
+    let mut cause = cause(s, ("known-pair", component), confidence, text, &[]);
     let lines = [own, other].into_iter().filter_map(|name| s.facts.said_of.get(name));
     cause.evidence = lines.map(|said| Evidence::new(said.line, &said.text)).collect();
-    let fix = Fix::command_that(format!("pip install \"{requirement}\""), format!("goes with this {own}"));
+    let fix = match pin {
+        Some(pin) => Fix::command_that(format!("pip install \"{pin}\""), "goes with the installed torch"),
+        None => Fix::command_that(format!("pip install \"{requirement}\""), format!("goes with this {own}")),
+    };
     cause.fix.push(for_setup(s, fix));
     Some(cause)
 }

@@ -43,6 +43,7 @@ const PLACEHOLDERS: &[&str] = &[
     "arch-cuda",
     "newest-gcc",
     "legacy-branch",
+    "torch-nccl",
     "free-share",
     "built-for-torch",
     "built-for-variant",

@@ -91,14 +91,15 @@ pub fn unread_companion(
     let torch = rows.iter().map(|build| &build.version).max()?.clone();
     COMPANIONS.into_iter().find_map(|package| {
         let bounds = request.bounds_on(package)?;
-        let asked = Asked { registry, platform, package, bounds, wanted: wanted.as_ref(), rows: &rows };
+        let asked =
+            WantedCompanion { registry, platform, package, bounds, wanted: wanted.as_ref(), rows: &rows };
         let lacks = asked.lacks(has_read_index)?;
         Some(UnreadCompanion { package, torch: torch.clone(), lacks })
     })
 }
 
 /// What a request asks of one companion.
-struct Asked<'a> {
+struct WantedCompanion<'a> {
     registry: &'a Registry,
     platform: Platform,
     package: &'static str,
@@ -109,7 +110,7 @@ struct Asked<'a> {
     rows: &'a [&'a Build],
 }
 
-impl<'a> Asked<'a> {
+impl<'a> WantedCompanion<'a> {
     fn of_package(&self) -> impl Iterator<Item = &'a Companion> {
         let package = self.package;
         self.registry.companions().iter().map(|row| &**row).filter(move |row| row.package == package)

@@ -247,7 +247,7 @@ impl<'p> ResolveRun<'p> {
     }
 
     /// How it was asked. `adds`: whether a changed manifest is not written yet.
-    fn as_command(&self, adds: bool) -> retry::Asked<'_> {
+    fn as_command(&self, adds: bool) -> retry::TypedRequest<'_> {
         let files = &self.project.reads;
         let has_manifest = self.project.manifest.is_some() && files.is_empty();
         let form = match (has_manifest, adds) {
@@ -255,7 +255,13 @@ impl<'p> ResolveRun<'p> {
             (true, false) => retry::Form::Manifest,
             (true, true) => retry::Form::Added,
         };
-        retry::Asked { request: &self.request, options: self.options, form, packages: self.packages, files }
+        retry::TypedRequest {
+            request: &self.request,
+            options: self.options,
+            form,
+            packages: self.packages,
+            files,
+        }
     }
 
     fn solve(

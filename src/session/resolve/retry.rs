@@ -13,7 +13,7 @@ use crate::model::text::{plain_address, shell_word};
 use crate::session::options::SolveOptions;
 
 /// How a request was made.
-pub(super) struct Asked<'a> {
+pub(super) struct TypedRequest<'a> {
     pub request: &'a Request,
     pub options: &'a SolveOptions,
     /// What states the packages.
@@ -42,7 +42,7 @@ struct Changed {
     options: SolveOptions,
 }
 
-impl Asked<'_> {
+impl TypedRequest<'_> {
     /// Names the commands of the ways out that lead to a lock.
     pub fn name_commands(&self, conflict: &mut Conflict) {
         // Of several causes, a change removes one.

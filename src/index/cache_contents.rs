@@ -32,7 +32,7 @@ impl Cache {
         Ok(amount)
     }
 
-    /// Removes what other versions of the layout wrote, and what is older than [`KEPT`]; what it removed.
+    /// Removes what other versions of the layout wrote, and what is older than 90 days; what it removed.
     ///
     /// # Errors
     /// A folder of it cannot be read, or a file cannot be removed.

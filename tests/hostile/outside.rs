@@ -94,10 +94,10 @@ fn a_page_that_unpacks_to_gigabytes_is_refused_in_little_memory() {
     assert!(peak_kib < 200 << 10, "{peak_kib} KiB");
 }
 
-/// What a command says on stderr, in one line, and its peak of memory in KiB: without the pages of files, the program's own among
+/// What a command says on stdout and stderr, in one line, and its peak of memory in KiB: without the pages of files, the program's own among
 /// them, which is large where it is not optimized. 0 where that is not known.
 fn peak_of(mut command: Command) -> (String, u64) {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     let mut peak_kib = 0;
     while child.try_wait().unwrap().is_none() {
@@ -108,6 +108,7 @@ fn peak_of(mut command: Command) -> (String, u64) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(peak_kib > 0 || !cfg!(target_os = "linux"));
     (text.split_whitespace().collect::<Vec<_>>().join(" "), peak_kib)

@@ -9,7 +9,7 @@ const UNDONE: &str = "the project's next `uv run` undoes it: require the same in
 
 /// A pip command in the syntax of the installer in use.
 pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
-    let on_windows = situation.facts.is_in(Surrounding::Windows) && !situation.facts.is_in(Surrounding::Wsl);
+    let on_windows = is_on_windows(situation);
     match fix {
         // Windows looks for DLLs in PATH.
         Fix::Command { command, .. } if on_windows && command.contains("LD_LIBRARY_PATH") => Fix::advice(
@@ -30,8 +30,13 @@ pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
     }
 }
 
+/// Whether commands are typed in Windows, and not in WSL.
+fn is_on_windows(situation: &Situation<'_>) -> bool {
+    situation.facts.is_in(Surrounding::Windows) && !situation.facts.is_in(Surrounding::Wsl)
+}
+
 fn installer_syntax(situation: &Situation<'_>, command: String) -> String {
-    let on_windows = situation.facts.is_in(Surrounding::Windows);
+    let on_windows = is_on_windows(situation);
     // `python3.11 -m venv .venv && . .venv/bin/activate`
     if on_windows && let Some(rest) = command.strip_prefix("python3.") {
         let rest = rest.replace(" && . .venv/bin/activate", "; .venv\\Scripts\\activate");

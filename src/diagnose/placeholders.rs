@@ -78,8 +78,8 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
             };
             let build = situation.build().or_else(|| situation.registry.builds().iter().find(of_pypi))?;
             let wanted = build.nccl.as_ref()?.to_string();
-            // The names of packages are only known ones in commands.
-            cuda_major_of(package).filter(|_| *stated != wanted).map(|_| format!("{package}=={wanted}"))
+            known(package.rsplit_once("-cu")?.1.parse().ok()?)?;
+            (*stated != wanted).then(|| format!("{package}=={wanted}"))
         }
         // Below the minor release after the one that torch goes with: `3.4` for triton 3.3.1.
         "triton-below" => {
@@ -202,11 +202,6 @@ fn architecture_in(line: &str) -> Option<ComputeCapability> {
             format!("{major}.{minor}").parse().ok()
         })
         .next()
-}
-
-/// The CUDA major at the end of a package's name: `nvidia-nccl-cu12`.
-fn cuda_major_of(package: &str) -> Option<u32> {
-    package.rsplit_once("-cu")?.1.parse().ok().filter(|major| (11..=30).contains(major))
 }
 
 /// The suffix of NVIDIA's package names: empty from CUDA 13 on.

@@ -241,9 +241,12 @@ impl<'r> Reader<'r> {
             self.facts.torch_pythons.extend(series_of_torch(text));
         }
         let gpus = self.facts.gpus.len();
-        for name in std::iter::once(text).chain(fields::listed::cells(text).into_iter().flatten()) {
-            if self.rules.is_gpu_alone(&name.to_lowercase()) {
-                fields::gpus::push_alone(name, &mut self.facts);
+        if self.rules.is_gpu_alone(&lower) {
+            fields::gpus::push_alone(text, &mut self.facts);
+        }
+        for cell in fields::listed::cells(text).into_iter().flatten() {
+            if self.rules.is_gpu_alone(&cell.to_lowercase()) {
+                fields::gpus::push_alone(cell, &mut self.facts);
             }
         }
         fields::read(text, &lower, &mut self.facts);

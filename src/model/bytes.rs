@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A size in bytes, shown as `3.4 GB`, `12 MB`, `1.9 MB`, `340 kB`: two digits at least, of units of a thousand.
+/// A size in bytes, shown as `3.4 GB`, `12 MB`, `1.9 MB`, `340 kB`: in powers of a thousand, with one decimal below ten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
@@ -25,7 +25,7 @@ mod tests {
     use super::Bytes;
 
     #[test]
-    fn two_digits_at_least() {
+    fn sizes_as_people_read_them() {
         for (bytes, shown) in [
             (0, "0 kB"),
             (1, "1 kB"),

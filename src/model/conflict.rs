@@ -389,8 +389,8 @@ pub enum Change {
     AllowCompatibilityMode,
     /// A Python series.
     Python(Python),
-    /// Packages from one more index.
-    AllowIndex(String),
+    /// Packages from more indexes, by name.
+    AllowIndexes(Vec<String>),
     /// A package from PyPI, and not from conda.
     FromPypi(String),
     /// A conda package from another channel than the first that has it.
@@ -436,7 +436,7 @@ impl fmt::Display for Change {
             Change::OtherVariant(name) => write!(f, "a variant other than {name}"),
             Change::AllowCompatibilityMode => f.write_str("driver-policy = \"minor\""),
             Change::Python(python) => write!(f, "Python {python}"),
-            Change::AllowIndex(index) => write!(f, "allow the {index} index"),
+            Change::AllowIndexes(names) => write!(f, "allow the {} index", names.join(" and ")),
             Change::FromPypi(package) => write!(f, "{package} from PyPI, not conda"),
             Change::FromChannel { channel, spec } => write!(f, "{channel}::{spec}"),
             Change::StackFrom(channel) => write!(f, "source = \"{channel}\""),

@@ -7,6 +7,7 @@ use super::data_folder;
 use super::exit;
 use super::failure::Failure;
 use super::files;
+use super::owner;
 use super::requirements;
 use super::settings::Project;
 use crate::formats::{ForeignLock, Tool};
@@ -15,7 +16,7 @@ use crate::model::level::Level;
 use crate::model::part::Part;
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::session::options::Parts;
+use crate::session::options::{Global, Parts};
 use crate::verify::Locked;
 
 /// The project's lock; `None` when there is none.
@@ -24,6 +25,18 @@ pub(crate) fn read(project: &Project) -> Result<Option<Lockfile>, Failure> {
         Some(text) => Ok(Some(lockfile::parse(&text)?)),
         None => Ok(None),
     }
+}
+
+/// The project, its data and its lock, with the packages that another tool holds.
+///
+/// # Errors
+/// When there is no lock, or one of these cannot be read.
+pub(crate) fn of_project(global: &Global) -> Result<(Project, Registry, Lockfile), Failure> {
+    let project = Project::find(global, true)?;
+    let registry = project.registry(global)?;
+    let lock = read(&project)?.ok_or_else(missing)?;
+    let lock = owner::with_packages(&project, lock, &registry)?;
+    Ok((project, registry, lock))
 }
 
 /// A lock of envlock or of another tool.

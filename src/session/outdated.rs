@@ -10,14 +10,14 @@ use super::failure::Failure;
 use super::fetch::{self, Session};
 use super::options::Global;
 use super::settings::{self, Project};
-use super::{chosen_host, learned_rows, learning, lock, owner};
-use crate::index::IndexClient;
+use super::{chosen_host, learned_rows, lock, owner};
+use crate::index::{Fetched, IndexClient};
 use crate::lockfile::Target;
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::project::Release;
 use crate::model::request::Preferences;
-use crate::model::solution::{Answer, ChosenPackage, Solution};
+use crate::model::solution::{Answer, ChosenPackage, Need, Solution};
 use crate::model::version::public;
 use crate::registry::Registry;
 use crate::solver::{Budget, NewerStacks, Question, Upgrade, newer_stacks, upgrades};
@@ -107,14 +107,20 @@ pub(crate) fn newer(
     Ok((newer, registry))
 }
 
-/// The newest final release of each package on its index. The solve has read these pages: one that cannot be read now is left
-/// out.
+/// The newest final release of each package on its index. The solve has read these pages: where one cannot be read now, none is
+/// told.
 fn newest_releases(client: &IndexClient, packages: &[ChosenPackage]) -> BTreeMap<String, Version> {
-    let newest = |package: &ChosenPackage| {
-        let page = learning::page(client, package.source.index()?, &package.name).ok()??;
+    let page = |package: &ChosenPackage| {
+        let index = package.source.index()?.to_owned();
+        Some(Need::Page { index, project: package.name.clone() })
+    };
+    let pages: Vec<Need> = packages.iter().filter_map(page).collect();
+    let newest = |fetched: Fetched| {
+        let Fetched::Page { project, page: Some(page), .. } = fetched else { return None };
         let is_final = |release: &&Release| !release.yanked && !release.version.any_prerelease();
         let newest = page.releases().iter().filter(is_final).map(|release| &release.version).max()?;
-        Some((package.name.clone(), newest.clone()))
+        Some((project, newest.clone()))
     };
-    packages.iter().filter_map(newest).collect()
+    let fetched = client.fetch(&pages, None, &mut |_, _| {}).unwrap_or_default();
+    fetched.into_iter().filter_map(newest).collect()
 }

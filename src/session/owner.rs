@@ -30,7 +30,7 @@ use crate::verify::Locked;
 
 /// The tool that holds a project's packages ([`files::owner_in`]).
 pub(crate) fn of(project: &Project) -> Option<Owner> {
-    files::owner_in(&project.folder)
+    files::owner_in(&project.folder).filter(|_| !project.is_beside)
 }
 
 /// The folder above a project whose `uv.lock` has its packages: the root of its workspace.

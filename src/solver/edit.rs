@@ -345,7 +345,7 @@ impl Limited {
             Limited::Index => {
                 // The solution says which indexes it takes packages from.
                 let names = indexes_beside(&request.only_index.as_ref()?.value, solution);
-                Change::AllowIndex(Some(names).filter(|names| !names.is_empty())?)
+                Change::AllowIndexes(Some(names).filter(|names| !names.is_empty())?)
             }
             Limited::Sources => Change::AllowSources,
             Limited::Time => {
@@ -495,10 +495,10 @@ fn any_build(request: &mut Request) {
 }
 
 /// The names of the indexes that a solution uses, apart from allowed ones.
-fn indexes_beside(allowed: &Only, solution: &Solution) -> String {
+fn indexes_beside(allowed: &Only, solution: &Solution) -> Vec<String> {
     let family = |index: &str| index.split('/').next().unwrap_or(index).to_owned();
     let of_packages = solution.packages.iter().filter_map(|p| p.source.index()).map(family);
     let of_stack = solution.stack.iter().map(|stack| family(&stack.index));
     let names: BTreeSet<String> = of_packages.chain(of_stack).filter(|name| !allowed.admits(name)).collect();
-    names.into_iter().collect::<Vec<_>>().join(" and ")
+    names.into_iter().collect()
 }

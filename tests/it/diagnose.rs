@@ -712,6 +712,7 @@ fn fixes_repair() {
         ("fabric manager NVIDIA GPU driver interface version 570.133.20 don't match with driver version 570.148.08.\n".to_owned(), "nvidia-fabricmanager-570=570.148.08-1"),
         ("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.133.07  Fri\nNVRM: installed in this system requires use of the NVIDIA open kernel modules.\n".to_owned(), "nvidia-driver-570-open"),
         ("NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please\n".to_owned(), "nvidia-driver-470 "),
+        ("torch 2.6.0, RTX 5090, driver 570.86.10\nCUDA error: no kernel image is available for execution on the device\n".to_owned(), "code for 12.0"),
         ("Python 3.14.0\nERROR: Could not find a version that satisfies the requirement torch==2.6.0 (from versions: none)\nNo matching distribution found for torch==2.6.0\n".to_owned(), "python3.13 -m venv"),
         ("FROM python:3.12-alpine\nERROR: Could not find a version that satisfies the requirement torch (from versions: none)\n".to_owned(), "3.12-slim"),
         ("srun -p gpu --pty bash\nNo devices were found\n".to_owned(), "srun --gres=gpu:1"),

@@ -102,6 +102,19 @@ impl Project {
     }
 }
 
+/// A question that only asks has nothing to do with the project: neither its packages nor uv's Python are said of it.
+#[test]
+fn a_question_beside_the_project() {
+    let Some(project) = Project::new() else { return };
+    project.start("\"colors\"", "");
+    let lock = project.context.read("uv.lock");
+    let run = project.resolve(&["filelock", "--dry-run"]).expect(0);
+    assert!(run.stdout.contains("filelock") && !run.stdout.contains("colors"), "{}", run.shown());
+    assert!(!run.flat().contains("uv takes"), "{}", run.shown());
+    assert_eq!(project.context.read("uv.lock"), lock);
+    assert!(!project.context.exists("envlock.lock"));
+}
+
 #[test]
 fn uv_locks_the_stack_that_was_chosen_and_uv_run_changes_nothing() {
     let Some(project) = Project::new() else { return };

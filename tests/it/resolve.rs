@@ -810,6 +810,9 @@ fn add_and_remove_edit_and_resolve() {
         context.run(&["resolve", "torch"]).expect(2).stderr.lines().next().unwrap(),
         "error: packages cannot be named on the command line beside envlock.toml"
     );
+    let asked = context.run(&["resolve", "idna", "--gpu", "none", "--dry-run"]).expect(0);
+    assert!(asked.stdout.contains("solved 1 package"), "{}", asked.shown());
+    assert_eq!(context.read("envlock.toml"), before);
 }
 
 #[test]

@@ -470,6 +470,7 @@ fn ask() {
         └── torch 2.10.0+cu128
     --- stderr
     ");
+    assert_eq!(world.shown(&["tree", "nosuch", "--json"]).lines().next(), Some("exit 1"));
     insta::assert_snapshot!(world.shown(&["tree", "nosuch"]), @r"
     exit 1
     --- stdout

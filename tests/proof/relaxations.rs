@@ -166,7 +166,7 @@ fn compared(way: &&WayOut) -> bool {
 fn changed((mut host, mut out): (Host, Request), change: &Change) -> (Host, Request) {
     match change {
         Change::Driver(floor) => host.driver = Some(driver(floor.as_str())),
-        Change::AllowIndex(_) => out.only_index = None,
+        Change::AllowIndexes(_) => out.only_index = None,
         Change::WithoutRequest(package) => {
             out.requirements.retain(|user| user.requirement.name.to_string() != *package);
         }

@@ -436,7 +436,7 @@ fn of_lock() -> impl TypedValueParser<Value = ReportFormat> {
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct SyncArgs {
-    /// `pip install PKG` is what people have in their fingers
+    /// Refused with a hint: `pip install PKG` is a habit
     #[arg(value_name = "PKG", hide = true)]
     pub packages: Vec<String>,
     #[command(flatten)]

@@ -114,8 +114,8 @@ pub(in crate::cli) enum GraphFormat {
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct DiffArgs {
-    /// Two locks, each a file or a revision of git; without the second one, the project's lock, without the first one,
-    /// that of the last commit. Also the seven arguments that git passes to a diff driver
+    /// Old and new lock, each a file or a git revision (default: the last commit, and the project's lock); or the seven
+    /// arguments that git passes to a diff driver
     #[arg(value_name = "LOCK")]
     pub locks: Vec<PathBuf>,
     /// Exit with code 1 if something changed

@@ -9,8 +9,8 @@ use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
-use crate::session::settings::{self, Project};
-use crate::session::{lock, owner, write};
+use crate::session::settings::{self};
+use crate::session::{lock, write};
 
 pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Result<u8, Failure> {
     if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
@@ -20,10 +20,7 @@ pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Resul
             printer,
         );
     }
-    let project = Project::find(global, true)?;
-    let registry = project.registry(global)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    let lock = owner::with_packages(&project, lock, &registry)?;
+    let (project, registry, lock) = lock::of_project(global)?;
     let target = lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let asked: BTreeSet<String> = request.requirements.iter().map(|r| r.name().to_owned()).collect();

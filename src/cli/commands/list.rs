@@ -9,15 +9,11 @@ use crate::lockfile::Target;
 use crate::model::text::clean;
 use crate::session::exit;
 use crate::session::failure::Failure;
+use crate::session::lock;
 use crate::session::options::Global;
-use crate::session::settings::Project;
-use crate::session::{lock, owner};
 
 pub(super) fn run(global: &Global, args: &ListArgs, printer: &Printer) -> Result<u8, Failure> {
-    let project = Project::find(global, true)?;
-    let registry = project.registry(global)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    let lock = owner::with_packages(&project, lock, &registry)?;
+    let (_, _, lock) = lock::of_project(global)?;
     let targets = lock::targets(&lock, args.target.as_deref())?;
     if printer.json {
         let rows = |target: &&Target| json!({ "target": target.name, "packages": packages(target) });

@@ -11,15 +11,12 @@ use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::session::exit;
 use crate::session::failure::Failure;
+use crate::session::lock;
 use crate::session::options::Global;
-use crate::session::settings::{self, Project};
-use crate::session::{lock, owner};
+use crate::session::settings::{self};
 
 pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result<u8, Failure> {
-    let project = Project::find(global, true)?;
-    let registry = project.registry(global)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    let lock = owner::with_packages(&project, lock, &registry)?;
+    let (project, registry, lock) = lock::of_project(global)?;
     let target = lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let locked = || target.packages.iter().map(|package| package.name.as_str());
@@ -27,6 +24,7 @@ pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result
     let unneeded = lockfile::unneeded(target, requested.iter().copied());
     // The framework comes first, because the machine constrains it.
     requested.sort_by_key(|name| (*name != "torch", *name));
+    let roots = roots(target, args, &requested)?;
     if printer.json {
         let unneeded: Vec<&str> = unneeded.iter().map(|p| p.name.as_str()).collect();
         printer.json(&serde_json::json!({
@@ -34,7 +32,6 @@ pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result
         }));
         return Ok(exit::YES);
     }
-    let roots = roots(target, args, &requested)?;
     let mut tree = Tree {
         target,
         printer,

@@ -1,6 +1,6 @@
 //! The driver version: from nvidia-smi's banner, the kernel module's line, sentences and integers.
 
-use super::{digits, short, version_in};
+use super::{digits, gpus, short, version_in};
 use crate::diagnose::facts::Facts;
 use crate::diagnose::integers;
 
@@ -50,10 +50,8 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
 /// The driver in a line of `nvidia-smi --query-gpu=driver_version,name --format=csv`: `550.144.03, NVIDIA RTX A5000`.
 fn of_query(lower: &str) -> Option<&str> {
     let mut cells = lower.split(", ").map(str::trim);
-    let is_gpu =
-        |cell: &str| ["nvidia ", "tesla ", "geforce ", "quadro "].iter().any(|word| cell.starts_with(word));
     let is_version = |cell: &&str| cell.bytes().all(|b| b.is_ascii_digit() || b == b'.') && is_driver(cell);
-    cells.clone().any(is_gpu).then(|| cells.find(is_version)).flatten()
+    cells.clone().any(gpus::is_gpu).then(|| cells.find(is_version)).flatten()
 }
 
 /// Sets the driver version, if it is valid and the first.

@@ -32,6 +32,18 @@ fn capability(lower: &str, facts: &mut Facts) {
     }
 }
 
+/// Whether a text in small letters begins with the name of a product: `rtx 3090`, `geforce gtx 1080`.
+fn names_product(head: &str) -> bool {
+    let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
+    product.iter().any(|p| head.starts_with(p)) && head.contains(|c: char| c.is_ascii_digit())
+}
+
+/// Whether a cell of a list, in small letters, is a GPU: `rtx 3090`, `nvidia a10g`.
+pub(super) fn is_gpu(cell: &str) -> bool {
+    let of_nvidia = cell.strip_prefix("nvidia ").filter(|rest| !rest.starts_with("driver"));
+    names_product(cell) || of_nvidia.is_some_and(|rest| rest.contains(|c: char| c.is_ascii_digit()))
+}
+
 /// `GPU 0: NVIDIA A100`, `GPU models and configuration: GPU 0: TITAN Xp`, `GPU 0,1   GeForce GTX TITAN X (arch=5.2)`.
 fn names(text: &str, lower: &str, facts: &mut Facts) {
     if lower.starts_with("gpu models and configuration")
@@ -48,10 +60,6 @@ fn names(text: &str, lower: &str, facts: &mut Facts) {
         return;
     }
     let head = lower.trim_start_matches(BULLETS);
-    let product = ["geforce ", "tesla ", "quadro ", "rtx ", "gtx ", "titan "];
-    let names_product = |head: &str| {
-        product.iter().any(|p| head.starts_with(p)) && head.contains(|c: char| c.is_ascii_digit())
-    };
     let is_list = |head: &str| {
         let rest = head.strip_prefix("gpu").unwrap_or("-");
         ["device name", "device=", "found gpu"].iter().any(|start| head.starts_with(start))

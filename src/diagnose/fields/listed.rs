@@ -1,5 +1,6 @@
 //! What people list of a machine on one line: `onnxruntime-gpu 1.18.0, Python 3.10.14, torch 2.3.1+cu121, A10G`.
 
+use super::gpus;
 use super::packages::{add_package, is_name, is_watched};
 use super::version_in;
 use crate::diagnose::facts::Facts;
@@ -10,11 +11,15 @@ const LONGEST: usize = 600;
 /// Reads the versions in a list, if there are at least two, of which one is of something known.
 pub(super) fn read(text: &str, facts: &mut Facts) {
     let Some(cells) = cells(text) else { return };
-    let stated: Vec<(String, String, &str)> = cells.filter_map(versioned).collect();
+    let cells: Vec<&str> = cells.collect();
+    let stated: Vec<(String, String, &str)> = cells.iter().copied().filter_map(versioned).collect();
     // `loss 0.41, lr 0.001` is of no machine.
     let is_known = |name: &str| ["python", "cuda", "driver"].contains(&name) || is_watched(name);
     if stated.len() < 2 || !stated.iter().any(|(name, ..)| is_known(name)) {
         return;
+    }
+    for cell in cells.iter().filter(|cell| gpus::is_gpu(&cell.to_lowercase())) {
+        gpus::push_alone(cell, facts);
     }
     for (name, version, behind) in stated {
         match name.as_str() {
@@ -25,7 +30,7 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
             "cuda" | "cuda toolkit" | "nvcc" => {
                 let is_toolkit =
                     name != "cuda" || ["nvcc", "toolkit"].iter().any(|word| behind.contains(word));
-                if is_toolkit {
+                if is_toolkit && facts.toolkits.len() < super::MAX_TOOLKITS {
                     facts.toolkits.insert(super::short(&version));
                 }
             }
@@ -39,12 +44,15 @@ pub(super) fn read(text: &str, facts: &mut Facts) {
 
 /// The cells of a list; `None` if the line is none.
 pub(in crate::diagnose) fn cells(text: &str) -> Option<impl Iterator<Item = &str>> {
+    if text.len() > LONGEST {
+        return None;
+    }
     let separator =
         [", ", "; ", " | ", " / ", " · "].into_iter().find(|separator| text.contains(separator))?;
     // A label may stand in front: `Environment: torch 2.3.1, ...`.
     let is_label = |label: &str| label.len() < 24 && !label.contains(|c: char| c.is_ascii_digit());
     let body = text.split_once(": ").filter(|(label, _)| is_label(label)).map_or(text, |(_, body)| body);
-    (text.len() <= LONGEST).then(|| body.split(separator).map(|cell| cell.trim().trim_end_matches('.')))
+    Some(body.split(separator).map(|cell| cell.trim().trim_end_matches('.')))
 }
 
 /// `torch 2.3.1+cu121`, `CUDA 12.4 (nvcc)`, `NVIDIA driver 550.54`, `vllm==0.8.3`: the name in small letters, its version, and
@@ -82,7 +90,8 @@ mod tests {
                 facts.packages.iter().map(|(name, (version, _))| format!("{name} {version}")).collect();
             let toolkits = facts.toolkits.iter().map(|cuda| format!("toolkit {cuda}"));
             let python = facts.python.iter().map(|python| format!("python {python}"));
-            packages.into_iter().chain(toolkits).chain(python).collect::<Vec<_>>().join(", ")
+            let gpus = facts.gpus.iter().cloned();
+            packages.into_iter().chain(toolkits).chain(python).chain(gpus).collect::<Vec<_>>().join(", ")
         };
         for (line, read) in [
             (
@@ -90,6 +99,8 @@ mod tests {
                 "onnxruntime-gpu 1.18.0, torch 2.3.1+cu121, ubuntu 22.04, toolkit 12.4, python 3.10.14",
             ),
             ("Env: PyTorch 2.6.0 / CUDA 12.4 / vllm v0.8.3", "pytorch 2.6.0, vllm 0.8.3"),
+            ("torch 2.6.0, RTX 5090, driver 570.86", "torch 2.6.0, RTX 5090"),
+            ("torch 2.6.0 | NVIDIA A10G (24 GB) | NVIDIA driver 570.86", "torch 2.6.0, NVIDIA A10G"),
             ("- torch==2.8.0; python=3.12.1; CUDA toolkit 12.8", "torch 2.8.0, toolkit 12.8, python 3.12.1"),
             // One version is no list, and sentences are none.
             ("torch 2.9.1, which is the newest", ""),

@@ -59,6 +59,9 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
     }
 }
 
+/// The maximum number of toolkits kept.
+const MAX_TOOLKITS: usize = 16;
+
 /// What stands before the release in the folder of a toolkit.
 const BEFORE_TOOLKIT: [&str; 2] = ["/cuda-", "\\cuda\\v"];
 
@@ -70,7 +73,7 @@ fn toolkits(lower: &str, facts: &mut Facts) {
             let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
             let release = rest[..end].trim_end_matches('.');
             let is_release = release.split('.').count() == 2 && release.parse::<DottedVersion>().is_ok();
-            if is_release && facts.toolkits.len() < 16 {
+            if is_release && facts.toolkits.len() < MAX_TOOLKITS {
                 facts.toolkits.insert(release.to_owned());
             }
         }

@@ -84,7 +84,7 @@ pub(super) fn add_package(name: &str, version: &str, build: &str, facts: &mut Fa
     if facts.torch.is_none() && (name == "torch" || name == "pytorch") && !facts.torch_not_importable {
         facts.torch = Some(version.to_owned());
     }
-    if !facts.packages.contains_key(&name) {
+    if !facts.packages.contains_key(&name) && facts.packages.len() < MAX_PACKAGES {
         facts.new_packages.push(name.clone());
         facts.packages.insert(name, (version.to_owned(), clean(build, 60)));
     }

@@ -122,6 +122,12 @@ fn mistakes_are_found_with_file_and_line() {
             "component = \"cpu\"",
             "`component`: `cpu` is none of driver, ",
         ),
+        (
+            "errors/xid.toml",
+            "cause = \"the GPU, ",
+            "cause = \"{gpu}, ",
+            "a rule's own `cause` has no placeholder",
+        ),
         ("gpus.toml", "capability = \"12.1\"", "capability = \"12.9\"", "has the capability 12.9"),
     ];
     for (path, from, to, expected) in table {

@@ -346,6 +346,10 @@ impl ErrorRule {
                 format!("`match` has a pattern of less than {SHORTEST} letters, which any line may have");
             return Some(Fault::at("match", text));
         }
+        // It is said of every text; the cause of a case, only where the text gives the value.
+        if self.answer.cause.contains('{') {
+            return Some(Fault::at("cause", "a rule's own `cause` has no placeholder: put it into a case"));
+        }
         (!self.is_notice && !self.hides.is_empty()).then(|| Fault::at("hides", "`hides` without `notice`"))
     }
 }

@@ -94,7 +94,7 @@ fn add_ways(conflict: &mut Conflict, of_pypi: Conflict) {
 /// Whether a change allows another index, which the request allows already.
 fn asks_for_an_index(change: &Change) -> bool {
     match change {
-        Change::AllowIndex(_) => true,
+        Change::AllowIndexes(_) => true,
         Change::Together(changes) => changes.iter().any(asks_for_an_index),
         _ => false,
     }

@@ -148,9 +148,9 @@ impl TypedRequest<'_> {
             Change::Variant(name) => options.variant = Some(name.clone()),
             Change::OtherVariant(_) => drop(options.variant.take()?),
             Change::Python(python) => *options.python.as_mut()? = python.to_string(),
-            Change::AllowIndex(names) => {
+            Change::AllowIndexes(names) => {
                 let allowed = &self.request.only_index.as_ref()?.value;
-                options.only_index = Some(format!("{allowed},{}", names.replace(" and ", ",")));
+                options.only_index = Some(format!("{allowed},{}", names.join(",")));
             }
             Change::AllowSources if options.no_sources => options.no_sources = false,
             Change::WithoutLimit { what: "cuda", .. } => drop(options.cuda.take()?),

@@ -147,7 +147,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
         | Change::CudaCompat { .. }
         | Change::Extras { .. }
         | Change::WithoutExtra { .. }
-        | Change::AllowIndex(_)
+        | Change::AllowIndexes(_)
         | Change::FromPypi(_)
         | Change::StackFrom(_)
         | Change::OnlyGpus { .. }

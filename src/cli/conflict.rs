@@ -69,7 +69,9 @@ pub(super) fn refuse<'m>(
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
     } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu && w.command.is_none()) {
         printer.hint("apply one of these changes to the request");
-    } else if conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()) {
+    } else if conflict.would_work_if.iter().all(|way| way.party == Party::Gpu)
+        && (conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()))
+    {
         printer.hint("run on one of these GPUs, or exclude a GPU with `ignore-gpus` under `[stack]`");
     }
     let of_hardware = |parties: &[Party]| parties.contains(&Party::Driver) || parties.contains(&Party::Gpu);

@@ -39,6 +39,8 @@ pub fn stale(lock: &Lockfile, request: &Request, registry: &Registry) -> Vec<Sta
     let chose_python = lock.request.iter().any(|line| line.starts_with("option python "));
     let is_answered = |line: &String| {
         lock.request.contains(line)
+            // An option that says what the manifest says, too.
+            || lock.request.iter().any(|own| own.strip_prefix("option ") == Some(line))
             || (chose_python && line.starts_with("python ") && allows_pythons(request, lock))
     };
     let mut out: Vec<Stale> =

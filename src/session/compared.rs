@@ -27,6 +27,11 @@ pub(crate) fn locks(global: &Global, old: Option<&Path>, new: Option<&Path>) -> 
             files::read(&path)?.map(|text| parsed(&text, &path.display().to_string())).transpose()?
         }
     };
+    if old.is_none() && new.is_none() {
+        return Err(Failure::lock("there is no envlock.lock, neither before nor after").hint(
+            "run it in the project's folder, or name two locks: `envlock diff OLD.lock envlock.lock`",
+        ));
+    }
     Ok((old, new))
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn add(global: &Global, packages: &[String], options: &SolveOptions) 
             });
             match specifier.filter(|_| !is_listed) {
                 Some(specifier) => put_into_stack(stack(document), &package, &specifier),
+                None if !is_listed && extras_in_stack(stack(document), &parsed) => {}
                 None => put_into(list_of(document, name)?, &parsed, text.trim())?,
             }
         }
@@ -201,6 +202,32 @@ fn put_into_stack(stack: &mut Item, package: &str, specifier: &str) {
         }
         None => *item = value(specifier),
     }
+}
+
+/// Takes a requirement with extras into the table that `[stack]` has of its package; whether it has one.
+fn extras_in_stack(stack: &mut Item, parsed: &UserRequirement) -> bool {
+    let requirement = &parsed.requirement;
+    let table = stack.as_table_like_mut().and_then(|stack| stack.get_mut(parsed.name()));
+    let table = table.and_then(Item::as_inline_table_mut);
+    let Some(table) = table.filter(|_| requirement.marker.is_true() && parsed.direct().is_none()) else {
+        return false;
+    };
+    let specifier = parsed.specifiers().map_or_else(|| "*".to_owned(), ToString::to_string);
+    table.insert("version", Value::from(specifier));
+    let mut extras: Vec<String> = table
+        .get("extras")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|own| Some(own.as_str()?.to_owned()))
+        .collect();
+    extras.extend(requirement.extras.iter().map(ToString::to_string));
+    extras.sort_unstable();
+    extras.dedup();
+    if !extras.is_empty() {
+        table.insert("extras", Value::Array(extras.into_iter().collect::<Array>()));
+    }
+    true
 }
 
 /// The requirement that an entry is.

@@ -18,6 +18,16 @@ pub struct Global {
     pub offline: bool,
 }
 
+impl Global {
+    /// What decides the answer, as it is given: ` --registry DIR --offline`. Of the project, `Printer::command` speaks.
+    pub fn given(&self) -> String {
+        let registry = self.registry.as_ref().map(|folder| folder.display().to_string());
+        let registry = registry.map(|folder| format!(" --registry {}", shell_word(&folder)));
+        let offline = if self.offline { " --offline" } else { "" };
+        format!("{}{offline}", registry.unwrap_or_default())
+    }
+}
+
 /// Which machine to solve for.
 #[derive(Debug, Clone, Default)]
 pub struct MachineOptions {
@@ -140,9 +150,15 @@ impl SolveOptions {
             ("--stack-only", self.stack_only),
             ("--no-learn", self.no_learn),
             ("--redetect", self.redetect),
+            ("--force", self.force),
             ("--dry-run", self.dry_run),
         ];
-        flags.into_iter().filter(|(_, given)| *given).map(|(option, _)| format!(" {option}")).collect()
+        let flags = flags.into_iter().filter(|(_, given)| *given).map(|(option, _)| format!(" {option}"));
+        let upgrades = self.upgrade.iter().map(|name| match name.as_str() {
+            "" => " --upgrade".to_owned(),
+            name => format!(" --upgrade={}", shell_word(name)),
+        });
+        flags.chain(upgrades).collect()
     }
 
     /// Whether the lock is checked and nothing is solved.

@@ -309,6 +309,9 @@ fn a_diff_against_a_commit() {
     }
     let none = context.run(&["diff"]).expect(2);
     assert!(none.flat().contains("`HEAD` is neither a file nor a revision of git"), "{}", none.shown());
+    // A folder without a lock before and after is no "no change".
+    let none = context.run(&["diff", "/dev/null", "/dev/null"]).expect(2);
+    assert!(none.stderr.contains("there is no envlock.lock"), "{}", none.shown());
     assert!(git(&["add", "envlock.lock"]) && git(&["commit", "--quiet", "-m", "lock"]));
     std::fs::copy(context.project().join("envlock.lock"), context.project().join("old.lock")).unwrap();
     let program = context.project().join("planted");

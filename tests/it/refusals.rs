@@ -308,3 +308,40 @@ fn a_python_that_can_be_had() {
     context.write("envlock.toml", "[project]\npython = \">=3.14\"\ndependencies = [\"flow\"]\n");
     says(&resolve(&context, &["--dry-run"]).expect(0), &["python 3.14 oldest of >=3.14"]);
 }
+
+/// A way out that takes more than a command has none, and a command asks for the rest as before.
+#[test]
+fn the_command_of_a_way_out_asks_as_before() {
+    let server = IndexServer::start(
+        vec![
+            ("pypi", wheel("idna", "3.4")),
+            ("pypi", wheel("idna", "3.20")),
+            ("pypi", wheel("old", "1.0").tags("cp39-cp39-manylinux_2_17_x86_64")),
+        ],
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let command_of = |context: &TestContext, arguments: &[&str]| {
+        let run = context
+            .run(&[&["resolve", "--gpu", "none", "--only-index", "pypi"], arguments].concat())
+            .expect(1);
+        let lines = run.stdout.lines().filter_map(|line| line.strip_prefix("      envlock "));
+        (lines.map(str::to_owned).collect::<Vec<_>>(), run)
+    };
+    let context = TestContext::with_index(&server);
+    let (commands, run) = command_of(&context, &["idna>=99", "--force", "--upgrade", "--python", "3.12"]);
+    assert!(commands[0].ends_with("--force --upgrade"), "{}", run.shown());
+    // No GPU has a part in it.
+    assert!(!run.stderr.contains("run on one of these GPUs"), "{}", run.shown());
+    // The manifest excludes the Python that would do.
+    context.write("envlock.toml", "[project]\nname = \"x\"\npython = \">=3.11\"\ndependencies = [\"old\"]\n");
+    let (commands, run) = command_of(&context, &["--python", "3.12"]);
+    assert!(commands.iter().all(|command| !command.contains("--python 3.9")), "{}", run.shown());
+    // An option that says what the manifest says leaves the lock current.
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = [\"idna\"]\n[resolve]\nonly-index = \"pypi\"\n",
+    );
+    context.run(&["resolve", "--gpu", "none", "--python", "3.12", "--only-index", "pypi"]).expect(0);
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.run(&["upgrade", ""]).expect(2);
+}

@@ -810,6 +810,16 @@ fn add_and_remove_edit_and_resolve() {
         context.run(&["resolve", "torch"]).expect(2).stderr.lines().next().unwrap(),
         "error: packages cannot be named on the command line beside envlock.toml"
     );
+    // The table of a package with extras is changed, and no second requirement is written beside it.
+    let stack = TestContext::new();
+    stack.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\n[stack]\ntorch = { version = \">=2\", extras = [\"opt-einsum\"] }\n",
+    );
+    stack.run(&["add", "torch[opt-einsum]<2.10", "--gpu", "none", "--stack-only"]).expect(0);
+    assert!(
+        stack.read("envlock.toml").contains("torch = { version = \"<2.10\", extras = [\"opt-einsum\"] }")
+    );
     let asked = context.run(&["resolve", "idna", "--gpu", "none", "--dry-run"]).expect(0);
     assert!(asked.stdout.contains("solved 1 package"), "{}", asked.shown());
     assert_eq!(context.read("envlock.toml"), before);

@@ -255,9 +255,12 @@ impl<'p> ResolveRun<'p> {
             (true, false) => retry::Form::Manifest,
             (true, true) => retry::Form::Added,
         };
+        let manifest = self.project.manifest.as_ref();
         retry::TypedRequest {
+            global: self.global,
             request: &self.request,
             options: self.options,
+            manifest_python: manifest.and_then(|manifest| manifest.request.python.as_ref()),
             form,
             packages: self.packages,
             files,

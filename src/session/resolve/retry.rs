@@ -8,14 +8,17 @@ use pep508_rs::{ExtraName, VersionOrUrl};
 
 use crate::model::conflict::{Change, Conflict, WayOut};
 use crate::model::level::Level;
-use crate::model::request::{Origin, Request, UserRequirement};
+use crate::model::request::{Origin, PythonRequest, Request, UserRequirement};
 use crate::model::text::{plain_address, shell_word};
-use crate::session::options::SolveOptions;
+use crate::session::options::{Global, SolveOptions};
 
 /// How a request was made.
 pub(super) struct TypedRequest<'a> {
+    pub global: &'a Global,
     pub request: &'a Request,
     pub options: &'a SolveOptions,
+    /// The Pythons that the manifest allows.
+    pub manifest_python: Option<&'a PythonRequest>,
     /// What states the packages.
     pub form: Form,
     /// The packages of the command line, where there is none.
@@ -62,7 +65,8 @@ impl TypedRequest<'_> {
     fn command(&self, change: &Change) -> Option<String> {
         let mut changed = Changed { requirements: BTreeMap::new(), options: self.options.clone() };
         self.apply(change, &mut changed)?;
-        let options = format!("{}{}", changed.options.given(), changed.options.modes());
+        let options =
+            format!("{}{}{}", changed.options.given(), changed.options.modes(), self.global.given());
         if changed.options.index_url.as_ref().is_some_and(|url| plain_address(url) != *url) {
             return None;
         }
@@ -145,12 +149,17 @@ impl TypedRequest<'_> {
             // Options that describe another machine.
             Change::Driver(version) => *options.host.driver.as_mut()? = version.to_string(),
             Change::Glibc(version) => *options.host.glibc.as_mut()? = version.to_string(),
+            // What a manifest says is changed there: the next run would not have the option.
+            Change::Variant(_) if options.variant.is_none() && self.request.variant.is_some() => return None,
             Change::Variant(name) => options.variant = Some(name.clone()),
             Change::OtherVariant(_) => drop(options.variant.take()?),
+            Change::Python(python) if self.manifest_python.is_some_and(|own| !own.allows(*python)) => {
+                return None;
+            }
             Change::Python(python) => *options.python.as_mut()? = python.to_string(),
             Change::AllowIndexes(names) => {
-                let allowed = &self.request.only_index.as_ref()?.value;
-                options.only_index = Some(format!("{allowed},{}", names.join(",")));
+                let allowed = options.only_index.as_mut()?;
+                *allowed = format!("{allowed},{}", names.join(","));
             }
             Change::AllowSources if options.no_sources => options.no_sources = false,
             Change::WithoutLimit { what: "cuda", .. } => drop(options.cuda.take()?),

@@ -33,6 +33,11 @@ pub(super) fn run(global: &Global, args: &ResolveArgs, printer: &Printer) -> Res
 
 /// `envlock upgrade`: `resolve --upgrade` by its own name.
 pub(super) fn upgrade(global: &Global, args: &UpgradeArgs, printer: &Printer) -> Result<u8, Failure> {
+    if args.packages.iter().any(|name| name.trim().is_empty()) {
+        return Err(
+            Failure::usage("a package to upgrade has no name").hint("`envlock upgrade` upgrades all of them")
+        );
+    }
     let mut options = args.solve.clone();
     match args.packages.is_empty() {
         // All of them.

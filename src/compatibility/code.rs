@@ -16,17 +16,34 @@ pub fn compiles_for(
     cuda: &semver::Version,
     capability: ComputeCapability,
 ) -> Option<bool> {
+    let row = targets_of_toolkit(registry, cuda)?;
     // Code of a lower minor version of the same major serves a GPU above the range.
-    Some(capability >= targets_of_toolkit(registry, cuda)?.min)
+    let compiles = capability >= row.min;
+    // A toolkit that no row is about compiles for no GPU that an older one had given up.
+    (!compiles || is_series(&row.cuda, cuda)).then_some(compiles)
 }
 
-/// What nvcc of a CUDA release compiles for.
+/// Whether nvcc of a CUDA release makes machine code that a GPU runs; `None` if no row says it.
+pub(super) fn made_for(registry: &Registry, cuda: &semver::Version, gpu: ComputeCapability) -> Option<bool> {
+    let row = targets_of_toolkit(registry, cuda).filter(|row| is_series(&row.cuda, cuda));
+    match row {
+        // Code of a lower minor version of the same major serves a GPU above the range.
+        Some(row) => Some(gpu >= row.min && gpu.major <= row.max.major),
+        None => compiles_for(registry, cuda, gpu),
+    }
+}
+
+/// What nvcc of a CUDA release compiles for; else what the newest older one does.
 pub(super) fn targets_of_toolkit<'r>(
     registry: &'r Registry,
     cuda: &semver::Version,
 ) -> Option<&'r Cited<ToolkitTargets>> {
-    let series = |version: &semver::Version| (version.major, version.minor);
-    registry.toolkit_targets().iter().find(|row| series(&row.cuda) == series(cuda))
+    let rows = registry.toolkit_targets().iter();
+    rows.filter(|row| row.cuda <= *cuda || is_series(&row.cuda, cuda)).max_by(|a, b| a.cuda.cmp(&b.cuda))
+}
+
+fn is_series(one: &semver::Version, other: &semver::Version) -> bool {
+    (one.major, one.minor) == (other.major, other.minor)
 }
 
 /// How a library's code supports a GPU: by machine code, by PTX that the driver compiles, or not at all.

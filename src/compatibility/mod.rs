@@ -24,6 +24,7 @@ mod linked;
 mod needs;
 mod possible_host;
 mod runtime;
+mod supposed;
 mod unread;
 mod unread_companion;
 mod variant;
@@ -40,6 +41,7 @@ pub use possible_host::{ImpossibleHost, check_host};
 pub use runtime::{
     cuda_of_package, cuda_runtime, is_built_for_cuda, stated_cuda, unknown_cuda_user, with_runtime_of,
 };
-pub use unread::{Unread, UnreadBuild, unread_build, unread_release};
-pub use unread_companion::{LackingRow, UnreadCompanion, unread_companion};
+pub use supposed::{Beyond, Open, Supposed};
+pub use unread::{Unread, UnreadBuild};
+pub use unread_companion::{LackingRow, UnreadCompanion};
 pub use variant::ImpossibleVariant;

@@ -38,6 +38,11 @@ pub struct DottedVersion {
 }
 
 impl DottedVersion {
+    fn of(parts: Vec<u32>) -> DottedVersion {
+        let numbers: Vec<String> = parts.iter().map(ToString::to_string).collect();
+        DottedVersion { parts, text: numbers.join(".") }
+    }
+
     /// The first number: a driver's branch (`535`), cuDNN's major.
     pub fn major(&self) -> u32 {
         self.parts[0]
@@ -280,21 +285,36 @@ impl DottedRange {
         self.bounds.iter().any(|(comparison, _)| !opens(comparison))
     }
 
-    /// Whether a version that is newer than `newest` may be in the range.
+    /// A version of the range that is newer than `newest`, if there may be one.
     ///
     /// ```
     /// use envlock::model::version::DottedRange;
     /// let newest = "9.28.1".parse().unwrap();
-    /// let admits = |range: &str| range.parse::<DottedRange>().unwrap().admits_above(&newest);
-    /// assert!(admits(">=9.1") && admits("9") && admits("==9.99"));
-    /// assert!(!admits("<9.20") && !admits("8.9"));
+    /// let above = |range: &str| {
+    ///     let range: DottedRange = range.parse().unwrap();
+    ///     range.one_above(Some(&newest)).map(|version| version.to_string())
+    /// };
+    /// assert_eq!(above(">=9.1").as_deref(), Some("9.28.2"));
+    /// assert_eq!(above("9").as_deref(), Some("9.28.2"));
+    /// assert_eq!(above("==9.99").as_deref(), Some("9.99"));
+    /// assert_eq!(above(">10.0,<11").as_deref(), Some("10.1"));
+    /// assert_eq!(above("<9.20"), None);
+    /// assert_eq!(above("8.9"), None);
     /// ```
-    pub fn admits_above(&self, newest: &DottedVersion) -> bool {
-        self.bounds.iter().all(|(comparison, bound)| match comparison {
-            Comparison::Prefix => bound > newest || newest.starts_with(bound),
-            Comparison::Less | Comparison::LessEqual => bound > newest,
-            Comparison::NotPrefix | Comparison::Greater | Comparison::GreaterEqual => true,
-        })
+    pub fn one_above(&self, newest: Option<&DottedVersion>) -> Option<DottedVersion> {
+        let ends = newest.into_iter().chain(self.bounds.iter().map(|(_, bound)| bound));
+        let open = ends.flat_map(|end| {
+            let nexts = (0..end.parts.len()).rev().map(|at| {
+                let mut parts = end.parts[..=at].to_vec();
+                parts[at] = parts[at].saturating_add(1);
+                DottedVersion::of(parts)
+            });
+            let patch = DottedVersion::of(end.parts.iter().copied().chain([1]).collect());
+            nexts.chain([end.clone(), patch]).collect::<Vec<_>>()
+        });
+        let is_newer = |version: &DottedVersion| newest.is_none_or(|newest| version > newest);
+        let mut open = open;
+        open.find(|version| is_newer(version) && self.contains(version))
     }
 
     /// Whether `version` is in the range.

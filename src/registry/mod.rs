@@ -196,11 +196,16 @@ impl Registry {
         Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
     }
 
-    /// The registry with other facts about its builds of torch.
+    /// The registry with other facts about its builds of torch and companions.
     #[must_use]
-    pub fn with_builds(&self, builds: Vec<Cited<Build>>) -> Registry {
-        let of = self.stack.as_ref().and_then(|stack| stack.of);
-        let (companions, digest) = (self.companions().to_vec(), self.digest().to_owned());
+    pub fn with_torch(
+        &self,
+        mut builds: Vec<Cited<Build>>,
+        mut companions: Vec<Cited<Companion>>,
+    ) -> Registry {
+        rows::sort_builds(&mut builds);
+        rows::sort_companions(&mut companions);
+        let (of, digest) = (self.stack_of(), self.digest().to_owned());
         Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
     }
 

@@ -1,15 +1,11 @@
 //! Rows of the registry that `resolve` read from wheels: `learned/` in the cache.
 
-use super::failure::{Failure, FailureKind};
 use super::settings;
-use crate::compatibility::unread_companion;
 use crate::learn::{self, Kept, Store};
-use crate::model::host::Host;
-use crate::model::request::{Preferences, Request, STACK_PACKAGES};
-use crate::model::solution::{Answer, ChosenPackage, Solution};
-use crate::registry::{COMPANIONS, LearnedRow, Registry};
+use crate::model::request::STACK_PACKAGES;
+use crate::model::solution::{ChosenPackage, Solution};
+use crate::registry::{LearnedRow, Registry};
 use crate::session::options::Global;
-use crate::solver::solve_stack;
 
 /// The store of cached rows.
 pub(crate) fn store(global: &Global) -> Store {
@@ -27,26 +23,6 @@ pub(crate) fn with_rows_of(global: &Global, registry: Registry, mentions: &dyn F
 /// The registry with all cached rows of torch and its companions.
 pub(crate) fn with_rows_of_stack(global: &Global, registry: Registry) -> Registry {
     with_rows_of(global, registry, &|name| STACK_PACKAGES.contains(&name))
-}
-
-/// Refuses to call a request impossible that only a companion could meet that no row has: without its companions it is met.
-///
-/// # Errors
-/// That, and which companion.
-pub(crate) fn refuse_unread_companion(
-    registry: &Registry,
-    host: &Host,
-    request: &Request,
-    has_read_index: bool,
-) -> Result<(), Failure> {
-    let found = unread_companion(registry, host.system.platform, request, has_read_index);
-    let Some(companion) = found else { return Ok(()) };
-    let rest = request.without(&COMPANIONS);
-    match solve_stack(registry, host, &rest, &Preferences::default()) {
-        Answer::Solution(_) => Err(Failure::new(FailureKind::UnknownRow, format!("not known: {companion}"))
-            .hint(companion.how_to_read())),
-        _ => Ok(()),
-    }
 }
 
 /// The registry with the cached rows for wheels of an answer whose GPU code `resolve` read: what it refuses for that is refused

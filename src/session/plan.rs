@@ -8,14 +8,14 @@ use super::options::{Global, MachineOptions};
 use super::settings::Project;
 use super::verify::{Locks, lock_on_machine};
 use super::{chosen_host, files, learned_rows, lock, only, settings, write};
-use crate::compatibility::{UnreadBuild, unread_build};
+use crate::compatibility::Open;
 use crate::containers::{self, Judgement, NameError};
 use crate::explorer;
 use crate::model::host::Host;
 use crate::model::platform::Platform;
 use crate::model::request::{Limit, Origin, Request};
 use crate::registry::{Cited, Image, Registry};
-use crate::solver::{Catalogue, Plan, plan as plan_builds};
+use crate::solver::{Catalogue, Plan, open_question, plan as plan_builds};
 
 /// The options of `plan`.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +56,7 @@ pub(crate) enum Answer {
     Builds {
         plan: Plan,
         /// A build that may run and of which too little is known, where none is known to run.
-        unread: Option<UnreadBuild>,
+        unread: Option<Open>,
         /// Whether the project takes torch from conda-forge.
         is_of_channels: bool,
     },
@@ -115,7 +115,7 @@ fn builds(
 ) -> Result<Answer, Failure> {
     let request = request(options, registry)?;
     let plan = plan_builds(&Catalogue::new(registry, host.system.platform), host, &request);
-    let unread = plan.runs.is_empty().then(|| unread_build(registry, host, &request)).flatten();
+    let unread = plan.runs.is_empty().then(|| open_question(registry, host, &request, false)).flatten();
     Ok(Answer::Builds { plan, unread, is_of_channels })
 }
 

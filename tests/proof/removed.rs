@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use envlock::compatibility::{Needs, Policy, Violation, check_host, unread_build};
+use envlock::compatibility::{Needs, Policy, Violation, check_host};
 use envlock::model::host::Host;
 use envlock::model::request::Request;
 use envlock::registry::{Build, Cited, Registry, RegistryFile};
+use envlock::solver::open_question;
 
 use super::stack::ask;
 use super::worlds::{Random, driver, gpu, requirement};
@@ -213,7 +214,7 @@ fn what_is_not_known_is_neither_true_nor_false() {
             let pinned = pinned.strip_prefix("torch==").and_then(|version| version.parse().ok());
             if pinned.is_some_and(|version| !registry.has_release("torch", &version, host.system.platform))
                 && ask(&registry, &host, &request).is_err()
-                && unread_build(&registry, &host, &request).is_none()
+                && open_question(&registry, &host, &request, false).is_none()
                 && let Ok(solution) = ask(&whole, &host, &request)
             {
                 panic!("refused for good, but {:?} runs\n{}", solution.stack, place());

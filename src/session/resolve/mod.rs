@@ -20,12 +20,11 @@ use std::time::Instant;
 
 use super::Interface;
 use super::failure::{Failure, FailureKind};
-use super::learned_rows::refuse_unread_companion;
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
 use super::{fetch, files, lock, owner, requirements};
-use crate::compatibility::{UnknownGpu, Unread, UnreadBuild, unread_release};
+use crate::compatibility::{Open, UnknownGpu, Unread};
 use crate::formats;
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
@@ -37,7 +36,7 @@ use crate::model::variant::is_cuda;
 use crate::model::wheel::Python;
 use crate::probe::{pythons, system};
 use crate::registry::Registry;
-use crate::solver::{Budget, JointAnswer};
+use crate::solver::{Budget, JointAnswer, open_question};
 use locked::Comparison;
 use machines::Machine;
 use stack_only::Beside;
@@ -530,30 +529,33 @@ fn not_known(gpu: &UnknownGpu) -> Failure {
 fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
     let asked = task.client.filter(|_| !task.global.offline);
     for machine in task.machines {
-        if let Some(build) = unread_release(registry, &machine.host, task.request, asked.is_some()) {
-            match variants::look_for(asked, (registry, machine), task.request, &build) {
-                Listed::No => {}
-                Listed::Maybe => return Err(unread(&build, task.client.is_some())),
-                Listed::Silent(cause) => {
-                    let message = format!("not known: {build}: {cause}");
-                    return Err(Failure::new(FailureKind::UnknownRow, message).hint(
-                        "run it again when the pytorch index answers, or take PyPI's builds alone: `--only-index pypi`",
-                    ));
-                }
+        let Some(open) = open_question(registry, &machine.host, task.request, asked.is_some()) else {
+            continue;
+        };
+        match variants::look_for(asked, (registry, machine), task.request, &open) {
+            Listed::No => {}
+            Listed::Maybe => return Err(unread(&open, task.client.is_some())),
+            Listed::Silent(cause) => {
+                let message = format!("not known: {open}: {cause}");
+                return Err(Failure::new(FailureKind::UnknownRow, message).hint(
+                    "run it again when the pytorch index answers, or take PyPI's builds alone: `--only-index pypi`",
+                ));
             }
         }
-        refuse_unread_companion(registry, &machine.host, task.request, asked.is_some())?;
     }
     Ok(())
 }
 
-/// A request that only a build could meet that nobody has read.
-fn unread(build: &UnreadBuild, has_asked_index: bool) -> Failure {
-    let may_be_on_pypi = matches!(build.what, Unread::Build | Unread::CudaBuild | Unread::Newer);
+/// A request that only something could meet that nobody has read.
+fn unread(open: &Open, has_asked_index: bool) -> Failure {
+    let may_be_on_pypi = match open {
+        Open::Build(build) => matches!(build.what, Unread::Build | Unread::CudaBuild | Unread::Newer),
+        Open::Companion(_) => true,
+    };
     let read = match has_asked_index || !may_be_on_pypi {
         false => "without `--stack-only` releases of PyPI are read".to_owned(),
-        true => build.how_to_read(),
+        true => open.how_to_read(),
     };
-    Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
+    Failure::new(FailureKind::UnknownRow, format!("not known: {open}"))
         .hint(format!("{read}; `envlock verify` judges an installed build by its files"))
 }

@@ -3,7 +3,7 @@
 use super::learning::{self, Learner};
 use super::machines::Machine;
 use super::task::Task;
-use crate::compatibility::{Assumed, UnknownGpu, assumed_in, with_assumed_code, without_unknown_gpus};
+use crate::compatibility::{Assumed, Open, UnknownGpu, assumed_in, with_assumed_code, without_unknown_gpus};
 use crate::index::IndexClient;
 use crate::model::conflict::{Conflict, NotKnown};
 use crate::model::request::{Origin, Request, UserRequirement};
@@ -134,7 +134,7 @@ impl Task<'_> {
             return Err(super::not_known(&gpu));
         }
         match solutions.iter().find_map(|solution| assumed_in(registry, solution, solution.platform)) {
-            Some(Assumed::Build(build)) => Err(super::unread(&build, true)),
+            Some(Assumed::Build(build)) => Err(super::unread(&Open::Build(build), true)),
             Some(Assumed::Floor(floor)) => {
                 Err(Failure::new(FailureKind::UnknownRow, format!("not known: {floor}"))
                     .hint("`envlock registry update` looks for newer data"))

@@ -9,7 +9,7 @@ use pep440_rs::Version;
 
 use super::learning::{Learner, chosen_of};
 use super::machines::Machine;
-use crate::compatibility::{ImpossibleVariant, Unread, UnreadBuild};
+use crate::compatibility::{ImpossibleVariant, Open, Unread};
 use crate::index::IndexClient;
 use crate::model::index_owner::{PYTORCH, local_of};
 use crate::model::platform::Platform;
@@ -37,9 +37,12 @@ pub(super) fn look_for(
     client: Option<&IndexClient>,
     (registry, machine): (&Registry, &Machine),
     request: &Request,
-    build: &UnreadBuild,
+    open: &Open,
 ) -> Listed {
-    let (Unread::Build, Some(client)) = (build.what, client) else { return Listed::Maybe };
+    let (Open::Build(build), Some(client)) = (open, client) else { return Listed::Maybe };
+    if build.what != Unread::Build {
+        return Listed::Maybe;
+    }
     let wanted = request.bounds_on("torch");
     let is_it = |version: &Version| {
         let release = version.clone().without_local();

@@ -4,7 +4,6 @@ use pep440_rs::Version;
 use serde::Serialize;
 
 use super::{Subject, is_the_question, question};
-use crate::compatibility::unread_build;
 use crate::model::conflict::{Change, Conflict, Party, Reason, WayOut};
 use crate::model::level::Level;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
@@ -13,8 +12,8 @@ use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::session::exit;
 use crate::session::failure::{Failure, FailureKind};
-use crate::session::learned_rows::refuse_unread_companion;
 use crate::session::manifest::{self, narrowed};
+use crate::solver::open_question;
 
 /// Whether a requirement can be met.
 #[derive(Serialize)]
@@ -121,11 +120,11 @@ impl Subject<'_> {
         let answer = self.solve(request, party, &nothing_kept)?;
         let Answer::Conflict(conflict) = &answer else { return Ok(answer) };
         // What no row says is not proved impossible.
-        if let Some(build) = unread_build(self.registry, &self.host, request) {
-            return Err(Failure::new(FailureKind::UnknownRow, format!("not known: {build}"))
-                .hint(build.how_to_read()));
+        if let Some(open) = open_question(self.registry, &self.host, request, false) {
+            return Err(
+                Failure::new(FailureKind::UnknownRow, format!("not known: {open}")).hint(open.how_to_read())
+            );
         }
-        refuse_unread_companion(self.registry, &self.host, request, false)?;
         // What the stack alone allows, the other packages may not; without their indexes it is offered for the stack.
         let is_for_stack = conflict.would_work_if.iter().any(|way| way.level == Level::Stack);
         if self.target.level == Level::Full && is_for_stack && request.has_others() {
@@ -167,7 +166,7 @@ impl Subject<'_> {
         if conflict.would_work_if.is_empty()
             && let Some(beside) = self.without_own_requirement(request, party)
             // Of what no row says, nothing is told but what the project itself requires.
-            && unread_build(self.registry, &self.host, &beside).is_none()
+            && open_question(self.registry, &self.host, &beside, false).is_none()
             && let Ok(Answer::Conflict(other) | Answer::ConflictSoFar(other, _)) =
                 self.solve(&beside, party, &Preferences::default())
         {

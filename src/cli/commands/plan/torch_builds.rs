@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::cli::printer::{DIM, Printer, wrap};
 use crate::cli::report;
-use crate::compatibility::UnreadBuild;
+use crate::compatibility::Open;
 use crate::model::count::Count;
 use crate::model::host::Host;
 use crate::model::text::clean;
@@ -21,7 +21,7 @@ const SHOWN: usize = 16;
 /// Prints them, and returns the exit code.
 pub(super) fn tell(
     planned: &Planned,
-    (plan, unread, is_of_channels): (&Plan, Option<&UnreadBuild>, bool),
+    (plan, unread, is_of_channels): (&Plan, Option<&Open>, bool),
     options: &PlanOptions,
     printer: &Printer,
 ) -> u8 {
@@ -46,7 +46,7 @@ pub(super) fn tell(
 /// `asked`, `variant`: the builds that are asked about, if not all.
 fn show(
     printer: &Printer,
-    (plan, unread): (&Plan, Option<&UnreadBuild>),
+    (plan, unread): (&Plan, Option<&Open>),
     (asked, variant): (Option<&str>, Option<&str>),
     host: &Host,
     registry: &Registry,

@@ -14,6 +14,8 @@ pub enum Unread {
     Build,
     /// Whether it exists: all known builds of the release are for the CPU.
     CudaBuild,
+    /// Whether it exists: all known builds of the release are on PyPI.
+    OtherIndex,
     /// For which GPUs it has code, or which driver its CUDA needs.
     Needs,
     /// Whether a release that is newer than all known ones runs.
@@ -43,6 +45,8 @@ pub struct UnreadBuild {
     pub newest: Option<Version>,
     /// Of a release that is older than all known ones, the oldest of those.
     pub known_from: Option<Version>,
+    /// The variants that it may be of; empty if it is a known build.
+    pub variants: Vec<String>,
 }
 
 impl UnreadBuild {
@@ -57,6 +61,7 @@ impl UnreadBuild {
             platform: build.platform,
             newest: Some(build.version_on_index()),
             known_from: None,
+            variants: Vec::new(),
         }
     }
 
@@ -69,7 +74,7 @@ impl UnreadBuild {
         if self.what == Unread::Newer {
             return "`envlock resolve` reads what its indexes have".to_owned();
         }
-        if let (Some(oldest), None) = (&self.known_from, &self.version) {
+        if let Some(oldest) = &self.known_from {
             return format!(
                 "`envlock resolve` reads what its indexes have, and `torch>={oldest}` asks for one that is known"
             );
@@ -86,10 +91,10 @@ impl UnreadBuild {
             (Some(version), Some(variant)) => format!(
                 "`envlock registry learn torch=={version}+{variant}{platform}` reads the build of the pytorch index"
             ),
-            (Some(version), None) => {
+            (Some(version), None) if self.what != Unread::OtherIndex => {
                 format!("`envlock registry learn torch=={version}{platform}` reads the release of PyPI")
             }
-            (None, _) => "`envlock resolve` reads what its indexes have".to_owned(),
+            _ => "`envlock resolve` reads what its indexes have".to_owned(),
         }
     }
 }
@@ -111,6 +116,7 @@ impl fmt::Display for UnreadBuild {
             Unread::Older => "torch",
             Unread::Build | Unread::Newer => "the registry has no row of torch",
             Unread::CudaBuild => "the registry has no row of a CUDA build of torch",
+            Unread::OtherIndex => "the registry has no row of a build on the pytorch index of torch",
             Unread::Gpu => "nothing is known of a GPU of this machine, on which it may run: torch",
             Unread::Needs => "the registry does not say which GPUs and drivers these builds run on: torch",
         })?;
@@ -127,7 +133,7 @@ impl fmt::Display for UnreadBuild {
         write!(f, " for {}", self.platform)?;
         f.write_str(match self.what {
             Unread::Needs | Unread::Gpu | Unread::Older => "",
-            Unread::Build | Unread::CudaBuild | Unread::Newer => ", which may exist",
+            Unread::Build | Unread::CudaBuild | Unread::OtherIndex | Unread::Newer => ", which may exist",
         })
     }
 }

@@ -9,7 +9,9 @@ use pep440_rs::{Version, VersionSpecifiers};
 pub struct UnreadCompanion {
     /// `torchvision`, `torchaudio`.
     pub package: &'static str,
-    /// The newest known torch that the request admits.
+    /// The bounds of the request on it: `==0.20.*`; empty if there are none.
+    pub bounds: String,
+    /// The newest known torch that the request admits, where it bounds torch.
     pub torch: Option<Version>,
     /// What no row has.
     pub lacks: LackingRow,
@@ -33,7 +35,8 @@ impl UnreadCompanion {
         version: &Version,
         bounds: VersionSpecifiers,
     ) -> UnreadCompanion {
-        UnreadCompanion { package, torch: None, lacks: LackingRow::OfTorch(version.clone(), bounds) }
+        let lacks = LackingRow::OfTorch(version.clone(), bounds);
+        UnreadCompanion { package, bounds: String::new(), torch: None, lacks }
     }
 
     /// The command that reads it, as a hint.
@@ -55,15 +58,17 @@ impl UnreadCompanion {
 
 impl fmt::Display for UnreadCompanion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnreadCompanion { package, torch, lacks } = self;
-        let torch = torch.as_ref().map(|torch| format!(" {torch}")).unwrap_or_default();
+        let UnreadCompanion { package, bounds, torch, lacks } = self;
+        let with =
+            |word: &str| torch.as_ref().map(|torch| format!(" {word} torch {torch}")).unwrap_or_default();
         match lacks {
             LackingRow::OfCompanion => {
-                write!(f, "the registry has no row of a {package} for torch{torch}, which may exist")
+                write!(f, "the registry has no row of {package}{bounds}{}, which may exist", with("for"))
             }
             LackingRow::OfOlderCompanion(oldest) => write!(
                 f,
-                "the registry begins with {package} {oldest}, and an older one may run with torch{torch}"
+                "the registry begins with {package} {oldest}, and an older one may run{}",
+                with("with")
             ),
             LackingRow::OfTorch(version, bounds) => write!(
                 f,

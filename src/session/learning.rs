@@ -11,6 +11,7 @@ use super::exit;
 use super::failure::{Failure, FailureKind};
 use super::fetch;
 use crate::index::{Fetched, IndexClient};
+use crate::inspect::WheelError;
 use crate::learn::{self, FileFacts, LearnError, Learned};
 use crate::model::bytes::Bytes;
 use crate::model::count::Count;
@@ -172,13 +173,15 @@ impl<'p> Telling<'p> {
     pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, Failure> {
         self.bar.finish_and_clear();
         read.map_err(|error| {
-            let code = if matches!(error, LearnError::NoCode(_)) {
-                FailureKind::NoCode
-            } else {
-                FailureKind::Registry
-            };
             let message = format!("could not read compatibility data from `{}`: {error}", clean(name, 120));
-            Failure { exit: exit::NO, ..Failure::new(code, message) }
+            match error {
+                LearnError::NoCode(_) => {
+                    Failure { exit: exit::NO, ..Failure::new(FailureKind::NoCode, message) }
+                }
+                // The server may answer the next time.
+                LearnError::Wheel(WheelError::Io(_) | WheelError::Unpack { .. }) => Failure::network(message),
+                _ => Failure::new(FailureKind::Registry, message),
+            }
         })
     }
 }

@@ -190,6 +190,7 @@ mod tests {
             let found = of_companion(&learned, &request, false);
             let expected = UnreadCompanion {
                 package: "torchvision",
+                bounds: lines.get(1).map_or("", |line| &line["torchvision".len()..]).to_owned(),
                 torch: Some("2.99.0".parse().unwrap()),
                 lacks: LackingRow::OfCompanion,
             };

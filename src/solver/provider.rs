@@ -255,8 +255,9 @@ impl<'p, 'a> Provider<'p, 'a> {
             // A driver implies a GPU, so a CPU build is not acceptable.
             out.push((Node::Driver, Set::empty()));
         }
-        if let Some(set) = &build.torch_set {
-            out.push((Node::package("torch"), set.clone()));
+        // A companion needs a torch, if nobody knows which.
+        if build.torch.is_none() {
+            out.push((Node::package("torch"), build.torch_set.clone().unwrap_or_else(Set::full)));
         }
         if let Some(torch) = build.torch {
             if !p.outside_limits(build).is_empty() {

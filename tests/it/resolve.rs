@@ -241,7 +241,7 @@ fn a_version_outside_the_registry_is_told_by_its_neighbours() {
         assert!(run.flat().contains(said), "{asked}: {}", run.shown());
     }
     let run = ask("torchvision==9.9").expect(3);
-    assert!(run.flat().contains("no row of a torchvision for torch 2.15.0"), "{}", run.shown());
+    assert!(run.flat().contains("no row of torchvision"), "{}", run.shown());
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn a_companion_that_nobody_read_does_not_make_a_torch_impossible() {
     ] {
         let run = context.run(&[asked, &with].concat()).expect(3);
         assert!(
-            run.flat().contains("has no row of a torchvision for torch 2.16.0, which may exist"),
+            run.flat().contains("has no row of torchvision for torch 2.16.0, which may exist"),
             "{}",
             run.shown()
         );

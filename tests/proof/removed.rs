@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use envlock::compatibility::{Needs, Policy, Violation, check_host};
 use envlock::model::host::Host;
-use envlock::model::request::Request;
+use envlock::model::request::{Origin, PythonRequest, Request};
 use envlock::registry::{Build, Cited, Registry, RegistryFile};
 use envlock::solver::open_question;
 
@@ -170,6 +170,106 @@ fn question(random: &mut Random, builds: &[Cited<Build>]) -> Request {
     request
 }
 
+fn is_refused(registry: &Registry, host: &Host, request: &Request) -> bool {
+    ask(registry, host, request).is_err() && open_question(registry, host, request, false).is_none()
+}
+
+fn shown(host: &Host, request: &Request) -> String {
+    let gpus: Vec<String> =
+        host.gpus.iter().flatten().map(|gpu| gpu.capability.unwrap().to_string()).collect();
+    let asked: Vec<String> = request.requirements.iter().map(|own| own.requirement.to_string()).collect();
+    let driver = host.driver.as_ref().map(|driver| driver.version.to_string());
+    let python = request.python.as_ref().map(|python| &python.allowed);
+    format!("{}, {python:?}, {gpus:?}, driver {driver:?}, {}", asked.join(" "), host.system.platform)
+}
+
+/// A registry without one series of torch, or without the newest or the oldest ones, and the companions of those.
+fn without_series(random: &mut Random, whole: &[RegistryFile]) -> (Registry, BTreeSet<String>) {
+    let line = |path: &str| -> Option<(u32, u32)> {
+        let (major, minor) = path.strip_prefix("torch/")?.strip_suffix(".toml")?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    let lines: BTreeSet<(u32, u32)> = whole.iter().filter_map(|file| line(&file.path)).collect();
+    let lines: Vec<(u32, u32)> = lines.into_iter().collect();
+    let at = random.below(lines.len());
+    let gone = match random.below(3) {
+        0 => &lines[at..=at],
+        1 => &lines[lines.len() - 1 - random.below(6)..],
+        _ => &lines[..=random.below(4)],
+    };
+    let gone: BTreeSet<String> = gone.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
+    let is_gone = |release: &str| gone.iter().any(|line| release.starts_with(&format!("{line}.")));
+    let mut files = whole.to_vec();
+    files.retain(|file| {
+        line(&file.path).is_none_or(|(major, minor)| !gone.contains(&format!("{major}.{minor}")))
+    });
+    let companions = files.iter_mut().find(|file| file.path == "companions.toml").unwrap();
+    let text = companions.text.clone();
+    let is_of_it: BTreeMap<usize, bool> = rows(&text)
+        .iter()
+        .map(|(start, end, _)| {
+            let torch = text[*start..*end].lines().find_map(|line| line.strip_prefix("torch = \"=="));
+            let line = text[..*start].matches('\n').count() + 1;
+            (line, torch.is_some_and(|torch| is_gone(torch.trim_end_matches('"'))))
+        })
+        .collect();
+    without(companions, |lines, _| is_of_it[&lines.start]);
+    loop {
+        match Registry::from_files(files.clone()) {
+            Ok(registry) => return (registry, gone),
+            Err(problems) => {
+                for file in &mut files {
+                    let own: Vec<usize> =
+                        problems.iter().filter(|p| p.path == file.path).map(|p| p.line).collect();
+                    without(file, |lines, _| own.iter().any(|line| lines.contains(line)));
+                }
+            }
+        }
+    }
+}
+
+/// What only releases could meet of which the data have no row is not refused, whatever else is asked: they may exist.
+#[test]
+fn a_series_that_is_gone_may_exist() {
+    let files = files();
+    let whole = Registry::from_files(files.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let mut missed = 0;
+    for seed in 0..super::worlds(2_000) / QUESTIONS {
+        let mut random = Random::new(seed ^ 0x5e7);
+        let (registry, gone) = without_series(&mut random, &files);
+        for _ in 0..QUESTIONS {
+            let host = machine(&mut random);
+            let mut request = question(&mut random, whole.builds());
+            if random.one_in(3) {
+                let python = format!("3.{}", 6 + random.below(9));
+                request.python = Some(PythonRequest::parse(&python, Origin::Question).unwrap());
+            }
+            if random.one_in(3) {
+                request.requirements.push(requirement(random.pick(&["torchvision", "torchaudio"])));
+            }
+            if random.one_in(6) && request.requirements.len() > 1 {
+                request.requirements.remove(0);
+            }
+            if check_host(&whole, &host).is_err() {
+                continue;
+            }
+            let Ok(solution) = ask(&whole, &host, &request) else { continue };
+            let version = &solution.stack.as_ref().unwrap().version;
+            let line = format!("{}.{}", version.release()[0], version.release()[1]);
+            if !gone.contains(&line) || ask(&registry, &host, &request).is_ok() {
+                continue;
+            }
+            missed += 1;
+            assert!(
+                open_question(&registry, &host, &request, false).is_some(),
+                "world {seed} without {gone:?}: {version} runs\n{}",
+                shown(&host, &request)
+            );
+        }
+    }
+    assert!(missed > 20, "{missed} questions had no other answer");
+}
+
 #[test]
 fn what_is_not_known_is_neither_true_nor_false() {
     let files = files();
@@ -181,16 +281,7 @@ fn what_is_not_known_is_neither_true_nor_false() {
         for n in 0..QUESTIONS {
             let host = machine(&mut random);
             let request = question(&mut random, whole.builds());
-            let place = || {
-                let gpus: Vec<String> =
-                    host.gpus.iter().flatten().map(|gpu| gpu.capability.unwrap().to_string()).collect();
-                let torch = &request.requirements[0].requirement;
-                let driver = host.driver.as_ref().map(|driver| driver.version.to_string());
-                format!(
-                    "world {seed}, question {n}: {torch}, {gpus:?}, driver {driver:?}, {}",
-                    host.system.platform
-                )
-            };
+            let place = || format!("world {seed}, question {n}: {}", shown(&host, &request));
             if check_host(&whole, &host).is_err() {
                 continue;
             }
@@ -213,8 +304,7 @@ fn what_is_not_known_is_neither_true_nor_false() {
             let pinned = request.requirements[0].requirement.to_string();
             let pinned = pinned.strip_prefix("torch==").and_then(|version| version.parse().ok());
             if pinned.is_some_and(|version| !registry.has_release("torch", &version, host.system.platform))
-                && ask(&registry, &host, &request).is_err()
-                && open_question(&registry, &host, &request, false).is_none()
+                && is_refused(&registry, &host, &request)
                 && let Ok(solution) = ask(&whole, &host, &request)
             {
                 panic!("refused for good, but {:?} runs\n{}", solution.stack, place());

@@ -93,12 +93,18 @@ impl<'a> Companions<'a> {
             .map(|build| &build.variant)
             .chain(builds.iter().map(|one| &one.build.variant))
             .collect();
-        let of_torch = self.question.bounds("torch");
-        let newest = known.iter().map(|build| &build.version).filter(|own| of_torch.contains(own)).max();
+        let of_torch = self.question.request.bounds_on("torch");
+        let is_asked = |own: &&Version| of_torch.as_ref().is_some_and(|bounds| bounds.contains(own));
+        let newest = known.iter().map(|build| &build.version).filter(is_asked).max();
         let mut found = Vec::new();
         for wanted in &self.wanted {
             for (version, torch, lacks) in wanted.possible(&self.question) {
-                let told = UnreadCompanion { package: wanted.package, torch: newest.cloned(), lacks };
+                let told = UnreadCompanion {
+                    package: wanted.package,
+                    bounds: wanted.bounds.to_string(),
+                    torch: newest.cloned(),
+                    lacks,
+                };
                 let row = Companion {
                     package: wanted.package.to_owned(),
                     version,

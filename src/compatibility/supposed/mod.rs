@@ -21,7 +21,7 @@ use crate::model::evidence::Evidence;
 use crate::model::host::Host;
 use crate::model::request::{Request, STACK_PACKAGES};
 use crate::model::solution::Solution;
-use crate::registry::{COMPANIONS, Cited, Registry};
+use crate::registry::{Build, COMPANIONS, Cited, Registry};
 
 /// What is supposed beside the known rows; each includes what stands before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,19 +132,35 @@ impl<'a> Supposed<'a> {
         Some(Supposed { question, registry: supposed, host: supposed_host, builds, companions })
     }
 
+    /// The variants of builds of a release that may exist and that the machine runs, the newest CUDA first.
+    fn variants_of(&self, version: &Version) -> Vec<String> {
+        let platform = self.host.system.platform;
+        let all = self.registry.builds().iter();
+        let of_release = all.filter(|build| build.platform == platform && build.version == *version);
+        let is_open = |build: &&Cited<Build>| {
+            self.builds.iter().any(|one| one.build.is_same_build(build))
+                && fares(&self.registry, &self.host, self.question.request, build) == Fares::Runs
+        };
+        // Builds of a release stand in the order of their CUDA.
+        of_release.filter(is_open).map(|build| build.variant.clone()).rev().collect()
+    }
+
     /// What an answer takes for granted; `None` if nothing.
     pub fn assumed_by(&self, solution: &Solution) -> Option<Open> {
         let Question { registry, host, request, .. } = self.question;
         let stack = solution.stack.as_ref()?;
+        let is_it =
+            |one: &&torch::Possible| one.build.version == stack.version && one.build.variant == stack.variant;
         let build = self
             .builds
             .iter()
-            .find(|one| one.build.version == stack.version && one.build.variant == stack.variant);
+            .find(is_it)
+            .map(|one| UnreadBuild { variants: self.variants_of(&stack.version), ..one.told.clone() });
         let named =
             COMPANIONS.into_iter().filter_map(|name| stack.companions.get(name).map(|own| (name, own)));
         let is_for_torch = request.find("torch").is_some();
-        if let Some(build) = build.filter(|_| is_for_torch) {
-            return Some(Open::Build(build.told.clone()));
+        if let Some(build) = build.clone().filter(|_| is_for_torch) {
+            return Some(Open::Build(build));
         }
         for (package, version) in named {
             let is_it =
@@ -154,12 +170,12 @@ impl<'a> Supposed<'a> {
             }
             let known =
                 registry.companions().iter().find(|row| row.package == package && row.version == *version);
-            if let (Some(_), Some(bounds)) = (build, known.and_then(|row| row.torch.clone())) {
+            if let (Some(_), Some(bounds)) = (&build, known.and_then(|row| row.torch.clone())) {
                 return Some(Open::Companion(UnreadCompanion::of_torch(package, version, bounds)));
             }
         }
         if let Some(build) = build {
-            return Some(Open::Build(build.told.clone()));
+            return Some(Open::Build(build));
         }
         let told = |build| {
             Open::Build(match UnknownGpu::of(registry, host) {
@@ -186,12 +202,7 @@ enum Fares {
     Not,
 }
 
-fn fares(
-    registry: &Registry,
-    host: &Host,
-    request: &Request,
-    build: &Cited<crate::registry::Build>,
-) -> Fares {
+fn fares(registry: &Registry, host: &Host, request: &Request, build: &Cited<Build>) -> Fares {
     let found = Needs::of_torch(build).violations(registry, host, Policy::of(request));
     match found.iter().all(Violation::is_unknown) {
         _ if found.is_empty() => Fares::Runs,

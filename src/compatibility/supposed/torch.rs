@@ -1,7 +1,6 @@
 //! Builds of torch that may exist although no row has them.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
 use pep440_rs::{Version, VersionSpecifiers};
 use semver::Version as Semver;
@@ -123,7 +122,7 @@ impl<'a> Builds<'a> {
     /// Builds of releases of which nothing else is known: any variant, for any Python.
     fn of_any(&self, releases: &BTreeSet<Version>) -> Vec<Possible> {
         let oldest = self.oldest();
-        let variants = self.variants(&self.rows);
+        let variants = self.any_variants();
         let mut found = Vec::new();
         for version in releases {
             let known_from = oldest.clone().filter(|oldest| version < oldest);
@@ -144,26 +143,16 @@ impl<'a> Builds<'a> {
         if self.releases.subset_of(&older) {
             return self.of_any(&self.releases_in(&older));
         }
-        let mut found = self.of_any(&self.needed_in(&older));
-        // Who sets no bound does not ask for them.
-        if self.releases.bounding_range().is_some_and(|(_, high)| high != Bound::Unbounded) {
-            found.extend(self.before(&oldest));
-        }
-        found
+        [self.of_any(&self.needed_in(&older)), self.before(&oldest)].concat()
     }
 
     /// Releases before the oldest one that is known: of no newer CUDA, for no newer GPUs and Pythons.
     fn before(&self, oldest: &Version) -> Vec<Possible> {
         let rows: Vec<&Cited<Build>> =
             self.rows.iter().copied().filter(|build| build.version == *oldest).collect();
-        let Some(newest_cuda) = rows.iter().filter_map(|build| build.cuda.as_ref()).max() else {
-            return Vec::new();
-        };
-        let toolkits = self.question.registry.toolkit_targets().iter().map(|row| &row.cuda);
-        let older = toolkits.filter(|cuda| *cuda <= newest_cuda);
-        let variants = older.map(|cuda| Variant::Cuda(cuda.major, cuda.minor).to_string());
+        let newest_cuda = rows.iter().filter_map(|build| build.cuda.as_ref()).max();
         let is_asked = |variant: &String| self.variant.as_ref().is_none_or(|own| own == variant);
-        let variants: Vec<String> = variants.chain([CPU.to_owned()]).filter(is_asked).collect();
+        let variants: Vec<String> = self.until(newest_cuda).into_iter().filter(is_asked).collect();
         let pythons = self.pythons(&rows, |minor, (least, _)| minor < least);
         let mut found = Vec::new();
         for version in self.releases_in(&Ranges::strictly_lower_than(oldest.clone())) {
@@ -176,6 +165,25 @@ impl<'a> Builds<'a> {
             }
         }
         found
+    }
+
+    /// The variants of all toolkits that builds may have.
+    fn any_variants(&self) -> Vec<String> {
+        if self.variant.is_some() {
+            return self.variants(&[]);
+        }
+        let mut all: BTreeSet<String> = self.variants(&self.rows).into_iter().collect();
+        all.extend(self.until(self.newest_cuda()));
+        all.extend(self.beyond_known());
+        all.into_iter().collect()
+    }
+
+    /// The variants of toolkits up to one, and the CPU's.
+    fn until(&self, newest: Option<&Semver>) -> Vec<String> {
+        let toolkits = self.question.registry.toolkit_targets().iter().map(|row| &row.cuda);
+        let older = toolkits.filter(|cuda| newest.is_some_and(|newest| *cuda <= newest));
+        let variants = older.map(|cuda| Variant::Cuda(cuda.major, cuda.minor).to_string());
+        variants.chain([CPU.to_owned()]).collect()
     }
 
     /// What a toolkit makes for the GPUs of the machine, and PTX as builds beside have it.
@@ -213,7 +221,9 @@ impl<'a> Builds<'a> {
                 found.extend(of_newer_cuda);
             }
         }
-        found.extend(self.of_variants(newest, &rows, &self.newer_cuda(), Unread::Build));
+        if self.question.request.cuda.is_some() {
+            found.extend(self.of_variants(newest, &rows, &self.newer_cuda(), Unread::Build));
+        }
         found
     }
 
@@ -260,14 +270,15 @@ impl<'a> Builds<'a> {
             }
             let what = match rows.iter().all(|build| build.cuda.is_none()) && self.variant.is_none() {
                 true => Unread::CudaBuild,
+                false if !lacks_pypi && self.pinned.is_some() => Unread::OtherIndex,
                 false => Unread::Build,
             };
             // Those of the release, and of its neighbours.
-            let beside = match is_older {
-                true => self.rows.clone(),
-                false => self.beside(version),
+            let variants = match is_older {
+                true => self.any_variants(),
+                false => self.variants(&self.beside(version)),
             };
-            found.extend(self.of_variants(version, &rows, &self.variants(&beside), what));
+            found.extend(self.of_variants(version, &rows, &variants, what));
         }
         found
     }
@@ -335,21 +346,38 @@ impl<'a> Builds<'a> {
         all
     }
 
-    /// The variants of newer CUDA than known builds have, where the request limits CUDA: without a limit they answer nothing that
-    /// the known ones do not.
+    /// The variants of newer CUDA than known builds have, where the request limits CUDA, or for GPUs that are newer than the code of
+    /// known builds: else they answer nothing that those do not.
     fn newer_cuda(&self) -> Vec<String> {
-        let Some(limit) = self.question.request.cuda.as_ref().filter(|_| self.variant.is_none()) else {
-            return Vec::new();
-        };
-        let Some(newest) = self.rows.iter().filter_map(|build| build.cuda.as_ref()).max() else {
-            return Vec::new();
-        };
+        match self.question.request.cuda.is_some() || self.has_newer_gpu() {
+            true => self.beyond_known(),
+            false => Vec::new(),
+        }
+    }
+
+    /// The variants of newer CUDA than known builds have, within the limits of the request.
+    fn beyond_known(&self) -> Vec<String> {
+        let limit = self.question.request.cuda.as_ref().map(|limit| &limit.value);
+        let Some(newest) = self.newest_cuda().filter(|_| self.variant.is_none()) else { return Vec::new() };
         let minors = (1..=NEXT_MINORS).map(|step| Semver::new(newest.major, newest.minor + step, 0));
         minors
             .chain([Semver::new(newest.major + 1, 0, 0)])
-            .filter(|cuda| limit.value.contains(cuda))
+            .filter(|cuda| limit.is_none_or(|limit| limit.contains(cuda)))
             .map(|cuda| Variant::Cuda(cuda.major, cuda.minor).to_string())
             .collect()
+    }
+
+    /// The newest CUDA of known builds, on any platform.
+    fn newest_cuda(&self) -> Option<&'a Semver> {
+        self.question.registry.builds().iter().filter_map(|build| build.cuda.as_ref()).max()
+    }
+
+    /// Whether the machine has a GPU that is newer than all that known builds have code for.
+    fn has_newer_gpu(&self) -> bool {
+        let targets = self.rows.iter().filter_map(|build| build.targets.as_ref());
+        let newest = targets.flat_map(|targets| targets.sass.iter().map(|target| target.capability)).max();
+        let gpus = self.question.host.gpus.iter().flatten().filter_map(|gpu| gpu.capability);
+        newest.is_some_and(|newest| gpus.into_iter().any(|gpu| gpu > newest))
     }
 
     /// A build of which nothing is known but its names; `None` if the machine runs none of its variant, or no index that may be used
@@ -438,6 +466,7 @@ impl<'a> Builds<'a> {
             platform: self.platform(),
             newest: None,
             known_from: None,
+            variants: Vec::new(),
         }
     }
 }

@@ -532,7 +532,7 @@ fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
         let Some(open) = open_question(registry, &machine.host, task.request, asked.is_some()) else {
             continue;
         };
-        match variants::look_for(asked, (registry, machine), task.request, &open) {
+        match variants::look_for(asked, task.request, &open) {
             Listed::No => {}
             Listed::Maybe => return Err(unread(&open, task.client.is_some())),
             Listed::Silent(cause) => {
@@ -549,7 +549,7 @@ fn refuse_unread(task: &Task<'_>, registry: &Registry) -> Result<(), Failure> {
 /// A request that only something could meet that nobody has read.
 fn unread(open: &Open, has_asked_index: bool) -> Failure {
     let may_be_on_pypi = match open {
-        Open::Build(build) => matches!(build.what, Unread::Build | Unread::CudaBuild | Unread::Newer),
+        Open::Build(build) => !matches!(build.what, Unread::Needs | Unread::Gpu | Unread::Older),
         Open::Companion(_) => true,
     };
     let read = match has_asked_index || !may_be_on_pypi {

@@ -32,15 +32,10 @@ pub(super) enum Listed {
     Silent(String),
 }
 
-/// Looks for a build that no row has in the pages of the variants.
-pub(super) fn look_for(
-    client: Option<&IndexClient>,
-    (registry, machine): (&Registry, &Machine),
-    request: &Request,
-    open: &Open,
-) -> Listed {
+/// Looks for a build that no row has in the pages of the variants that it may be of.
+pub(super) fn look_for(client: Option<&IndexClient>, request: &Request, open: &Open) -> Listed {
     let (Open::Build(build), Some(client)) = (open, client) else { return Listed::Maybe };
-    if build.what != Unread::Build {
+    if !matches!(build.what, Unread::Build | Unread::OtherIndex) {
         return Listed::Maybe;
     }
     let wanted = request.bounds_on("torch");
@@ -51,11 +46,7 @@ pub(super) fn look_for(
             None => wanted.as_ref().is_none_or(|wanted| wanted.contains(&release)),
         }
     };
-    let variants = match &build.variant {
-        Some(variant) => vec![variant.clone()],
-        None => variants(registry, machine, request),
-    };
-    for variant in variants {
+    for variant in &build.variants {
         match learning::page(client, &format!("{PYTORCH}/{variant}"), "torch") {
             Ok(Some(page)) if page.newest_first(build.platform, is_it).next().is_some() => {
                 return Listed::Maybe;

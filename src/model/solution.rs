@@ -71,6 +71,8 @@ pub struct Solution {
     pub python: Python,
     /// A newer series with the same build, on which requested packages would be older releases.
     pub newer_python: Option<Python>,
+    /// The series that the machine would have alone, where one for all targets is another.
+    pub python_alone: Option<Python>,
     /// The patch releases of the series that the request and the packages allow.
     pub patches: Patches,
     /// The platform.

@@ -77,6 +77,7 @@ pub(super) fn solution(problem: &Problem<'_>, selected: &Selected) -> Solution {
         conda: Vec::new(),
         python,
         newer_python: None,
+        python_alone: None,
         patches,
         platform: problem.machine.platform,
         stack,

@@ -71,7 +71,7 @@ pub enum JointAnswer {
 }
 
 /// One target's answer.
-enum One {
+pub(super) enum One {
     Solved(Box<Solution>),
     Conflict(Box<Conflict>),
     TooLong,
@@ -86,6 +86,16 @@ impl Joint<'_> {
     /// # Errors
     /// Those of `solve_one`.
     pub fn solve<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
+        match self.solve_torch(solve_one)? {
+            JointAnswer::Solved(solutions) => {
+                Ok(JointAnswer::Solved(self.on_one_python(solutions, solve_one)?))
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// Solves all targets, each with the Python that is best for it.
+    fn solve_torch<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
         let answer = self.solve_keeping(solve_one)?;
         let JointAnswer::Solved(solutions) = &answer else { return Ok(answer) };
         let torches: BTreeSet<Version> = solutions.iter().filter_map(|s| torch_of(Some(s))).collect();
@@ -211,7 +221,7 @@ impl Joint<'_> {
     }
 
     /// One target. What earlier targets have is taken again where it fits, so that the lock shares it.
-    fn one<E>(
+    pub(super) fn one<E>(
         &self,
         i: usize,
         most: Option<&Version>,
@@ -364,7 +374,7 @@ fn after(edit: Option<Edit>, question: Question<'_>) -> Question<'static> {
 }
 
 /// The torch of a solution, without its variant.
-fn torch_of(solution: Option<&Solution>) -> Option<Version> {
+pub(super) fn torch_of(solution: Option<&Solution>) -> Option<Version> {
     Some(solution?.stack.as_ref()?.version.clone())
 }
 

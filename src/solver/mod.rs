@@ -35,6 +35,7 @@ mod failures;
 mod groups;
 mod inputs;
 mod joint;
+mod joint_python;
 mod known_candidates;
 mod machine;
 mod memory;

@@ -260,10 +260,10 @@ impl<'s> Session<'s> {
         };
         let is_same = now.python == before.python && chosen(&now) == chosen(&before);
         // What is kept is compared with nothing newer.
-        let Solution { behind, newer_python, mut notes, .. } = *before;
+        let Solution { behind, newer_python, python_alone, mut notes, .. } = *before;
         notes.retain(|note| !now.notes.contains(note));
         notes.splice(0..0, now.notes.clone());
-        Ok(is_same.then(|| Box::new(Solution { behind, newer_python, notes, ..*now })))
+        Ok(is_same.then(|| Box::new(Solution { behind, newer_python, python_alone, notes, ..*now })))
     }
 
     /// The candidates for a platform, and what earlier questions found with them.

@@ -431,6 +431,9 @@ fn why_python(
     if !names_it && preferences.python.is_some_and(|locked| locked.minor == solution.python.minor) {
         return "kept from the lock".to_owned();
     }
+    if let Some(alone) = solution.python_alone {
+        return format!("one for all targets; alone {alone}");
+    }
     if !names_it && !solution.conda.is_empty() {
         return "both halves have packages for it".to_owned();
     }

@@ -11,6 +11,9 @@ use super::{files, from_prefix, manifest, manifest_text, owner, settings, write}
 use crate::formats::{self, CondaPart, Imported, Optional};
 use crate::model::owner::Owner;
 use crate::model::text::{shell_word, toml_string};
+use crate::model::wheel::Python;
+use crate::probe::pythons;
+use crate::registry::Registry;
 
 /// What the manifest is made of.
 pub(crate) struct InitOptions {
@@ -88,12 +91,16 @@ pub(crate) fn init(
         (None, None) => Imported::default(),
     };
     manifest_text::warn(&from, interface);
-    let is_new = options.from.is_none() && options.from_prefix.is_none();
+    let before = if options.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
+    // What is imported may need an older one.
+    let python = match &options.python {
+        None if is_plain && before.is_empty() => python_here(&folder, &settings::registry(global)?),
+        own => own.clone(),
+    };
     let own =
-        manifest_text::Own { torch: options.torch.as_deref(), python: options.python.as_deref(), is_new };
+        manifest_text::Own { torch: options.torch.as_deref(), python: python.as_deref(), is_new: is_plain };
     let has_name = from.name.is_some();
     let mut text = manifest_text::of(from, &folder, &own);
-    let before = if options.force { files::read(&path)?.unwrap_or_default() } else { String::new() };
     // A file of conda's says what comes from conda.
     let states_conda = options.optional.conda == CondaPart::Pypi
         || options.from.as_deref().is_some_and(formats::is_of_conda);
@@ -118,6 +125,16 @@ pub(crate) fn init(
         path,
         text,
     }))
+}
+
+/// The Pythons of a new project: from the one that its `.python-version` names, else that `resolve` takes of those installed here.
+fn python_here(folder: &Path, registry: &Registry) -> Option<String> {
+    let is_known = |python: &Python| registry.pythons().contains(&python.minor);
+    let installed = || owner::with_places(pythons::series).into_iter().map(Python::new).filter(is_known);
+    let settled = || installed().filter(|python| registry.is_settled(*python)).max();
+    let python =
+        owner::pinned_python(folder).filter(is_known).or_else(settled).or_else(|| installed().min())?;
+    Some(format!(">=3.{}", python.minor))
 }
 
 /// Whether a folder has an environment.yml that envlock did not write, and will not overwrite.

@@ -271,15 +271,15 @@ fn with_reason(package: ChosenPackage, target: &Target) -> ChosenPackage {
     }
 }
 
-/// The Python series that a project's `.python-version` names, which uv takes.
-pub(crate) fn pinned_python(project: &Project) -> Option<Python> {
-    uv::pinned_python(&files::read(&project.folder.join(".python-version")).ok().flatten()?)
+/// The Python series that the `.python-version` of a folder names, which uv and pyenv take.
+pub(crate) fn pinned_python(folder: &Path) -> Option<Python> {
+    uv::pinned_python(&files::read(&folder.join(".python-version")).ok().flatten()?)
 }
 
 /// The Python series that uv takes for a project, and why: `.python-version`, else that of its environment, which is not
 /// run, or the first that it finds.
 pub(crate) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> {
-    if let Some(pinned) = pinned_python(project) {
+    if let Some(pinned) = pinned_python(&project.folder) {
         return Some((pinned, "of `.python-version`"));
     }
     let allows = |python: &Python| {

@@ -1,5 +1,7 @@
 //! `TestContext`: a temporary folder, a clean environment, a loopback index server.
 
+pub use super::tools::skipped;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -473,11 +475,6 @@ pub fn leftovers(folder: &Path) -> Vec<String> {
         .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
         .filter(|n| n.starts_with(".envlock-") || n.starts_with(".tmp"))
         .collect()
-}
-
-/// Says what a test leaves out, past cargo's capture: a green run must not hide it.
-pub fn skipped(why: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("skipped: {why}\n").as_bytes());
 }
 
 /// Makes a file a program.

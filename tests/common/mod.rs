@@ -6,6 +6,7 @@ pub mod context;
 pub mod installed;
 #[cfg(unix)]
 pub mod synced;
+pub mod tools;
 pub mod torch;
 #[cfg(unix)]
 pub mod venv;

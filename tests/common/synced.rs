@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::context::{IndexServer, Run, Shape, TestContext, skipped};
+use super::tools;
 use super::wheels::{Wheel, wheel};
 
 /// A build backend in the tree of a source distribution: it needs nothing from an index.
@@ -79,14 +80,7 @@ impl Synced {
             skipped("no python3 with venv and pip here");
             return None;
         };
-        let uv = match (with_uv, std::env::var_os("ENVLOCK_TEST_UV")) {
-            (false, _) => None,
-            (true, Some(uv)) => Some(PathBuf::from(uv)),
-            (true, None) => {
-                skipped("no uv here (ENVLOCK_TEST_UV)");
-                return None;
-            }
-        };
+        let uv = if with_uv { Some(tools::uv()?) } else { None };
         let out = String::from_utf8(out.stdout).unwrap();
         let (python, series) = out.trim().rsplit_once(' ').unwrap();
         let mut wheels = vec![

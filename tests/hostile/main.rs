@@ -17,4 +17,4 @@ mod limits;
 mod outside;
 mod parsers;
 
-use common::{context, wheels};
+use common::{context, tools, wheels};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::common::synced::Synced;
 use super::context::{IndexServer, Run, Shape, TestContext, leftovers, skipped};
+use super::tools;
 use super::wheels::wheel;
 
 /// A server whose every answer is written by a function, given the path that was asked for; it ends with the test
@@ -460,7 +461,7 @@ fn nothing_below_the_project_is_run_by_static_commands() {
         "[project]\nname = \"demo\"\nversion = \"1\"\nrequires-python = \">=3.9\"\n[tool.envlock]\n",
     );
     let mut path = context.project().join(".venv/bin").display().to_string();
-    if let Some(uv) = std::env::var_os("ENVLOCK_TEST_UV") {
+    if let Some(uv) = tools::uv() {
         path = format!("{path}:{}", Path::new(&uv).parent().unwrap().display());
     }
     // The system's git, which finds the planted ssh on PATH unless it is told otherwise.

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use dockerfile_parser::{Dockerfile, Instruction};
 
 use super::context::{IndexServer, Run, Shape, TestContext, skipped};
+use super::tools;
 use super::wheels::{Wheel, wheel};
 
 /// A folder on loopback.
@@ -284,14 +285,11 @@ fn exports_of_a_lock_with_conda_packages() {
         container.contains("/.envlock/env/bin/python") && container.contains("/miniconda:"),
         "{container}"
     );
-    match std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") {
-        Some(program) => {
-            let file = context.project().join("envlock.yml");
-            let arguments = ["--builtin-schema", "vendor.github-workflows"];
-            let done = Command::new(program).args(arguments).arg(file).output().unwrap();
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
-        }
-        None => skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)"),
+    if let Some(program) = tools::check_jsonschema() {
+        let file = context.project().join("envlock.yml");
+        let arguments = ["--builtin-schema", "vendor.github-workflows"];
+        let done = Command::new(program).args(arguments).arg(file).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
     }
     let run = context.run(&["sync"]).expect(2);
     assert!(run.flat().contains("neither conda, mamba nor micromamba was found"), "{}", run.shown());
@@ -532,15 +530,6 @@ fn conda_packages_that_nobody_asked_for_are_told() {
     assert!(run.flat().contains("is not a file of `numpy-2.4.6-"), "{}", run.shown());
 }
 
-/// A Python with py-rattler.
-pub fn rattler() -> Option<std::ffi::OsString> {
-    let python = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON");
-    if python.is_none() {
-        skipped("ENVLOCK_TEST_RATTLER_PYTHON names no Python with py-rattler");
-    }
-    python
-}
-
 /// Whether a program was ended by `timeout` or a signal, or by a fault of the interpreter while it ended: `timeout` ends as it
 /// did.
 fn is_of_py_rattler(output: &std::process::Output) -> bool {
@@ -595,8 +584,8 @@ pub fn installed(context: &TestContext, python: &std::ffi::OsStr) -> String {
 #[test]
 #[cfg(unix)]
 fn sync_makes_both_halves() {
-    let Some(python) = rattler() else { return };
-    let Some(channels) = installable(&python) else { return };
+    let Some(python) = tools::python_with("rattler") else { return };
+    let Some(channels) = installable(python.as_os_str()) else { return };
     let beta = wheel("beta", "1.0").file("beta.py", "\n").needs("alpha<2");
     let index =
         IndexServer::start(vec![("pypi", beta)], Shape { json: true, metadata: true, ..Shape::default() });
@@ -743,8 +732,8 @@ fn in_a_container(context: &TestContext) {
 #[test]
 #[cfg(target_os = "linux")]
 fn both_halves_are_installed_and_verified() {
-    let Some(python) = rattler() else { return };
-    let Some(channels) = installable(&python) else { return };
+    let Some(python) = tools::python_with("rattler") else { return };
+    let Some(channels) = installable(python.as_os_str()) else { return };
     let own = |name: &str, version: &str| wheel(name, version).file(&format!("{name}.py"), "\n");
     let all = vec![("pypi", own("beta", "1.0").needs("alpha<2")), ("pypi", own("alpha", "1.0"))];
     let index = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
@@ -754,7 +743,7 @@ fn both_halves_are_installed_and_verified() {
         "[project]\nname = \"x\"\ndependencies = [\"beta\"]\n[conda]\ndependencies = [\"tool\", \"alpha\"]\n";
     context.write("envlock.toml", manifest);
     context.run(&["resolve", "--gpu", "none", "--only-index", "pypi,conda-forge"]).expect(0);
-    let prefix = &installed(&context, &python);
+    let prefix = &installed(&context, python.as_os_str());
     let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);
     let run = verify(0);
     assert!(run.stdout.contains("6 of 6 as locked"), "{}", run.shown());

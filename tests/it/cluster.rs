@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::context::{TestContext, skipped};
 use super::fleet::{Slurm, has_slurm};
+use super::tools;
 
 fn recipes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/cluster")
@@ -222,10 +223,8 @@ fn node_health_check_dies_of_a_fault_alone() {
 
 #[test]
 fn the_kubernetes_job_is_valid() {
-    let Some(python) = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON") else {
-        return skipped("no Python with kubernetes-validate was named");
-    };
-    let validate = Path::new(&python).with_file_name("kubernetes-validate");
+    let Some(python) = tools::python_with("kubernetes_validate") else { return };
+    let validate = python.with_file_name("kubernetes-validate");
     let checked = Command::new(validate).arg("--strict").arg(recipes().join("job.yaml")).output().unwrap();
     let told =
         String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);

@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
+use super::tools;
 use super::wheels::{Wheel, wheel};
 
 /// A Python with py-rattler, and its series.
-fn rattler() -> Option<(std::ffi::OsString, String)> {
-    let Some(python) = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON") else {
-        skipped("ENVLOCK_TEST_RATTLER_PYTHON names no Python with py-rattler");
-        return None;
-    };
+fn rattler() -> Option<(PathBuf, String)> {
+    let python = tools::python_with("rattler")?;
     let script = "import sys; print('%d.%d' % sys.version_info[:2])";
     let output = Command::new(&python).args(["-c", script]).output().unwrap();
     Some((python, String::from_utf8_lossy(&output.stdout).trim().to_owned()))
@@ -68,7 +66,7 @@ fn an_environment_yml_is_installed_and_verified() {
     let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
     let context = TestContext::with_index(&server);
     context.run(&["resolve", "alpha", "--gpu", "none", "--python", &series]).expect(0);
-    let Some(prefix) = installed(&context, &server, &python) else { return };
+    let Some(prefix) = installed(&context, &server, python.as_os_str()) else { return };
     let prefix = prefix.to_str().unwrap();
     let run = context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(0);
     assert!(run.stdout.contains("2 of 2 as locked"), "{}", run.shown());

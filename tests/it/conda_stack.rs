@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::channels::{Channels, World, installable, installed, rattler, world, world_with};
+use super::channels::{Channels, World, installable, installed, world, world_with};
 use super::context::{IndexServer, Run, Shape, TestContext};
+use super::tools;
 use super::wheels::wheel;
 
 const H100: &[&str] = &["--gpu", "H100", "--driver", "580.65.06"];
@@ -419,14 +420,14 @@ fn pixi_files() {
     for (machine, code) in [(H100, 0), (V100, 1), (&["--gpu", "A100", "--driver", "470.129.06"], 1)] {
         context.run(&[&["plan", "--lock", "pixi.lock"], machine].concat()).expect(code);
     }
-    if let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") {
+    if let Some(program) = tools::check_jsonschema() {
         let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pixi/schema.json");
         let mut check = std::process::Command::new(program);
         check.arg("--schemafile").arg(schema).arg(context.project().join("pixi.toml"));
         let done = check.output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
     }
-    let Some(python) = rattler() else { return };
+    let Some(python) = tools::python_with("rattler") else { return };
     let program = "import rattler, sys\nlock = rattler.LockFile.from_path(sys.argv[1]).default_environment()\nfor package in lock.packages(lock.platforms()[0]): print(package.name)";
     let mut read = std::process::Command::new(python);
     read.args(["-c", program]).arg(context.project().join("pixi.lock"));
@@ -443,8 +444,8 @@ fn pixi_files() {
 #[test]
 #[cfg(target_os = "linux")]
 fn torch_of_a_channel_is_installed_and_verified() {
-    let Some(python) = rattler() else { return };
-    let Some(channels) = installable(&python) else { return };
+    let Some(python) = tools::python_with("rattler") else { return };
+    let Some(channels) = installable(python.as_os_str()) else { return };
     let trainer = wheel("trainer", "1.0").file("trainer.py", "\n").needs("torch>=2");
     let index =
         IndexServer::start(vec![("pypi", trainer)], Shape { json: true, metadata: true, ..Shape::default() });
@@ -454,7 +455,7 @@ fn torch_of_a_channel_is_installed_and_verified() {
     context.write("envlock.toml", manifest);
     context.run(&["resolve", "--gpu", "none", "--only-index", "pypi,conda-forge"]).expect(0);
     context.run(&["resolve", "--locked"]).expect(0);
-    let prefix = &installed(&context, &python);
+    let prefix = &installed(&context, python.as_os_str());
     let verify = |code: i32| context.run(&["verify", "--prefix", prefix, "--smoke", "off"]).expect(code);
     let run = verify(0);
     assert!(run.stdout.contains("5 of 5 as locked"), "{}", run.shown());

@@ -1,6 +1,7 @@
 //! `export` and what other programs make of it.
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
+use super::tools;
 use super::wheels::{little_pypi, little_pytorch, wheel};
 
 fn locked() -> (IndexServer, TestContext) {
@@ -49,10 +50,7 @@ fn output_files() {
 fn a_conda_parser_reads_the_environment() {
     let (_server, context) = locked();
     let path = context.project().join("environment.yml");
-    let Some(python) = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON") else {
-        skipped("ENVLOCK_TEST_RATTLER_PYTHON names no Python with py-rattler");
-        return;
-    };
+    let Some(python) = tools::python_with("rattler") else { return };
     let program = "import sys, rattler\n\
         env = rattler.EnvironmentYaml.from_path(sys.argv[1]) if hasattr(rattler, 'EnvironmentYaml') else None\n\
         if env is None:\n\
@@ -155,10 +153,7 @@ fn pip_and_uv_install_the_same_from_requirements() {
     assert!(with_pip.contains(&"filelock-3.20.0.dist-info".to_owned()), "{with_pip:?}");
     assert!(!with_pip.contains(&"decoy.py".to_owned()), "{with_pip:?}");
 
-    let uv = std::env::var_os("ENVLOCK_TEST_UV").unwrap_or_else(|| "uv".into());
-    if Command::new(&uv).arg("--version").output().is_err() {
-        return skipped("no uv here (ENVLOCK_TEST_UV)");
-    }
+    let Some(uv) = tools::uv() else { return };
     let by_uv = make("by-uv");
     let mut command = Command::new(&uv);
     command.args(["pip", "install", "--require-hashes", "--index-url", &index, "-r", "r.txt", "--python"]);
@@ -172,10 +167,7 @@ fn pip_and_uv_install_the_same_from_requirements() {
 #[cfg(unix)]
 fn uv_resolves_to_the_lock() {
     use std::process::Command;
-    let uv = std::env::var_os("ENVLOCK_TEST_UV").unwrap_or_else(|| "uv".into());
-    if Command::new(&uv).arg("--version").output().is_err() {
-        return skipped("no uv here (ENVLOCK_TEST_UV)");
-    }
+    let Some(uv) = tools::uv() else { return };
     let mut all: Vec<(&str, super::wheels::Wheel)> = vec![
         (
             "whl/cu126",
@@ -250,9 +242,7 @@ fn pixi_gets_the_machine_and_the_versions() {
     context.write("own/pixi.toml", "[workspace]\n");
     let refused = context.run(&["export", "pixi", "-o", "own/pixi.toml"]).expect(2);
     assert!(refused.flat().contains("own/pixi.toml"), "{}", refused.shown());
-    let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") else {
-        return skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)");
-    };
+    let Some(program) = tools::check_jsonschema() else { return };
     let schema = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pixi/schema.json");
     let mut check = std::process::Command::new(program);
     check.arg("--schemafile").arg(schema).arg(context.project().join("pixi.toml"));
@@ -317,28 +307,21 @@ fn files_of_services() {
     assert!(mark.starts_with("// Written by envlock as devcontainer.json"), "{mark}");
     let document: serde_json::Value = serde_json::from_str(document).unwrap();
     assert_eq!(document["hostRequirements"]["gpu"], "optional");
-    match std::env::var_os("ENVLOCK_TEST_DEVCONTAINER") {
-        // The client that opens containers, which needs no Docker to read.
-        Some(client) => {
-            context.run(&["export", "devcontainer", "-o", ".devcontainer/devcontainer.json"]).expect(0);
-            let mut command = std::process::Command::new(client);
-            command.args(["read-configuration", "--docker-path", "true", "--workspace-folder"]);
-            let done = command.arg(context.project()).output().unwrap();
-            let said = String::from_utf8_lossy(&done.stdout);
-            let read: serde_json::Value = serde_json::from_str(&said).unwrap();
-            let create = read["configuration"]["postCreateCommand"].as_str().unwrap_or_default();
-            assert!(create.ends_with(" && envlock sync"), "{said}");
-            assert_eq!(read["configuration"]["image"], document["image"], "{said}");
-        }
-        None => skipped("no devcontainer client is named (ENVLOCK_TEST_DEVCONTAINER)"),
+    if let Some(client) = tools::devcontainer() {
+        context.run(&["export", "devcontainer", "-o", ".devcontainer/devcontainer.json"]).expect(0);
+        let mut command = std::process::Command::new(client);
+        command.args(["read-configuration", "--docker-path", "true", "--workspace-folder"]);
+        let done = command.arg(context.project()).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        let read: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let create = read["configuration"]["postCreateCommand"].as_str().unwrap_or_default();
+        assert!(create.ends_with(" && envlock sync"), "{said}");
+        assert_eq!(read["configuration"]["image"], document["image"], "{said}");
     }
     context.run(&["resolve", "requests", "--platform", "macos-arm64", "--force"]).expect(0);
     let mac = context.run(&["export", "devcontainer"]).expect(2);
     assert!(mac.flat().contains("a container needs a Linux target"), "{}", mac.shown());
-    let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") else {
-        return skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)");
-    };
-    let program = std::path::PathBuf::from(program);
+    let Some(program) = tools::check_jsonschema() else { return };
     let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let workflow = context.project().join(".github/workflows/envlock.yml");
     let action = repository.join("action.yml");

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
 use super::native::{fatbin, gcc};
+use super::tools;
 use super::wheels::{Wheel, wheel};
 
 /// A real venv with real installed packages, and the installer that put them there.
@@ -73,16 +74,7 @@ impl Repaired {
             skipped("no gcc here");
             return None;
         };
-        let uv = match with_uv {
-            false => None,
-            true => match std::env::var_os("ENVLOCK_TEST_UV") {
-                Some(uv) => Some(PathBuf::from(uv)),
-                None => {
-                    skipped("no uv here (ENVLOCK_TEST_UV)");
-                    return None;
-                }
-            },
-        };
+        let uv = if with_uv { Some(tools::uv()?) } else { None };
         let server = IndexServer::start(packages, Shape::default());
         let context = TestContext::with_index(&server);
         let prefix = context.dir.path().join("env");

@@ -62,4 +62,4 @@ mod verify;
 #[cfg(unix)]
 mod violated;
 
-use common::{context, wheels};
+use common::{context, tools, wheels};

@@ -181,9 +181,7 @@ fn metrics_are_written_at_once_and_only_over_own_files() {
     let run = context.run(&["verify", "--only", "machine", "-o", "x"]).expect(2);
     assert!(run.stderr.contains("--format junit"), "{}", run.shown());
     // A real parser of the format.
-    let Some(python) = std::env::var_os("ENVLOCK_TEST_RATTLER_PYTHON") else {
-        return super::context::skipped("no Python with prometheus_client was named");
-    };
+    let Some(python) = super::tools::python_with("prometheus_client") else { return };
     let script = "import sys; from prometheus_client.parser import text_string_to_metric_families as f; \
         print([(s.name, int(s.value)) for m in f(open(sys.argv[1]).read()) for s in m.samples][0])";
     let file = context.project().join("envlock.prom");

@@ -1,9 +1,9 @@
 //! Projects whose packages uv holds: envlock chooses the stack, uv locks and installs, envlock verifies.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use super::context::{IndexServer, Run, Shape, TestContext, skipped};
+use super::tools;
 use super::wheels::{Wheel, wheel};
 
 /// A uv project on a loopback index that has PyPI's builds and, beside it, those for the CPU and for CUDA 12.6.
@@ -42,10 +42,7 @@ const HEAD: &str = "[project]\nname = \"demo\"\nversion = \"1\"\n";
 
 impl Project {
     fn new() -> Option<Project> {
-        let Some(uv) = std::env::var_os("ENVLOCK_TEST_UV").map(PathBuf::from) else {
-            skipped("no uv here (ENVLOCK_TEST_UV)");
-            return None;
-        };
+        let uv = tools::uv()?;
         let ask = "import sys; print(sys.executable, sys.version_info[1])";
         let out =
             Command::new("python3").args(["-I", "-c", ask]).output().ok().filter(|o| o.status.success());

@@ -1,5 +1,5 @@
 //! `schema`: what envlock writes and what its documentation shows is valid by the schemas; where check-jsonschema is named
-//! (`ENVLOCK_TEST_JSONSCHEMA`), by a real validator too.
+//! (check-jsonschema), by a real validator too.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::context::{IndexServer, Shape, TestContext, skipped};
+use super::tools;
 use super::wheels::{little_pypi, little_pytorch};
 
 /// The keys of a document that a schema does not have, as paths.
@@ -81,9 +82,7 @@ fn what_is_written_has_the_keys_of_its_schema() {
     }
     context.run(&["schema", "wheel"]).expect(2);
 
-    let Some(program) = std::env::var_os("ENVLOCK_TEST_JSONSCHEMA") else {
-        return skipped("no check-jsonschema is named (ENVLOCK_TEST_JSONSCHEMA)");
-    };
+    let Some(program) = tools::check_jsonschema() else { return };
     let check = |schema: &str, files: &[&str]| {
         let mut command = Command::new(&program);
         command.current_dir(context.project()).arg("--schemafile").arg(format!("{schema}.schema.json"));

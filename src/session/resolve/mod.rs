@@ -321,7 +321,7 @@ impl<'p> ResolveRun<'p> {
         }
         // What the lock is for stays, unless `.python-version` names another one.
         let python = match owner {
-            Some(Owner::Uv) if self.old.is_none() || owner::pinned_python(project).is_some() => {
+            Some(Owner::Uv) if self.old.is_none() || owner::pinned_python(&project.folder).is_some() => {
                 owner::python_of_uv(project)
             }
             _ => None,

@@ -44,14 +44,17 @@ impl UnreadCompanion {
         let package = self.package;
         match &self.lacks {
             LackingRow::OfCompanion => {
-                format!("`envlock registry learn {package}==VERSION` reads a release of PyPI")
+                match self.bounds.strip_prefix("==").filter(|own| !own.contains(['*', ','])) {
+                    Some(version) => {
+                        format!("`envlock registry learn {package}=={version}` reads the release of PyPI")
+                    }
+                    None => "`envlock resolve` reads what its indexes have".to_owned(),
+                }
             }
             LackingRow::OfOlderCompanion(oldest) => {
                 format!("`{package}>={oldest}` asks for one that is known")
             }
-            LackingRow::OfTorch(..) => {
-                "`envlock registry learn torch==VERSION` reads a release of PyPI".to_owned()
-            }
+            LackingRow::OfTorch(..) => "`envlock resolve` reads what its indexes have".to_owned(),
         }
     }
 }

@@ -47,6 +47,11 @@ impl Registry {
         releases(self.rows(&tables.builds), self.rows(&tables.companions), package, platform).min().cloned()
     }
 
+    /// The releases of torch that its rows are about, on any platform; without those that were read from wheels.
+    pub fn listed_releases(&self) -> impl Iterator<Item = &Version> {
+        self.rows(&self.parts.tables.builds).iter().map(|build| &build.version)
+    }
+
     /// The newest such release.
     pub fn newest_release(&self, package: &str, platform: Platform) -> Option<Version> {
         releases(self.builds(), self.companions(), package, platform).max().cloned()

@@ -7,7 +7,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::{Global, MachineOptions};
 use super::settings::Project;
 use super::verify::{Locks, lock_on_machine};
-use super::{chosen_host, files, learned_rows, lock, only, settings, write};
+use super::{chosen_host, files, learned_rows, lock, manifest, only, settings, write};
 use crate::compatibility::Open;
 use crate::containers::{self, Judgement, NameError};
 use crate::explorer;
@@ -86,6 +86,8 @@ pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Fa
         let host = page(path, options, &registry)?;
         return Ok(Planned { host, registry, answer: Answer::Page(path.clone()) });
     }
+    let own_indexes = project.manifest.iter().flat_map(|manifest| &manifest.indexes);
+    let own_indexes: Vec<String> = own_indexes.map(|(name, _)| name.clone()).collect();
     let of_project = project.manifest.map(|manifest| manifest.request).unwrap_or_default();
     let host = match options.host.describe_a_machine() {
         true => chosen_host::described(&options.host, &registry, &of_project.ignored_gpus)?,
@@ -101,25 +103,25 @@ pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Fa
         (None, Some(name)) => image(name, &host, &registry)?,
         (None, None) => {
             registry = learned_rows::with_rows_of_stack(global, registry);
-            builds(options, &host, &registry, of_project.conda.stack.is_some())?
+            let request = request(options, &registry, &own_indexes)?;
+            builds(&request, &host, &registry, of_project.conda.stack.is_some())?
         }
     };
     Ok(Planned { host, registry, answer })
 }
 
 fn builds(
-    options: &PlanOptions,
+    request: &Request,
     host: &Host,
     registry: &Registry,
     is_of_channels: bool,
 ) -> Result<Answer, Failure> {
-    let request = request(options, registry)?;
-    let plan = plan_builds(&Catalogue::new(registry, host.system.platform), host, &request);
-    let unread = plan.runs.is_empty().then(|| open_question(registry, host, &request, false)).flatten();
+    let plan = plan_builds(&Catalogue::new(registry, host.system.platform), host, request);
+    let unread = plan.runs.is_empty().then(|| open_question(registry, host, request, false)).flatten();
     Ok(Answer::Builds { plan, unread, is_of_channels })
 }
 
-fn request(options: &PlanOptions, registry: &Registry) -> Result<Request, Failure> {
+fn request(options: &PlanOptions, registry: &Registry, own_indexes: &[String]) -> Result<Request, Failure> {
     let mut request = Request::default();
     let torch = settings::requirement(options.torch.as_deref().unwrap_or("torch"))?;
     if torch.name() != "torch" {
@@ -133,6 +135,9 @@ fn request(options: &PlanOptions, registry: &Registry) -> Result<Request, Failur
     let variant = options.variant.clone();
     request.variant = variant.map(|value| Limit { value, origin: Origin::Option("--variant") });
     request.only_index = options.only_index.as_deref().map(only::parse).transpose()?;
+    only::check(&request, |name| {
+        manifest::BUILT_IN.contains(&name) || own_indexes.iter().any(|own| own == name)
+    })?;
     Ok(request)
 }
 

@@ -150,20 +150,22 @@ mod tests {
         };
         assert_eq!(of_torch(&registry, &machine("9.0", "580.65.06", x86), &request, false), None);
         // What PyPI does not have may be on the pytorch index.
-        for (torch, only, expected) in [
-            ("torch==2.99.0", None, Some(Build)),
-            ("torch>=2.99", None, Some(Build)),
-            ("torch==2.99.0", Some("pypi"), None),
-            ("torch<1.8", None, Some(Older)),
+        for (torch, only, gpu, expected) in [
+            ("torch==2.99.0", None, "9.0", Some(Build)),
+            ("torch>=2.99", None, "9.0", Some(Build)),
+            ("torch==2.99.0", Some("pypi"), "9.0", None),
+            ("torch<1.8", None, "7.0", Some(Older)),
+            // What is older than the data has no code for a newer GPU.
+            ("torch<1.8", None, "9.0", None),
             // Where PyPI was read, its builds are known.
-            ("torch>=2.9", None, None),
+            ("torch>=2.9", None, "9.0", None),
         ] {
             let request = Request {
                 requirements: vec![UserRequirement::parse(torch, Origin::Question).unwrap()],
                 only_index: only.map(|only| Limit { value: only.parse().unwrap(), origin: Origin::Question }),
                 ..Request::default()
             };
-            let found = of_torch(&registry, &machine("9.0", "580.65.06", x86), &request, true);
+            let found = of_torch(&registry, &machine(gpu, "580.65.06", x86), &request, true);
             assert_eq!(found.map(|build| build.what), expected, "{torch} {only:?}");
         }
     }
@@ -201,14 +203,15 @@ mod tests {
     #[test]
     fn a_torch_that_a_known_companion_needs_may_exist() {
         let frozen = crate::registry::frozen();
-        let row = |version: &str, torch: &str| {
+        let row = |version: &str, torch: &str, variant: &str| {
             let row = format!(
                 "[[companion]]\npackage = \"torchvision\"\nversion = \"{version}\"\ntorch = \"{torch}\"\n\
-                 variant = \"cu130\"\nplatform = \"linux-x86_64\"\nevidence = \"measured\"\nsource = []\n"
+                 variant = \"{variant}\"\nplatform = \"linux-x86_64\"\nevidence = \"measured\"\nsource = []\n"
             );
             LearnedRow::parse("torchvision", row).unwrap()
         };
-        let learned = frozen.with_rows(&[row("0.6.1", "==1.5.1"), row("0.99.0", "==2.98.0")]);
+        let learned =
+            frozen.with_rows(&[row("0.6.1", "==1.5.1", "cu102"), row("0.99.0", "==2.98.0", "cu130")]);
         for (lines, has_read_index, lacks) in [
             (&["torchvision==0.6.1"][..], true, Some(("0.6.1", "==1.5.1"))),
             (&["torchvision==0.99.0"], false, Some(("0.99.0", "==2.98.0"))),

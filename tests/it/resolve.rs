@@ -863,8 +863,10 @@ fn init_writes_what_can_be_read() {
     let run = setup.run(&["init", "--force", "--from", "setup.py"]).expect(2);
     assert!(run.flat().contains("`install_requires` depends on `os.environ`"), "{}", run.shown());
     let fresh = TestContext::new();
+    fresh.write(".python-version", "3.11.7\n");
     fresh.run(&["init", "--torch", ">=2.8"]).expect(0);
-    assert!(fresh.read("envlock.toml").contains("torch = \">=2.8\""));
+    let manifest = fresh.read("envlock.toml");
+    assert!(manifest.contains("torch = \">=2.8\"") && manifest.contains("python = \">=3.11\""), "{manifest}");
     let bad = TestContext::new();
     bad.run(&["init", "--torch", ">=two"]).expect(2);
     assert!(!bad.exists("envlock.toml"));

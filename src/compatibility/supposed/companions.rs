@@ -98,7 +98,8 @@ impl<'a> Companions<'a> {
         let newest = known.iter().map(|build| &build.version).filter(is_asked).max();
         let mut found = Vec::new();
         for wanted in &self.wanted {
-            for (version, torch, lacks) in wanted.possible(&self.question) {
+            let of_torch = wanted.beside(builds.iter().map(|one| &one.build.version), &self.question);
+            for (version, torch, lacks) in wanted.possible(&self.question).into_iter().chain(of_torch) {
                 let told = UnreadCompanion {
                     package: wanted.package,
                     bounds: wanted.bounds.to_string(),
@@ -167,12 +168,47 @@ impl Wanted<'_> {
         let mut found = self.of_parts(parts, &known);
         // One that only a build of torch names may be for others beside that.
         for version in known.difference(&read).filter(|own| self.bounds.contains(own)) {
-            let low = known.range(..version).next_back().and_then(|own| self.torch_of(own).0);
+            let low = known.range::<Version, _>(..version).next_back().and_then(|own| self.torch_of(own).0);
             let above = (Bound::Excluded(version), Bound::Unbounded);
             let high = known.range::<Version, _>(above).next().and_then(|own| self.torch_of(own).1);
             found.push((version.clone(), bounds_of(low, high), LackingRow::OfCompanion));
         }
         found
+    }
+
+    /// Companions of releases of torch that may exist: between those of the known releases beside each.
+    fn beside<'v>(
+        &self,
+        torch: impl Iterator<Item = &'v Version>,
+        question: &Question<'_>,
+    ) -> Vec<(Version, Option<VersionSpecifiers>, LackingRow)> {
+        // The pages have all companions.
+        if question.has_read_index {
+            return Vec::new();
+        }
+        let platform = question.host.system.platform;
+        let builds = question.registry.builds().iter().filter(|build| build.platform == platform);
+        let known: BTreeSet<Version> = builds.map(|build| build.version.clone()).collect();
+        let torch: BTreeSet<&Version> = torch.collect();
+        let mut parts = Vec::new();
+        for version in torch {
+            let low =
+                known.range::<Version, _>(..version).next_back().and_then(|torch| self.for_torch(torch));
+            let high = known.range::<Version, _>(version..).next().and_then(|torch| self.for_torch(torch));
+            let (Some(low), Some(high)) = (low, high) else { continue };
+            let part = Ranges::strictly_higher_than(low).intersection(&Ranges::strictly_lower_than(high));
+            let own = VersionSpecifier::equals_version(version.clone());
+            parts.push((part, Some(VersionSpecifiers::from(own)), LackingRow::OfCompanion));
+        }
+        let none = BTreeSet::new();
+        self.of_parts(parts, &none)
+    }
+
+    /// The known companion of a known release of torch.
+    fn for_torch(&self, torch: &Version) -> Option<Version> {
+        let named = self.named.iter().find(|(_, own)| *own == torch).map(|(own, _)| (*own).clone());
+        let is_for = |row: &&&Companion| row.torch.as_ref().is_some_and(|bounds| bounds.contains(torch));
+        named.or_else(|| self.rows.iter().filter(is_for).map(|row| row.version.clone()).max())
     }
 
     fn of_parts(

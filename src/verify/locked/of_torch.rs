@@ -12,7 +12,7 @@ use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::model::variant::{CPU, is_cuda};
 use crate::model::version::public;
-use crate::registry::{COMPANIONS, Registry};
+use crate::registry::{Build, COMPANIONS, Registry};
 
 impl Locked<'_> {
     /// The stack of torch and its envelope.
@@ -142,7 +142,9 @@ impl Locked<'_> {
             environment.packages.iter().filter(|package| COMPANIONS.contains(&package.name.as_str()));
         for package in of_torch {
             let version = public(&package.version);
-            if !has_companion(registry, &package.name, &version) {
+            let torch = environment.packages.iter().find(|own| own.name == "torch");
+            let torch = torch.map(|torch| public(&torch.version));
+            if !has_companion(registry, &package.name, &version, torch.as_ref()) {
                 let named = format!("{} {version}", package.name);
                 let command = with_command(&package.name, &version.to_string(), self.target.platform);
                 self.unlisted.push(format!("which torch {named} requires is not in envlock's data{command}"));
@@ -157,10 +159,14 @@ impl Locked<'_> {
     }
 }
 
-/// Whether a row says with which torch a release of a companion goes.
-fn has_companion(registry: &Registry, name: &str, version: &Version) -> bool {
+/// Whether a row says that a release of a companion goes with a torch, or with which it goes. That a build of torch names it says
+/// nothing of other ones.
+fn has_companion(registry: &Registry, name: &str, version: &Version, torch: Option<&Version>) -> bool {
+    let is_named = |build: &Build| {
+        build.companion(name) == Some(version) && torch.is_none_or(|torch| build.version == *torch)
+    };
     registry.companions().iter().any(|row| row.package == name && row.version == *version)
-        || registry.builds().iter().any(|build| build.companion(name) == Some(version))
+        || registry.builds().iter().any(|build| is_named(build))
 }
 
 /// That a build of torch is not in the registry, and which builds of the release are.

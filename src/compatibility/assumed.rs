@@ -23,8 +23,7 @@ pub fn with_assumed_code<'h>(registry: &Registry, hosts: impl Iterator<Item = &'
         }
         build
     };
-    registry
-        .with_torch(registry.builds().iter().cloned().map(assumed).collect(), registry.companions().to_vec())
+    registry.with_builds(registry.builds().iter().cloned().map(assumed).collect())
 }
 
 /// A machine without the GPUs of which nothing is known; one whose GPUs are open if those are all.

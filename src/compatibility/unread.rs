@@ -75,9 +75,11 @@ impl UnreadBuild {
             return "`envlock resolve` reads what its indexes have".to_owned();
         }
         if let Some(oldest) = &self.known_from {
-            return format!(
-                "`envlock resolve` reads what its indexes have, and `torch>={oldest}` asks for one that is known"
-            );
+            let known = format!("`torch>={oldest}` asks for one that is known");
+            return match self.version {
+                Some(_) => known,
+                None => format!("`envlock resolve 'torch<{oldest}'` reads the older ones, and {known}"),
+            };
         }
         // No wheel says which driver its CUDA needs.
         if self.what == Unread::Gpu || self.what == Unread::Needs && self.newest.is_none() {

@@ -54,7 +54,9 @@ impl UnreadCompanion {
             LackingRow::OfOlderCompanion(oldest) => {
                 format!("`{package}>={oldest}` asks for one that is known")
             }
-            LackingRow::OfTorch(..) => "`envlock resolve` reads what its indexes have".to_owned(),
+            LackingRow::OfTorch(_, bounds) => {
+                format!("`envlock registry learn 'torch{bounds}'` reads a release of PyPI")
+            }
         }
     }
 }

@@ -303,7 +303,7 @@ impl DottedRange {
     /// ```
     pub fn one_above(&self, newest: Option<&DottedVersion>) -> Option<DottedVersion> {
         let ends = newest.into_iter().chain(self.bounds.iter().map(|(_, bound)| bound));
-        let open = ends.flat_map(|end| {
+        let mut open = ends.flat_map(|end| {
             let nexts = (0..end.parts.len()).rev().map(|at| {
                 let mut parts = end.parts[..=at].to_vec();
                 parts[at] = parts[at].saturating_add(1);
@@ -313,7 +313,6 @@ impl DottedRange {
             nexts.chain([end.clone(), patch]).collect::<Vec<_>>()
         });
         let is_newer = |version: &DottedVersion| newest.is_none_or(|newest| version > newest);
-        let mut open = open;
         open.find(|version| is_newer(version) && self.contains(version))
     }
 

@@ -196,7 +196,15 @@ impl Registry {
         Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
     }
 
-    /// The registry with other facts about its builds of torch and companions.
+    /// The registry with other facts about its builds of torch, in their order.
+    #[must_use]
+    pub fn with_builds(&self, builds: Vec<Cited<Build>>) -> Registry {
+        let (of, companions) = (self.stack_of(), self.companions().to_vec());
+        let digest = self.digest().to_owned();
+        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
+    }
+
+    /// The registry with other builds of torch and companions, in any order.
     #[must_use]
     pub fn with_torch(
         &self,

@@ -130,10 +130,11 @@ pub(crate) fn init(
 /// The Pythons of a new project: from the one that its `.python-version` names, else that `resolve` takes of those installed here.
 fn python_here(folder: &Path, registry: &Registry) -> Option<String> {
     let is_known = |python: &Python| registry.pythons().contains(&python.minor);
-    let installed = || owner::with_places(pythons::series).into_iter().map(Python::new).filter(is_known);
-    let settled = || installed().filter(|python| registry.is_settled(*python)).max();
-    let python =
-        owner::pinned_python(folder).filter(is_known).or_else(settled).or_else(|| installed().min())?;
+    let installed: Vec<Python> =
+        owner::with_places(pythons::series).into_iter().map(Python::new).filter(is_known).collect();
+    let settled = installed.iter().copied().filter(|python| registry.is_settled(*python)).max();
+    let pinned = owner::pinned_python(folder).filter(is_known);
+    let python = pinned.or(settled).or_else(|| installed.iter().copied().min())?;
     Some(format!(">=3.{}", python.minor))
 }
 

@@ -86,16 +86,6 @@ impl Joint<'_> {
     /// # Errors
     /// Those of `solve_one`.
     pub fn solve<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
-        match self.solve_torch(solve_one)? {
-            JointAnswer::Solved(solutions) => {
-                Ok(JointAnswer::Solved(self.on_one_python(solutions, solve_one)?))
-            }
-            answer => Ok(answer),
-        }
-    }
-
-    /// Solves all targets, each with the Python that is best for it.
-    fn solve_torch<E>(&self, solve_one: SolveOne<'_, E>) -> Result<JointAnswer, E> {
         let answer = self.solve_keeping(solve_one)?;
         let JointAnswer::Solved(solutions) = &answer else { return Ok(answer) };
         let torches: BTreeSet<Version> = solutions.iter().filter_map(|s| torch_of(Some(s))).collect();
@@ -142,7 +132,7 @@ impl Joint<'_> {
             }
         }
         let Some(now) = solutions.iter().map(|s| torch_of(Some(s))).collect::<Option<Vec<Version>>>() else {
-            return Ok(JointAnswer::Solved(solutions));
+            return Ok(JointAnswer::Solved(self.on_one_python(solutions, solve_one)?));
         };
         let mut tried: BTreeMap<usize, Solution> = BTreeMap::new();
         let of_channels = self.request.has_stack_of_conda().then(|| now.clone());
@@ -162,6 +152,7 @@ impl Joint<'_> {
                 for (i, solution) in tried {
                     solutions[i] = solution;
                 }
+                solutions = self.on_one_python(solutions, solve_one)?;
                 self.note_who_steps_back(&common, &alone, &mut solutions);
             }
             common => {
@@ -171,6 +162,7 @@ impl Joint<'_> {
                         *solution = *alone;
                     }
                 }
+                solutions = self.on_one_python(solutions, solve_one)?;
                 self.note_why_they_differ(common.as_ref(), &mut solutions);
             }
         }

@@ -42,7 +42,7 @@ impl Joint<'_> {
         Ok(solutions)
     }
 
-    /// The solutions with these targets on a Python; `None` if that costs one of them its torch.
+    /// The solutions with these targets on a Python; `None` if that costs one of them its torch, or the Python that is installed here.
     fn moved_to<E>(
         &self,
         python: Python,
@@ -66,6 +66,11 @@ impl Joint<'_> {
         let joint = Joint { members: &members, ..*self };
         let mut moved = solutions.to_vec();
         for i in targets.iter().copied().filter(|i| solutions[*i].python != python) {
+            // What is installed here comes before what others have.
+            let installed = &self.members[i].preferences.installed;
+            if installed.contains(&solutions[i].python.minor) && !installed.contains(&python.minor) {
+                return Ok(None);
+            }
             let torch = torch_of(Some(&solutions[i]));
             // What targets with another torch have does not go with this one's.
             let is_alike = moved.iter().all(|other| torch_of(Some(other)) == torch);
@@ -76,9 +81,7 @@ impl Joint<'_> {
             if solution.python != python || torch_of(Some(&solution)) != torch {
                 return Ok(None);
             }
-            // Why its torch is another one holds as before.
-            let notes = solutions[i].notes.clone();
-            moved[i] = Solution { python_alone: Some(solutions[i].python), notes, ..*solution };
+            moved[i] = Solution { python_alone: Some(solutions[i].python), ..*solution };
         }
         Ok(Some(moved))
     }

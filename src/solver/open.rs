@@ -54,7 +54,7 @@ fn solution(registry: &Registry, host: &Host, request: &Request) -> Option<Box<S
 mod tests {
     use super::*;
     use crate::compatibility::{LackingRow, Unread, UnreadBuild, UnreadCompanion};
-    use crate::model::host::Driver;
+    use crate::model::host::{Driver, Gpu};
     use crate::model::platform::Platform;
     use crate::model::request::{Limit, Origin, PythonRequest, UserRequirement};
     use crate::registry::LearnedRow;
@@ -83,15 +83,7 @@ mod tests {
         let mut host = Host::open(platform, "t");
         host.driver =
             Some(Driver { version: driver.parse().unwrap(), cuda: None, compat: None, found_by: "t".into() });
-        host.gpus = Some(vec![crate::model::host::Gpu {
-            index: 0,
-            name: None,
-            capability: Some(gpu.parse().unwrap()),
-            memory_mib: None,
-            uuid: None,
-            pci_id: None,
-            found_by: "t".into(),
-        }]);
+        host.gpus = Some(vec![Gpu::of_capability(gpu.parse().unwrap(), "t")]);
         host
     }
 
@@ -155,6 +147,9 @@ mod tests {
             ("torch>=2.99", None, "9.0", Some(Build)),
             ("torch==2.99.0", Some("pypi"), "9.0", None),
             ("torch<1.8", None, "7.0", Some(Older)),
+            // Of what is older, PyPI is read where nothing else is asked for.
+            ("torch<1.14", Some("pypi"), "3.5", Some(Older)),
+            ("torch<1.8", Some("pypi"), "7.0", None),
             // What is older than the data has no code for a newer GPU.
             ("torch<1.8", None, "9.0", None),
             // Where PyPI was read, its builds are known.

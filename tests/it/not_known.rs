@@ -122,6 +122,28 @@ fn releases_beyond_the_data() {
     context.run(&["why", "--not", "cudnn==8.1"]).expect(0);
 }
 
+/// A build of torch that names a companion says nothing of other ones.
+#[test]
+fn a_companion_that_only_another_torch_names() {
+    let is_it = |row: &str| row.contains("\"torchvision\"") && row.contains("version = \"0.25.0\"");
+    let context = changed("companions.toml", |row| (!is_it(row)).then(|| row.to_owned()));
+    let python = [&A100[..], &["--python", "3.12"]].concat();
+    for (torch, code) in [("2.10.0", 0), ("2.9.1", 3)] {
+        context.write("requirements.txt", &format!("torch=={torch}\ntorchvision==0.25.0\n"));
+        all_answer(&context, &python, code, &["plan --lock requirements.txt"]);
+    }
+}
+
+/// What is listed for other platforms, and not for this one, ended there; a name of no index is no index without builds.
+#[test]
+fn what_is_known_is_no_question() {
+    let context = TestContext::new().with_shipped_registry();
+    let mac = ["--platform", "macos-x86_64", "--gpu", "none"];
+    context.run(&[&["plan", "torch>=2.3"], &mac[..]].concat()).expect(1);
+    context.run(&[&["plan", "torch>=2.2"], &mac[..]].concat()).expect(0);
+    context.run(&[&["plan", "torch", "--only-index", "foo"], &A100[..]].concat()).expect(2);
+}
+
 /// A build that no row has needs none to be impossible: its CUDA decides, and is told.
 #[test]
 fn an_unread_build_of_a_cuda_that_is_too_new() {

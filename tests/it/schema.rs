@@ -1,5 +1,5 @@
-//! `schema`: what envlock writes and what its documentation shows is valid by the schemas; where check-jsonschema is named
-//! (check-jsonschema), by a real validator too.
+//! `schema`: what envlock writes and what its documentation shows is valid by the schemas; where check-jsonschema is on
+//! `PATH`, by a real validator too.
 
 use std::path::Path;
 use std::process::Command;

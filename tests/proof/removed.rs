@@ -72,6 +72,24 @@ fn without(file: &mut RegistryFile, gone: impl Fn(std::ops::Range<usize>, &str) 
     count
 }
 
+/// The registry of files, without the rows that refer to ones that are gone.
+fn sound(mut files: Vec<RegistryFile>) -> Registry {
+    loop {
+        match Registry::from_files(files.clone()) {
+            Ok(registry) => return registry,
+            Err(problems) => {
+                let mut removed = 0;
+                for file in &mut files {
+                    let own: Vec<usize> =
+                        problems.iter().filter(|p| p.path == file.path).map(|p| p.line).collect();
+                    removed += without(file, |lines, _| own.iter().any(|line| lines.contains(line)));
+                }
+                assert!(removed > 0, "{problems:#?}");
+            }
+        }
+    }
+}
+
 /// A registry without some rows, or files, that is sound: what refers to a row that is gone is gone, too.
 fn reduced(random: &mut Random, whole: &[RegistryFile]) -> Registry {
     let mut files = whole.to_vec();
@@ -116,20 +134,7 @@ fn reduced(random: &mut Random, whole: &[RegistryFile]) -> Registry {
             .collect();
         without(file, |lines, name| TAKEN.contains(&name) && seeds[&lines.start]);
     }
-    loop {
-        match Registry::from_files(files.clone()) {
-            Ok(registry) => return registry,
-            Err(problems) => {
-                let mut removed = 0;
-                for file in &mut files {
-                    let own: Vec<usize> =
-                        problems.iter().filter(|p| p.path == file.path).map(|p| p.line).collect();
-                    removed += without(file, |lines, _| own.iter().any(|line| lines.contains(line)));
-                }
-                assert!(removed > 0, "{problems:#?}");
-            }
-        }
-    }
+    sound(files)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,20 +237,7 @@ fn without_releases(random: &mut Random, registry: &Registry, whole: &[RegistryF
         let lines: BTreeMap<usize, bool> = lines.collect();
         without(file, |own, _| lines[&own.start]);
     }
-    loop {
-        match Registry::from_files(files.clone()) {
-            Ok(registry) => return (registry, gone),
-            Err(problems) => {
-                let mut removed = 0;
-                for file in &mut files {
-                    let own: Vec<usize> =
-                        problems.iter().filter(|p| p.path == file.path).map(|p| p.line).collect();
-                    removed += without(file, |lines, _| own.iter().any(|line| lines.contains(line)));
-                }
-                assert!(removed > 0, "{problems:#?}");
-            }
-        }
-    }
+    (sound(files), gone)
 }
 
 /// What only releases could meet of which the data have no row is not refused, whatever else is asked: they may exist.

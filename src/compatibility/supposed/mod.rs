@@ -1,8 +1,8 @@
 //! The data with what may exist beside it: a refusal that does not hold there rests on what nobody read, and is no "no".
 //!
 //! What may exist is a row like any other, as wide as its neighbours leave it: a release that is newer than all known ones may be for
-//! newer Pythons and with newer libraries, but not for older drivers or GPUs; one that is older the other way round; where the
-//! request admits no known one, any CUDA may be.
+//! newer Pythons and GPUs and with newer libraries, but not for older drivers or GPUs; one that is older the other way round; one
+//! between known ones is like those. Where nothing is known of a platform, any CUDA may be.
 
 mod companions;
 mod releases;
@@ -24,7 +24,7 @@ use crate::model::solution::Solution;
 use crate::registry::{Build, COMPANIONS, Cited, Registry};
 
 /// What is supposed beside the known rows; each includes what stands before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beyond {
     /// That what no row says of known builds is as it should be: their code, the driver of their CUDA, a GPU that no row is about.
     Facts,
@@ -213,11 +213,11 @@ fn fares(registry: &Registry, host: &Host, request: &Request, build: &Cited<Buil
 
 /// Whether a build would run if its CUDA took the driver, and no row says that.
 fn floor_is_unknown(registry: &Registry, host: &Host, request: &Request) -> bool {
-    let of_platform = registry.builds().iter().filter(|build| build.platform == host.system.platform);
-    let mut open = of_platform.filter(|build| fares(registry, host, request, build) == Fares::NotKnown);
-    open.any(|build| {
+    let mut of_platform = registry.builds().iter().filter(|build| build.platform == host.system.platform);
+    of_platform.any(|build| {
         let found = Needs::of_torch(build).violations(registry, host, Policy::of(request));
-        found.iter().any(|one| matches!(one, Violation::DriverUnknown(_)))
+        found.iter().all(Violation::is_unknown)
+            && found.iter().any(|one| matches!(one, Violation::DriverUnknown(_)))
     })
 }
 
@@ -225,7 +225,7 @@ fn cited<R>(row: R) -> Cited<R> {
     Cited::new(row, Evidence::Documented, Vec::new())
 }
 
-/// The newest of versions and the oldest.
+/// The oldest and the newest of versions.
 fn span<'v>(versions: impl Iterator<Item = &'v Version>) -> Option<(Version, Version)> {
     let all: Vec<&Version> = versions.collect();
     Some(((*all.iter().min()?).clone(), (*all.iter().max()?).clone()))

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pep440_rs::Version;
 use semver::Version as Semver;
+use version_ranges::Ranges;
 
 use super::Builds;
 use crate::compatibility::ImpossibleVariant;
@@ -61,11 +62,11 @@ impl Builds<'_> {
     /// A build of which nothing is known but its names; `None` if the machine runs none of its variant, or no index that may be used
     /// can have it.
     pub(super) fn build(&self, version: &Version, variant: &str) -> Option<Build> {
-        let Question { registry, host, request, has_read_index } = self.question;
+        let Question { registry, host, request, .. } = self.question;
         if ImpossibleVariant::of(registry, host, variant).is_some() {
             return None;
         }
-        let on_pypi = self.question.admits("pypi") && !has_read_index;
+        let on_pypi = self.question.admits("pypi") && self.may_be_on_pypi(version);
         let on_pytorch_index = self.question.admits("pytorch");
         let library = |limit: &Option<Limit<DottedRange>>, own: fn(&Build) -> Option<&DottedVersion>| {
             let known = || self.rows.iter().filter_map(|build| own(build));
@@ -96,6 +97,13 @@ impl Builds<'_> {
             targets_source: Vec::new(),
             yanked: None,
         })
+    }
+
+    /// Whether PyPI may have a build that no row has: its pages were not read, or not for what is older than the data, which is read
+    /// where the request admits nothing else.
+    fn may_be_on_pypi(&self, version: &Version) -> bool {
+        let older = self.oldest().map_or_else(Ranges::empty, Ranges::strictly_lower_than);
+        !self.question.has_read_index || older.contains(version) && !self.releases.subset_of(&older)
     }
 
     /// A build of another release, for these Pythons, that is like a known one but for newer libraries that the request asks for.

@@ -42,6 +42,6 @@ pub use runtime::{
     cuda_of_package, cuda_runtime, is_built_for_cuda, stated_cuda, unknown_cuda_user, with_runtime_of,
 };
 pub use supposed::{Beyond, Open, Supposed};
-pub use unread::{Unread, UnreadBuild};
+pub use unread::{Unread, UnreadBuild, command_to_learn};
 pub use unread_companion::{LackingRow, UnreadCompanion};
 pub use variant::ImpossibleVariant;

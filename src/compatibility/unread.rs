@@ -67,10 +67,7 @@ impl UnreadBuild {
 
     /// The commands that read it, as a hint.
     pub fn how_to_read(&self) -> String {
-        let platform = match self.platform {
-            Platform::LINUX_X86_64 => String::new(),
-            other => format!(" --platform {other}"),
-        };
+        let command = |release: String| command_to_learn(&format!("torch=={release}"), self.platform);
         if self.what == Unread::Newer {
             return "`envlock resolve` reads what its indexes have".to_owned();
         }
@@ -87,17 +84,25 @@ impl UnreadBuild {
         }
         if let Some(newest) = &self.newest {
             let index = if newest.is_local() { "the pytorch index" } else { "PyPI" };
-            return format!("`envlock registry learn torch=={newest}{platform}` reads the build of {index}");
+            return format!("{} reads the build of {index}", command(newest.to_string()));
         }
         match (&self.version, &self.variant) {
-            (Some(version), Some(variant)) => format!(
-                "`envlock registry learn torch=={version}+{variant}{platform}` reads the build of the pytorch index"
-            ),
+            (Some(version), Some(variant)) => {
+                format!("{} reads the build of the pytorch index", command(format!("{version}+{variant}")))
+            }
             (Some(version), None) if self.what != Unread::OtherIndex => {
-                format!("`envlock registry learn torch=={version}{platform}` reads the release of PyPI")
+                format!("{} reads the release of PyPI", command(version.to_string()))
             }
             _ => "`envlock resolve` reads what its indexes have".to_owned(),
         }
+    }
+}
+
+/// The command that reads a release, `torch==2.15.0`, from its wheel for a platform.
+pub fn command_to_learn(release: &str, platform: Platform) -> String {
+    match platform {
+        Platform::LINUX_X86_64 => format!("`envlock registry learn {release}`"),
+        other => format!("`envlock registry learn {release} --platform {other}`"),
     }
 }
 

@@ -34,6 +34,7 @@ use crate::model::solution::Need;
 pub use cache::Cache;
 pub use channels::ChannelFolder;
 pub use guess::Guess;
+pub use ranged::RemoteFile;
 pub use simple::parse as files_of_page;
 pub use wheels::Wheel;
 

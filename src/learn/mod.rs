@@ -1,6 +1,8 @@
 //! Reads compatibility data from a wheel, for a row of the registry: METADATA, `version.py`, and the GPU code in its
 //! libraries. The data comes from the wheel itself, not from release notes.
 
+mod build_info;
+mod framework;
 mod kept_file;
 mod linked_cache;
 mod row;
@@ -16,6 +18,7 @@ use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use crate::inspect::{self, Detail, WheelError};
 use crate::model::capability::{CodeTarget, CodeTargets};
+use crate::model::evidence::Evidence;
 use crate::model::library::{DeviceCode, Library};
 use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
@@ -25,8 +28,9 @@ use crate::model::project::ReleaseFile;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{clean, normalized_name};
 use crate::model::variant::Variant;
+use crate::model::version::cuda_short;
 use crate::model::wheel::{Python, WheelName};
-use crate::registry::COMPANIONS;
+use crate::registry::{COMPANIONS, Cited, FrameworkBuild};
 
 pub use linked_cache::{LinkedStore, linked};
 pub use row::{differences, file_of, render};
@@ -87,6 +91,8 @@ pub struct Learned {
     pub platform: Platform,
     /// `Requires-Python`.
     pub requires_python: Option<String>,
+    /// The row, if it is a framework other than torch.
+    pub framework: Option<Cited<FrameworkBuild>>,
     /// Whether it is a build of the pytorch index: PyPI takes no local versions such as `2.9.1+cu126`.
     pub is_of_pytorch: bool,
     /// The file that was read.
@@ -156,20 +162,43 @@ pub trait Progress {
     fn unpacked(&mut self, done: u64, total: u64);
 }
 
-/// Reads a wheel. `file` is its name. The caller adds facts of the release's other files.
+/// What is known of a wheel before it is read, and what is read of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'w> {
+    /// The wheel's file name.
+    pub file: &'w str,
+    /// The platform that it is read for.
+    pub platform: Platform,
+    /// Of a framework other than torch: its newest release that is known.
+    pub framework: Option<&'w FrameworkBuild>,
+    /// Whether the libraries of such a framework are read where its record does not list their code: hundreds of MiB.
+    pub large_code: bool,
+}
+
+impl<'w> Wanted<'w> {
+    /// All of a wheel that is no framework's.
+    pub fn all(file: &'w str, platform: Platform) -> Wanted<'w> {
+        Wanted { file, platform, framework: None, large_code: true }
+    }
+}
+
+/// Reads a wheel. The caller adds facts of the release's other files.
 ///
 /// # Errors
 /// See [`LearnError`].
 pub fn read<R: Read + Seek>(
     reader: R,
-    file: &str,
-    platform: Platform,
+    wanted: Wanted<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Learned, LearnError> {
+    let Wanted { file, platform, .. } = wanted;
     let name: WheelName = file.parse().map_err(|e| LearnError::Missing(format!("{e}")))?;
     let project = normalized_name(&name.project);
     let mut archive = inspect::open_wheel(reader)?;
     let metadata = metadata(&mut archive, &project, &name)?;
+    if let Some(known) = wanted.framework {
+        return of_framework(&mut archive, (&metadata, &name), (known, wanted), progress);
+    }
     let module = project.replace('-', "_");
     let says = inspect::text_of_wheel(&mut archive, &format!("{module}/version.py"), MAX_TEXT)?;
     let says = says.map(|text| version_py::parse(&text)).unwrap_or_default();
@@ -236,11 +265,62 @@ pub fn read<R: Read + Seek>(
         platform,
         requires_python: metadata.requires_python,
         is_of_pytorch: is_torch && name.version.is_local(),
+        framework: None,
         file: file.to_owned(),
         sha256: None,
         files,
         project,
     })
+}
+
+/// What the wheel of a framework other than torch says; without code where another wheel has that.
+fn of_framework<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    (metadata, name): (&Metadata, &WheelName),
+    (known, wanted): (&FrameworkBuild, Wanted<'_>),
+    progress: &mut dyn Progress,
+) -> Result<Learned, LearnError> {
+    let version = name.version.clone().without_local();
+    let mut build = framework::read(archive, (metadata, &version), known)?;
+    if build.targets.is_none() && known.code_in.is_none() {
+        if !wanted.large_code {
+            return Err(LearnError::Missing("its record of the build lists no GPU code".to_owned()));
+        }
+        build.targets = code(archive, false, progress)?.targets;
+        build.targets_evidence = build.targets.is_some().then_some(Evidence::Measured);
+    }
+    Ok(Learned {
+        project: known.package.clone(),
+        version,
+        variant: None,
+        cuda: Some(cuda_short(&build.cuda)),
+        cudnn: build.cudnn.as_ref().map(ToString::to_string),
+        nccl: None,
+        triton: None,
+        torch: None,
+        targets: build.targets.clone(),
+        links_cuda: Vec::new(),
+        platform: wanted.platform,
+        requires_python: metadata.requires_python.clone(),
+        is_of_pytorch: false,
+        framework: Some(build),
+        file: wanted.file.to_owned(),
+        sha256: None,
+        files: FileFacts::default(),
+    })
+}
+
+/// The GPU code in a wheel's libraries: all targets of all of them.
+///
+/// # Errors
+/// See [`LearnError`].
+pub fn code_of<R: Read + Seek>(
+    reader: R,
+    name: &str,
+    progress: &mut dyn Progress,
+) -> Result<CodeTargets, LearnError> {
+    let targets = code(&mut inspect::open_wheel(reader)?, false, progress)?.targets;
+    targets.ok_or_else(|| LearnError::NoCode(name.to_owned()))
 }
 
 struct Metadata {

@@ -3,25 +3,29 @@
 use std::fmt::Write as _;
 
 use super::Learned;
-use crate::model::capability::CodeTarget;
-use crate::model::text::toml_string as quote;
-use crate::registry::{COMPANIONS, LEARNED_SOURCE, Registry};
+use crate::model::capability::{CodeTarget, CodeTargets};
+use crate::model::text::{clean, toml_string as quote};
+use crate::model::version::cuda_short;
+use crate::registry::{COMPANIONS, Cited, CudaFrom, FrameworkBuild, LEARNED_SOURCE, Registry};
 
 /// The TOML block. Comments above it name the wheel and the registry file.
 pub fn render(learned: &Learned) -> String {
     let mut out = String::new();
     let hash = learned.sha256.as_ref().map(|sha256| format!(", sha256 {sha256}")).unwrap_or_default();
-    let _ = writeln!(out, "# {}{hash}", crate::model::text::clean(&learned.file, 200));
-    if learned.project == "torch" {
-        torch(&mut out, learned)
-    } else {
-        companion(&mut out, learned)
+    let _ = writeln!(out, "# {}{hash}", clean(&learned.file, 200));
+    match &learned.framework {
+        Some(build) => framework(&mut out, build),
+        None if learned.project == "torch" => torch(&mut out, learned),
+        None => companion(&mut out, learned),
     }
     out
 }
 
 /// The registry file of the row.
 pub fn file_of(learned: &Learned) -> String {
+    if let Some(build) = &learned.framework {
+        return format!("frameworks/{}.toml", build.framework);
+    }
     if learned.project != "torch" {
         return "companions.toml".to_owned();
     }
@@ -31,6 +35,15 @@ pub fn file_of(learned: &Learned) -> String {
 
 /// The keys in which the registry's row differs; `None` if the registry has no row.
 pub fn differences(registry: &Registry, learned: &Learned) -> Option<Vec<&'static str>> {
+    if let Some(build) = &learned.framework {
+        let row = registry.framework(&build.package, &learned.version, learned.platform)?;
+        let pairs = [
+            ("cuda", row.cuda == build.cuda),
+            ("cudnn", row.cudnn == build.cudnn),
+            ("targets", build.targets.is_none() || row.targets == build.targets),
+        ];
+        return Some(pairs.iter().filter(|(_, same)| !same).map(|(key, _)| *key).collect());
+    }
     if learned.project != "torch" {
         let row = registry.companion(&learned.project, &learned.version)?;
         let pairs = [
@@ -43,7 +56,7 @@ pub fn differences(registry: &Registry, learned: &Learned) -> Option<Vec<&'stati
     }
     let row = registry.build(&learned.version, learned.variant.as_deref()?, learned.platform)?;
     let text = |v: &Option<crate::model::version::DottedVersion>| v.as_ref().map(ToString::to_string);
-    let cuda = row.cuda.as_ref().map(crate::model::version::cuda_short);
+    let cuda = row.cuda.as_ref().map(cuda_short);
     let pairs = [
         ("cuda", cuda == learned.cuda),
         ("cudnn", text(&row.cudnn) == learned.cudnn),
@@ -73,7 +86,7 @@ fn torch(out: &mut String, learned: &Learned) {
     field(out, "cudnn", learned.cudnn.as_deref());
     field(out, "nccl", learned.nccl.as_deref());
     field(out, "triton", learned.triton.as_deref());
-    codes(out, learned);
+    codes(out, learned.targets.as_ref());
     if learned.targets.is_some() {
         field(out, "targets_evidence", Some("measured"));
     }
@@ -87,6 +100,30 @@ fn torch(out: &mut String, learned: &Learned) {
     list(out, "source", &[LEARNED_SOURCE.to_owned()]);
 }
 
+fn framework(out: &mut String, build: &Cited<FrameworkBuild>) {
+    let _ = writeln!(out, "# belongs to registry/frameworks/{}.toml\n[[build]]", clean(&build.framework, 40));
+    field(out, "framework", Some(&build.framework));
+    field(out, "package", Some(&build.package));
+    field(out, "versions", Some(&build.versions.to_string()));
+    field(out, "platform", Some(&build.platform.to_string()));
+    field(out, "cuda", Some(&cuda_short(&build.cuda)));
+    field(out, "cudnn", build.cudnn.as_ref().map(ToString::to_string).as_deref());
+    let (cuda_from, extra) = match &build.cuda_from {
+        CudaFrom::System => ("system", None),
+        CudaFrom::Packages => ("packages", None),
+        CudaFrom::Extra(extra) => ("extra", Some(extra.as_str())),
+    };
+    field(out, "cuda_from", Some(cuda_from));
+    field(out, "extra", extra);
+    list(out, "conda", &build.conda);
+    field(out, "ask", build.ask.as_deref());
+    field(out, "code_in", build.code_in.as_deref());
+    codes(out, build.targets.as_ref());
+    field(out, "targets_evidence", build.targets_evidence.map(|e| e.to_string()).as_deref());
+    field(out, "evidence", Some(&build.evidence.to_string()));
+    list(out, "source", &build.source);
+}
+
 fn companion(out: &mut String, learned: &Learned) {
     out.push_str("# belongs to registry/companions.toml\n[[companion]]\n");
     field(out, "package", Some(&learned.project));
@@ -98,7 +135,7 @@ fn companion(out: &mut String, learned: &Learned) {
         "variant",
         learned.variant.as_deref().filter(|_| COMPANIONS.contains(&learned.project.as_str())),
     );
-    codes(out, learned);
+    codes(out, learned.targets.as_ref());
     if !learned.links_cuda.is_empty() {
         let _ = writeln!(out, "links_cuda = {:?}", learned.links_cuda);
     }
@@ -107,8 +144,8 @@ fn companion(out: &mut String, learned: &Learned) {
     list(out, "source", &[LEARNED_SOURCE.to_owned()]);
 }
 
-fn codes(out: &mut String, learned: &Learned) {
-    let Some(targets) = &learned.targets else { return };
+fn codes(out: &mut String, targets: Option<&CodeTargets>) {
+    let Some(targets) = targets else { return };
     let texts = |list: &[CodeTarget]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     list(out, "targets", &texts(&targets.sass));
     list(out, "ptx", &texts(&targets.ptx));

@@ -8,12 +8,19 @@ use crate::registry::{Registry, STACK_PACKAGES};
 /// Maximum size of a wheel that is read automatically, in bytes.
 const MAX_WHEEL: u64 = 64 << 20;
 
-/// The packages of a solution for a GPU that depend on torch or NVIDIA's libraries, have a small platform wheel, and
-/// have no row.
+/// The packages of a solution for a GPU that have no row: releases of a framework that are newer than the data, and what
+/// depends on torch or NVIDIA's libraries and has a small platform wheel.
 pub fn unread<'s>(solution: &'s Solution, registry: &Registry) -> impl Iterator<Item = &'s ChosenPackage> {
     let uses_gpu =
         solution.stack.as_ref().is_some_and(|s| s.cuda.is_some()) || !solution.frameworks.is_empty();
-    solution.packages.iter().filter(move |package| uses_gpu && is_unread(package, solution, registry))
+    solution.packages.iter().filter(move |package| {
+        is_unread_framework(package, solution, registry) || uses_gpu && is_unread(package, solution, registry)
+    })
+}
+
+fn is_unread_framework(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {
+    package.source.index() == Some("pypi")
+        && registry.is_newer_framework(&package.name, &package.version, solution.platform)
 }
 
 fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pep440_rs::{Operator, Version, VersionSpecifiers};
 
 use super::Cited;
-use super::rows::{Build, Companion};
+use super::rows::{Build, Companion, FrameworkBuild};
 use super::table::Row;
 use crate::model::index_owner::local_of;
 use crate::model::platform::Platform;
@@ -14,7 +14,7 @@ use crate::model::platform::Platform;
 /// The source of learned rows. It names no index: what answers to `pypi` may be a mirror.
 pub const LEARNED_SOURCE: &str = "learned-wheel";
 
-/// A row of torch or a companion that was read from a wheel.
+/// A row of torch, a companion or another framework that was read from a wheel.
 #[derive(Debug, Clone)]
 pub struct LearnedRow {
     text: String,
@@ -25,6 +25,7 @@ pub struct LearnedRow {
 pub(super) enum LearnedValue {
     Build(Box<Cited<Build>>),
     Companion(Box<Cited<Companion>>),
+    Framework(Box<Cited<FrameworkBuild>>),
 }
 
 impl LearnedRow {
@@ -35,12 +36,20 @@ impl LearnedRow {
     pub fn parse(package: &str, text: String) -> Result<LearnedRow, String> {
         let value = match package {
             "torch" => LearnedValue::Build(Box::new(only(&text)?)),
-            _ => LearnedValue::Companion(Box::new(only(&text)?)),
+            _ => only(&text).map(|row| LearnedValue::Companion(Box::new(row))).or_else(|of_companion| {
+                // Of the two, a text with a table of builds is meant as that of a framework.
+                match only(&text) {
+                    Ok(row) => Ok(LearnedValue::Framework(Box::new(row))),
+                    Err(of_framework) if text.contains("[[build]]") => Err(of_framework),
+                    Err(_) => Err(of_companion),
+                }
+            })?,
         };
-        if matches!(&value, LearnedValue::Companion(row) if row.package != package) {
+        let row = LearnedRow { text, value };
+        if row.package() != package {
             return Err(format!("it is not a row of {package}"));
         }
-        Ok(LearnedRow { text, value })
+        Ok(row)
     }
 
     /// Whether it is the row of this release on this platform: of PyPI's build, or with a local version (`2.9.1+cu126`) of that of
@@ -54,6 +63,7 @@ impl LearnedRow {
                 build.version == plain && build.platform == platform && is_variant
             }
             LearnedValue::Companion(row) => row.version == *version && row.platform == platform,
+            LearnedValue::Framework(row) => row.platform == platform && pinned(&row.versions) == Some(&plain),
         }
     }
 
@@ -62,6 +72,7 @@ impl LearnedRow {
         match &self.value {
             LearnedValue::Build(_) => "torch",
             LearnedValue::Companion(row) => &row.package,
+            LearnedValue::Framework(row) => &row.package,
         }
     }
 
@@ -69,7 +80,7 @@ impl LearnedRow {
     pub fn torch(&self) -> Option<&Version> {
         match &self.value {
             LearnedValue::Build(build) => Some(&build.version),
-            LearnedValue::Companion(_) => None,
+            LearnedValue::Companion(_) | LearnedValue::Framework(_) => None,
         }
     }
 
@@ -80,11 +91,20 @@ impl LearnedRow {
         row.variant.is_none() && !row.torch.as_ref().is_some_and(is_pin)
     }
 
+    /// Whether it is of a framework other than torch.
+    pub fn is_of_framework(&self) -> bool {
+        matches!(self.value, LearnedValue::Framework(_))
+    }
+
     /// The release for a message: `torch 2.15.0`.
     pub fn release(&self) -> String {
         match &self.value {
             LearnedValue::Build(build) => format!("torch {}", build.version),
             LearnedValue::Companion(row) => format!("{} {}", row.package, row.version),
+            LearnedValue::Framework(row) => match pinned(&row.versions) {
+                Some(version) => format!("{} {version}", row.package),
+                None => format!("{} {}", row.package, row.versions),
+            },
         }
     }
 
@@ -95,6 +115,14 @@ impl LearnedRow {
 
     pub(super) fn value(&self) -> &LearnedValue {
         &self.value
+    }
+}
+
+/// The release that bounds admit, if they are a pin.
+fn pinned(bounds: &VersionSpecifiers) -> Option<&Version> {
+    match &bounds[..] {
+        [one] if *one.operator() == Operator::Equal => Some(one.version()),
+        _ => None,
     }
 }
 

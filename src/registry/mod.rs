@@ -69,6 +69,8 @@ struct Stack {
     of: Option<&'static str>,
     builds: Vec<Cited<Build>>,
     companions: Vec<Cited<Companion>>,
+    /// All rows of the table, if some were read from wheels; else none.
+    frameworks: Vec<Cited<FrameworkBuild>>,
     digest: String,
 }
 
@@ -150,7 +152,7 @@ impl Registry {
         rows.sort();
         rows.dedup();
         let (mut builds, mut companions) = (self.builds().to_vec(), self.companions().to_vec());
-        let mut read = Vec::new();
+        let (mut read, mut frameworks) = (Vec::new(), Vec::new());
         let mut hasher = Sha256::new();
         hasher.update(self.digest().as_bytes());
         for row in rows {
@@ -168,6 +170,7 @@ impl Registry {
                     builds.push(build);
                 }
                 LearnedValue::Companion(row) => read.push((**row).clone()),
+                LearnedValue::Framework(row) => frameworks.push((**row).clone()),
             }
         }
         for mut row in read {
@@ -179,9 +182,22 @@ impl Registry {
         }
         rows::sort_builds(&mut builds);
         rows::sort_companions(&mut companions);
+        if frameworks.is_empty() {
+            frameworks = self.read_frameworks();
+        } else {
+            frameworks.extend_from_slice(self.frameworks());
+            <FrameworkBuild as table::Row>::arrange(&mut frameworks);
+        }
         let digest = hex::encode(hasher.finalize());
-        let of = self.stack.as_ref().and_then(|stack| stack.of);
-        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
+        self.of_stack(Stack { of: self.stack_of(), builds, companions, frameworks, digest })
+    }
+
+    fn of_stack(&self, stack: Stack) -> Registry {
+        Registry { parts: Arc::clone(&self.parts), stack: Some(stack) }
+    }
+
+    fn read_frameworks(&self) -> Vec<Cited<FrameworkBuild>> {
+        self.stack.as_ref().map(|stack| stack.frameworks.clone()).unwrap_or_default()
     }
 
     /// The registry with other builds of torch and its companions: those of a conda channel.
@@ -191,9 +207,8 @@ impl Registry {
         let is_other = |row: &&Cited<Companion>| !COMPANIONS.contains(&row.package.as_str());
         let others = self.companions().iter().filter(is_other).cloned();
         let companions = companions.into_iter().chain(others).collect();
-        let digest = self.digest().to_owned();
-        let of = Some(STACK_OF_CHANNELS);
-        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
+        let (of, digest) = (Some(STACK_OF_CHANNELS), self.digest().to_owned());
+        self.of_stack(Stack { of, builds, companions, frameworks: self.read_frameworks(), digest })
     }
 
     /// The registry with other facts about its builds of torch, in their order.
@@ -201,7 +216,7 @@ impl Registry {
     pub fn with_builds(&self, builds: Vec<Cited<Build>>) -> Registry {
         let (of, companions) = (self.stack_of(), self.companions().to_vec());
         let digest = self.digest().to_owned();
-        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
+        self.of_stack(Stack { of, builds, companions, frameworks: self.read_frameworks(), digest })
     }
 
     /// The registry with other builds of torch and companions, in any order.
@@ -214,7 +229,7 @@ impl Registry {
         rows::sort_builds(&mut builds);
         rows::sort_companions(&mut companions);
         let (of, digest) = (self.stack_of(), self.digest().to_owned());
-        Registry { parts: Arc::clone(&self.parts), stack: Some(Stack { of, builds, companions, digest }) }
+        self.of_stack(Stack { of, builds, companions, frameworks: self.read_frameworks(), digest })
     }
 
     /// What has the builds of torch, for a sentence: `the registry`, or the channels whose records they were read from.

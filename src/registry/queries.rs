@@ -93,7 +93,10 @@ impl Registry {
 
     /// The builds of TensorFlow, JAX and similar frameworks, sorted by package and CUDA.
     pub fn frameworks(&self) -> &[Cited<FrameworkBuild>] {
-        self.rows(&self.parts.tables.frameworks)
+        match &self.stack {
+            Some(stack) if !stack.frameworks.is_empty() => &stack.frameworks,
+            _ => self.rows(&self.parts.tables.frameworks),
+        }
     }
 
     /// Container images, by repository and tag.
@@ -399,6 +402,31 @@ impl Registry {
         platform: Platform,
     ) -> Option<&Cited<FrameworkBuild>> {
         self.frameworks().iter().find(|row| row.platform == platform && row.is_of(package, version))
+    }
+
+    /// The build of a release of a framework other than torch; of one that is newer than all known ones, the newest known
+    /// build, which it is like.
+    pub fn framework_like(
+        &self,
+        package: &str,
+        version: &Version,
+        platform: Platform,
+    ) -> Option<&Cited<FrameworkBuild>> {
+        let newest = |row: &Cited<FrameworkBuild>| row.versions.iter().map(|one| one.version().clone()).max();
+        let of_package =
+            self.frameworks().iter().filter(|row| row.package == package && row.platform == platform);
+        let last = || {
+            of_package
+                .max_by_key(|row| newest(row))
+                .filter(|row| newest(row).is_some_and(|own| own < *version))
+        };
+        self.framework(package, version, platform).or_else(last)
+    }
+
+    /// Whether a release of a framework other than torch is newer than all that are known.
+    pub fn is_newer_framework(&self, package: &str, version: &Version, platform: Platform) -> bool {
+        self.framework(package, version, platform).is_none()
+            && self.framework_like(package, version, platform).is_some()
     }
 
     /// Known device code of a package, for the lock.

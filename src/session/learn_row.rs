@@ -14,12 +14,13 @@ use super::learned_rows;
 use super::learning::{self, Telling};
 use super::options::Global;
 use super::settings::Project;
-use crate::learn::{self, Learned};
+use crate::learn::{self, Learned, Wanted};
 use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
 use crate::model::request::STACK_PACKAGES;
 use crate::model::text::clean;
 use crate::model::wheel::{NEWEST_MINOR, WheelName};
+use crate::registry::Registry;
 
 /// Reads what is named: a path or an address of a wheel, or a requirement such as `torch==2.15.0`, whose newest release with a
 /// wheel for the platform is read from the index.
@@ -28,18 +29,24 @@ use crate::model::wheel::{NEWEST_MINOR, WheelName};
 /// When it names no wheel, or that cannot be read.
 pub(crate) fn learn(
     global: &Global,
+    registry: &Registry,
     (what, index_url): (&str, Option<&str>),
     platform: Option<Platform>,
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
     if what.contains("://") {
-        from_address(global, what, platform, interface)
+        from_address(global, what, (registry, platform), interface)
     } else if what.ends_with(".whl") {
-        from_file(Path::new(what), platform, interface)
+        from_file(Path::new(what), (registry, platform), interface)
     } else {
         let platform = platform.unwrap_or(Platform::LINUX_X86_64);
-        from_index(global, (what, index_url), platform, interface)
+        from_index(global, (what, index_url), (registry, platform), interface)
     }
+}
+
+/// All that a wheel says.
+fn all<'w>(name: &'w str, known: (&'w Registry, Platform)) -> Wanted<'w> {
+    Wanted { large_code: true, ..learning::wanted(name, known) }
 }
 
 /// The platform of a wheel by its name: of several, the most used one. One that is stated has to be among them.
@@ -61,14 +68,18 @@ fn platform_of(name: &str, stated: Option<Platform>) -> Result<Platform, Failure
     }
 }
 
-fn from_file(path: &Path, platform: Option<Platform>, interface: &dyn Interface) -> Result<Learned, Failure> {
+fn from_file(
+    path: &Path,
+    (registry, platform): (&Registry, Option<Platform>),
+    interface: &dyn Interface,
+) -> Result<Learned, Failure> {
     let shown = path.display().to_string();
     let file = File::open(path).map_err(|e| Failure::input(format!("cannot read `{shown}`: {e}")))?;
     let bytes = file.metadata().map(|m| m.len()).ok();
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let platform = platform_of(&name, platform)?;
     let mut telling = Telling::new(interface, bytes);
-    let read = learn::read(std::io::BufReader::new(file), &name, platform, &mut telling);
+    let read = learn::read(std::io::BufReader::new(file), all(&name, (registry, platform)), &mut telling);
     let mut learned = telling.finish(read, &name)?;
     learned.files.bytes = bytes;
     Ok(learned)
@@ -77,7 +88,7 @@ fn from_file(path: &Path, platform: Option<Platform>, interface: &dyn Interface)
 fn from_address(
     global: &Global,
     url: &str,
-    platform: Option<Platform>,
+    (registry, platform): (&Registry, Option<Platform>),
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
     if let Err(error) = ::url::Url::parse(url) {
@@ -87,14 +98,14 @@ fn from_address(
     let name =
         url.split(['?', '#']).next().unwrap_or(url).rsplit('/').next().unwrap_or(url).replace("%2B", "+");
     let platform = platform_of(&name, platform)?;
-    learning::address(&client, url, &name, None, platform, interface)
+    learning::address(&client, (url, None), all(&name, (registry, platform)), interface)
 }
 
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn from_index(
     global: &Global,
     (what, index_url): (&str, Option<&str>),
-    platform: Platform,
+    (registry, platform): (&Registry, Platform),
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
     let shown = clean(what, 80);
@@ -128,9 +139,9 @@ fn from_index(
             ))
         });
     };
-    let learned = learning::release(client, (&index, &page), found, platform, interface)?;
+    let learned = learning::release(client, (&index, &page), found, (registry, platform), interface)?;
     // Other commands know it from now on, as they do what `resolve` reads.
-    if STACK_PACKAGES.contains(&learned.project.as_str()) {
+    if STACK_PACKAGES.contains(&learned.project.as_str()) || learned.framework.is_some() {
         let store = learned_rows::store(global);
         let kept =
             store.place(&learned.project, &found.0.version, platform).share(&learning::row_of(&learned)?);

@@ -10,17 +10,19 @@ use super::Interface;
 use super::exit;
 use super::failure::{Failure, FailureKind};
 use super::fetch;
-use crate::index::{Fetched, IndexClient};
+use crate::index::{Fetched, IndexClient, RemoteFile};
 use crate::inspect::WheelError;
-use crate::learn::{self, FileFacts, LearnError, Learned};
+use crate::learn::{self, FileFacts, LearnError, Learned, Wanted};
 use crate::model::bytes::Bytes;
 use crate::model::count::Count;
+use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::Need;
-use crate::model::text::clean;
-use crate::registry::{LearnedRow, Registry};
+use crate::model::text::{clean, normalized_name};
+use crate::model::wheel::WheelName;
+use crate::registry::{FrameworkBuild, LearnedRow, Registry};
 
 /// The index of packages that no other one is named for.
 pub(crate) const PYPI: &str = "pypi";
@@ -69,11 +71,19 @@ pub(crate) fn release(
     client: &IndexClient,
     (index, page): (&str, &ProjectPage),
     (release, file): (&Release, &ReleaseFile),
-    platform: Platform,
+    known: (&Registry, Platform),
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
-    let mut learned = address(client, &file.url, &file.filename, file.size, platform, interface)?;
+    let mut wanted = wanted(&file.filename, known);
+    // Its libraries are read where this is what is asked for.
+    wanted.large_code = true;
+    let mut learned = address(client, (&file.url, file.size), wanted, interface)?;
     learned.sha256.clone_from(&file.sha256);
+    if let Some(build) = &mut learned.framework {
+        read_code_beside(client, build, &release.version, interface)?;
+        return Ok(learned);
+    }
+    let platform = known.1;
     let siblings = page.files(release);
     learned.files = FileFacts::of(siblings.iter(), platform);
     // If the page states no sizes, ask the server.
@@ -92,21 +102,65 @@ pub(crate) fn release(
     Ok(learned)
 }
 
-/// Reads a wheel at a URL with HTTP range requests.
+/// What is read of a wheel, by what the registry knows of its package.
+pub(crate) fn wanted<'w>(file: &'w str, (registry, platform): (&'w Registry, Platform)) -> Wanted<'w> {
+    let framework = file.parse::<WheelName>().ok().and_then(|name| {
+        registry.framework_like(&normalized_name(&name.project), &name.version, platform).map(|row| &**row)
+    });
+    Wanted { framework, large_code: false, ..Wanted::all(file, platform) }
+}
+
+/// Reads a wheel at a URL, of a size if it is known, with HTTP range requests.
 ///
 /// # Errors
 /// When it cannot be read or contradicts itself.
 pub(crate) fn address(
     client: &IndexClient,
-    url: &str,
-    name: &str,
-    size: Option<u64>,
-    platform: Platform,
+    (url, size): (&str, Option<u64>),
+    wanted: Wanted<'_>,
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
+    let read = |file: &mut RemoteFile<'_>, telling: &mut Telling<'_>| learn::read(file, wanted, telling);
+    opened(client, (url, size), wanted.file, interface, read)
+}
+
+/// Reads the GPU code of a framework that another package of the release has.
+fn read_code_beside(
+    client: &IndexClient,
+    build: &mut FrameworkBuild,
+    version: &Version,
+    interface: &dyn Interface,
+) -> Result<(), Failure> {
+    let Some(package) = build.code_in.as_ref().filter(|_| build.targets.is_none()) else { return Ok(()) };
+    let found = page(client, PYPI, package)?;
+    let found =
+        found.as_ref().and_then(|page| page.newest_first(build.platform, |own| own == version).next());
+    let Some((_, file)) = found else {
+        let message = format!(
+            "the index has no wheel of {package} {version}, which has the GPU code of {}",
+            build.package
+        );
+        return Err(Failure::new(FailureKind::Registry, message));
+    };
+    let of_release = format!("{package} {version}");
+    let read =
+        |file: &mut RemoteFile<'_>, telling: &mut Telling<'_>| learn::code_of(file, &of_release, telling);
+    build.targets = Some(opened(client, (&file.url, file.size), &file.filename, interface, read)?);
+    build.targets_evidence = Some(Evidence::Measured);
+    Ok(())
+}
+
+/// Reads of a wheel on an index, with a progress bar.
+fn opened<T>(
+    client: &IndexClient,
+    (url, size): (&str, Option<u64>),
+    name: &str,
+    interface: &dyn Interface,
+    read: impl FnOnce(&mut RemoteFile<'_>, &mut Telling<'_>) -> Result<T, LearnError>,
+) -> Result<T, Failure> {
     let mut file = client.open(url).map_err(|e| Failure::network(e.to_string()))?;
     let mut telling = Telling::new(interface, size.or(file.size()));
-    let read = learn::read(&mut file, name, platform, &mut telling);
+    let read = read(&mut file, &mut telling);
     let learned = telling.finish(read, name)?;
     interface.note(&format!("downloaded {} of {name}", Bytes(file.fetched())));
     Ok(learned)
@@ -170,7 +224,7 @@ impl<'p> Telling<'p> {
     ///
     /// # Errors
     /// The error of `read`.
-    pub fn finish(self, read: Result<Learned, LearnError>, name: &str) -> Result<Learned, Failure> {
+    pub fn finish<T>(self, read: Result<T, LearnError>, name: &str) -> Result<T, Failure> {
         self.bar.finish_and_clear();
         read.map_err(|error| {
             let message = format!("could not read compatibility data from `{}`: {error}", clean(name, 120));

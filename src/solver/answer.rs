@@ -18,11 +18,12 @@ use super::release;
 use super::runtime;
 use super::tables::is_stack_package;
 use super::universe::DIRECT;
-use crate::compatibility::{Policy, required_driver, unknown_cuda_user, with_code_of};
+use crate::compatibility::{Policy, command_to_learn, required_driver, unknown_cuda_user, with_code_of};
 use crate::model::choice::Choice;
 use crate::model::evidence::Evidence;
 use crate::model::nvidia::is_cuda_runtime;
 use crate::model::patches::Patches;
+use crate::model::platform::Platform;
 use crate::model::request::PythonAllowed;
 use crate::model::requirement::pins;
 use crate::model::solution::{ChosenFile, ChosenPackage, DriverMode, Edge, Framework, Note, Solution, Stack};
@@ -30,7 +31,7 @@ use crate::model::source::{Source, SourceBuild};
 use crate::model::text::clean;
 use crate::model::variant::CPU;
 use crate::model::version::{DottedVersion, public};
-use crate::registry::{COMPANIONS, CudaFrom, Effect};
+use crate::registry::{COMPANIONS, CudaFrom, Effect, Registry};
 
 /// The rank of a selection's framework build.
 pub(super) fn stack_quality(problem: &Problem<'_>, selected: &Selected) -> Option<StackQuality> {
@@ -283,10 +284,7 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
         let row = problem.registry.framework(package, &version, problem.machine.platform);
         let text = match row.and_then(|row| row.ask.as_deref()) {
             Some(ask) => format!("{package} {version} is locked without CUDA; to use a GPU, require `{ask}`"),
-            None => format!(
-                "driver and GPU compatibility of {package} {version} on {} was not checked: it is not in the registry",
-                problem.machine.platform
-            ),
+            None => unchecked(problem.registry, (package, &version), problem.machine.platform),
         };
         notes.push(Note { text, source: None });
     }
@@ -319,6 +317,20 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
         notes.push(Note { text, source: None });
     }
     notes
+}
+
+/// That no row is about a release of a framework, and what reads one.
+fn unchecked(registry: &Registry, (package, version): (&str, &Version), platform: Platform) -> String {
+    let command = match registry.is_newer_framework(package, version, platform) {
+        true => {
+            let command = command_to_learn(&format!("{package}=={version}"), platform);
+            format!("; {command} reads it from its wheel")
+        }
+        false => String::new(),
+    };
+    format!(
+        "driver and GPU compatibility of {package} {version} on {platform} was not checked: it is not in the registry{command}"
+    )
 }
 
 /// The patch releases of Python that the request and the selected files allow.

@@ -3,6 +3,8 @@
 use std::process::Command;
 
 use super::context::{IndexServer, Run, Shape, TestContext, skipped};
+use super::learn::with_code;
+use super::native::fatbin;
 use super::wheels::{Wheel, little_pypi, wheel};
 
 const LINUX: &str = "cp310-cp310-manylinux_2_17_x86_64";
@@ -127,6 +129,99 @@ fn the_extra_brings_cuda_and_without_it_that_is_said() {
         "{}",
         unknown.shown()
     );
+}
+
+/// TensorFlow writes into its wheel what it was built with; JAX has its code in another wheel, which is read where that is
+/// asked for.
+#[test]
+fn releases_that_the_registry_does_not_have_are_read() {
+    let info = "build_info = collections.OrderedDict([('cuda_compute_capabilities', ['sm_90', 'compute_120']), \
+                ('cuda_version', '13.1.0'), ('is_cuda_build', True)])\n";
+    let context = TestContext::new();
+    let Some(library) = with_code(&context, &fatbin(&[&[(2, 90)]])) else { return };
+    let plugin = "jax_cuda13_plugin-2.99.0-cp310-cp310-manylinux_2_17_x86_64.whl";
+    let mut wheels = little_pypi();
+    for one in [
+        tensorflow("2.99.0")
+            .needs("nvidia-cudnn-cu13<10,>=9.12; extra == 'and-cuda'")
+            .file("tensorflow/python/platform/build_info.py", info),
+        tensorflow("2.98.0").needs("nvidia-cudnn-cu13<10,>=9.12; extra == 'and-cuda'"),
+        wheel("absl-py", "2.3.1"),
+        wheel("nvidia-cudnn-cu13", "9.28.0.42"),
+        wheel("jax", "2.99.0").needs("jax-cuda13-plugin[with-cuda]==2.99.0; extra == 'cuda13'"),
+        wheel("jax-cuda13-plugin", "2.99.0")
+            .tags(LINUX)
+            .needs("jax-cuda13-pjrt==2.99.0")
+            .needs("nvidia-cuda-runtime>=13.2.48; extra == 'with-cuda'"),
+        wheel("nvidia-cuda-runtime", "13.2.48"),
+        wheel("jax-cuda13-pjrt", "2.99.0").tags(LINUX).bytes("jax_plugins/xla_cuda13/plugin.so", &library),
+    ] {
+        wheels.push(("pypi", one));
+    }
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    // 9.0 has machine code, 12.1 that of 12.0, 8.0 none.
+    let asked = ["tensorflow[and-cuda]==2.99.0"];
+    let run = resolve(&context, &asked, "NVIDIA H200", "580.159.04").expect(0);
+    let flat = run.flat();
+    assert!(flat.contains("cuda 13.1") && !flat.contains("not checked"), "{}", run.shown());
+    assert!(
+        flat.contains("tensorflow 2.99.0 is not in the registry: its compatibility data was read"),
+        "{flat}"
+    );
+    resolve(&context, &asked, "12.1", "580.159.04").expect(0);
+    for (gpu, driver, why) in [
+        ("NVIDIA A100", "580.159.04", "has no code for NVIDIA A100 (8.0)"),
+        ("NVIDIA H200", "570.86.10", "driver"),
+    ] {
+        let refused = resolve(&context, &asked, gpu, driver).expect(1);
+        assert!(refused.flat().contains(why), "{}", refused.shown());
+    }
+    // What is known of it, other commands know.
+    context.write(
+        "requirements.txt",
+        "tensorflow==2.99.0\nnvidia-cuda-runtime==13.2.48\nnvidia-cudnn-cu13==9.28.0.42\n",
+    );
+    let plan = |gpu: &str| {
+        context.run(&["plan", "--lock", "requirements.txt", "--gpu", gpu, "--driver", "580.159.04"])
+    };
+    plan("NVIDIA H200").expect(0);
+    plan("NVIDIA A100").expect(1);
+    // A wheel without a record is large: it is not read unasked, and it is no yes.
+    let unread = resolve(&context, &["tensorflow[and-cuda]==2.98.0"], "NVIDIA H200", "580.159.04").expect(0);
+    let command = "envlock registry learn tensorflow==2.98.0";
+    assert!(
+        unread.flat().contains(&format!("not checked: it is not in the registry; `{command}`")),
+        "{}",
+        unread.shown()
+    );
+    context.write("requirements.txt", "jax==2.99.0\njax-cuda13-plugin==2.99.0\n");
+    let run = plan("NVIDIA H200").expect(3);
+    let command = "envlock registry learn jax-cuda13-plugin==2.99.0";
+    assert!(run.flat().contains(command), "{}", run.shown());
+    let row = context.run(&["registry", "learn", "jax-cuda13-plugin==2.99.0"]).expect(0);
+    insta::assert_snapshot!(row.stdout.split_once('\n').unwrap().1, @r#"
+        # belongs to registry/frameworks/jax.toml
+        [[build]]
+        framework = "jax"
+        package = "jax-cuda13-plugin"
+        versions = "==2.99.0"
+        platform = "linux-x86_64"
+        cuda = "13.2"
+        cudnn = "9.12"
+        cuda_from = "packages"
+        ask = "jax[cuda13]"
+        code_in = "jax-cuda13-pjrt"
+        targets = ["9.0"]
+        targets_evidence = "measured"
+        evidence = "inferred"
+        source = ["learned-wheel"]
+        "#);
+    assert!(row.stdout.contains(plugin), "{}", row.shown());
+    let jax = |gpu: &str| resolve(&context, &["jax[cuda13]"], gpu, "595.45.04");
+    let run = jax("NVIDIA H200").expect(0);
+    assert!(!run.flat().contains("not checked") && run.stdout.contains("2.99.0"), "{}", run.shown());
+    jax("NVIDIA A100").expect(1);
 }
 
 #[test]

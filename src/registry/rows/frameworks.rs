@@ -38,6 +38,8 @@ pub struct FrameworkBuild {
     pub targets: Option<CodeTargets>,
     /// Evidence of the targets.
     pub targets_evidence: Option<Evidence>,
+    /// The package of the same release whose library has that code, if it is another: `jax-cuda13-pjrt`.
+    pub code_in: Option<String>,
 }
 
 /// The origin of a framework's CUDA.
@@ -99,6 +101,7 @@ struct RawFrameworkBuild {
     #[serde(default)]
     ptx: Vec<CodeTarget>,
     targets_evidence: Option<Evidence>,
+    code_in: Option<String>,
 }
 
 impl TryFrom<RawFrameworkBuild> for FrameworkBuild {
@@ -131,6 +134,7 @@ impl TryFrom<RawFrameworkBuild> for FrameworkBuild {
             ask: raw.ask,
             targets,
             targets_evidence: raw.targets_evidence,
+            code_in: raw.code_in,
         })
     }
 }

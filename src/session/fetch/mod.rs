@@ -258,7 +258,10 @@ impl<'s> Session<'s> {
             let packages = solution.packages.iter();
             packages.map(|own| (own.name.clone(), own.version.clone(), own.source.clone())).collect()
         };
-        let is_same = now.python == before.python && chosen(&now) == chosen(&before);
+        // A framework of which nothing was known has other notes now.
+        let is_same = now.python == before.python
+            && now.frameworks == before.frameworks
+            && chosen(&now) == chosen(&before);
         // What is kept is compared with nothing newer.
         let Solution { behind, newer_python, python_alone, mut notes, .. } = *before;
         notes.retain(|note| !now.notes.contains(note));

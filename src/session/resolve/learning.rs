@@ -21,7 +21,7 @@ use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::{Preferences, Request};
 use crate::model::solution::{Answer, ChosenPackage, Solution};
-use crate::registry::{COMPANIONS, LearnedRow, Registry, STACK_PACKAGES};
+use crate::registry::{COMPANIONS, Cited, FrameworkBuild, LearnedRow, Registry, STACK_PACKAGES};
 use crate::session::data_folder;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::learned_rows;
@@ -421,7 +421,8 @@ impl<'a> Learner<'a> {
         platform: Platform,
     ) -> Result<LearnedRow, Failure> {
         self.read += 1;
-        let learned = learning::release(self.client, of, found, platform, self.task.interface)?;
+        let known = (self.base, platform);
+        let learned = learning::release(self.client, of, found, known, self.task.interface)?;
         if let Some(cuda) = self.unknown_cuda(&learned) {
             return Err(Failure::new(
                 FailureKind::UnknownRow,
@@ -447,16 +448,21 @@ impl<'a> Learner<'a> {
     /// Says which rows are not the registry's.
     fn tell(&mut self) {
         for row in &self.rows[self.told..] {
-            self.task.interface.note(&format!(
-                "{} is not in the registry: its compatibility data was read from its wheel",
-                row.release()
-            ));
+            self.task.interface.note(&read_from_wheel(row));
         }
         if self.told < self.rows.len() && self.task.global.registry.is_none() {
             self.task.interface.note(&format!("{}, where there are some", data_folder::newer()));
         }
         self.told = self.rows.len();
     }
+}
+
+fn has_code_beside(build: &Cited<FrameworkBuild>) -> bool {
+    build.code_in.is_some()
+}
+
+fn read_from_wheel(row: &LearnedRow) -> String {
+    format!("{} is not in the registry: its compatibility data was read from its wheel", row.release())
 }
 
 /// Whether bounds admit only releases that are older than one.
@@ -489,7 +495,7 @@ pub(super) fn with_code_of_companions(
     let mut rows: Vec<LearnedRow> = Vec::new();
     for solution in solutions {
         for package in learn::unread(solution, registry) {
-            rows.extend(companion_row(task, client, package, solution.platform));
+            rows.extend(companion_row(task, client, package, (registry, solution.platform)));
         }
     }
     (!rows.is_empty()).then(|| registry.with_rows(&rows))
@@ -499,9 +505,10 @@ fn companion_row(
     task: &Task<'_>,
     client: &IndexClient,
     package: &ChosenPackage,
-    platform: Platform,
+    known: (&Registry, Platform),
 ) -> Option<LearnedRow> {
     let &Task { global, interface, .. } = task;
+    let (registry, platform) = known;
     let version = &package.version;
     let file = package.files.first()?;
     let place = learned_rows::store(global).place(&package.name, version, platform);
@@ -515,17 +522,27 @@ fn companion_row(
             ));
             return None;
         }
+        // The solution says which command reads its code, which is in a large wheel beside it.
+        Kept::Nothing
+            if registry.framework_like(&package.name, version, platform).is_some_and(has_code_beside) =>
+        {
+            return None;
+        }
         Kept::Nothing => {}
     }
     let read = || {
         let page = learning::page(client, PYPI, &package.name)?;
         let Some(found) = page.as_ref().and_then(|page| page.find(&file.name)) else { return Ok(None) };
-        let learned = learning::address(client, &found.url, &file.name, file.size, platform, interface)?;
+        let wanted = learning::wanted(&file.name, known);
+        let learned = learning::address(client, (&found.url, file.size), wanted, interface)?;
         learning::row_of(&learned).map(Some)
     };
     match read() {
         Ok(row) => {
             row.iter().for_each(|row| place.keep(Some(row)));
+            if let Some(row) = row.as_ref().filter(|row| row.is_of_framework()) {
+                interface.note(&read_from_wheel(row));
+            }
             row
         }
         Err(error) if error.code == FailureKind::NoCode => {

@@ -21,7 +21,7 @@ use crate::model::host::Gpu;
 use crate::model::level::Level;
 use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
-use crate::model::solution::{Need, Solution};
+use crate::model::solution::{ChosenPackage, Need, Solution};
 use crate::model::version::cuda_short;
 pub(super) use machine::REPLACEABLE;
 
@@ -230,7 +230,14 @@ impl Relaxer<'_, '_> {
         // With a GPU or a driver, a framework without CUDA is less than what was requested.
         let host = &self.inputs.question.host;
         let wants_gpu = host.driver.is_some() && !host.has_no_gpu();
-        if wants_gpu && !has_framework && solution.envelope.driver.is_none() {
+        let registry = self.inputs.catalogue.registry;
+        let is_unknown =
+            |own: &ChosenPackage| registry.is_newer_framework(&own.name, &own.version, solution.platform);
+        if wants_gpu
+            && !has_framework
+            && solution.envelope.driver.is_none()
+            && !solution.packages.iter().any(is_unknown)
+        {
             way.gives.push_str(", without CUDA");
         }
         if let (Change::Below { package, .. }, Some(version)) = (&way.change, &way.release) {

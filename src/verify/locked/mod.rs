@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use pep440_rs::Version;
 
 use crate::compatibility::{
-    AskedDriver, Policy, UnknownFloor, asked_driver, both, cuda_runtime, required_driver, unknown_cuda_user,
-    with_code_of,
+    AskedDriver, Policy, UnknownFloor, asked_driver, both, command_to_learn, cuda_runtime, required_driver,
+    unknown_cuda_user, with_code_of,
 };
 use crate::formats::{CondaRecord, Environment};
 use crate::lockfile::Target;
@@ -277,16 +277,12 @@ fn unread_code(name: &str, version: &Version, variant: &str) -> String {
     format!("which GPUs the code of {name} {version}+{variant} is for is not in envlock's data")
 }
 
-/// The command that reads a release of torch or a companion, or a build (`2.15.0+cu130`), as the end of a sentence. Empty for what
+/// The command that reads a release of a framework or a companion, or a build (`2.15.0+cu130`), as the end of a sentence. Empty for what
 /// is on no index.
 fn with_command(name: &str, version: &str, platform: Platform) -> String {
     let is_released = version.parse::<Version>().is_ok_and(|version| !version.any_prerelease());
-    let of_platform = match platform == Platform::LINUX_X86_64 {
-        true => String::new(),
-        false => format!(" --platform {platform}"),
-    };
     match is_released {
-        true => format!("; `envlock registry learn {name}=={version}{of_platform}` asks its index"),
+        true => format!("; {} asks its index", command_to_learn(&format!("{name}=={version}"), platform)),
         false => String::new(),
     }
 }

@@ -5,7 +5,7 @@ use semver::Version as Semver;
 use version_ranges::Ranges;
 
 use super::of_torch::built;
-use super::{Locked, NoCuda};
+use super::{Locked, NoCuda, with_command};
 use crate::compatibility::{Policy, envelope_of_framework, required_driver, unknown_cuda_user};
 use crate::formats::Environment;
 use crate::model::evidence::Evidence;
@@ -90,8 +90,7 @@ impl Locked<'_> {
             && registry.framework("tensorflow", &public(&package.version), platform).is_none()
         {
             // What a release is that nobody listed is not known without a GPU either.
-            self.unlisted
-                .push(format!("tensorflow {} for {platform} is not in envlock's data", package.version));
+            self.unlisted.push(not_in_data(registry, package, platform));
         }
         let is_plugin = |package: &&ChosenPackage| package.name.starts_with("jax-cuda");
         if let Some(jax) = of("jaxlib").or_else(|| of("jax"))
@@ -116,8 +115,7 @@ impl Locked<'_> {
             .iter()
             .find(|package| is_plugin(package) && package.name.contains("plugin") && !known(&package.name));
         if let Some(plugin) = unknown {
-            self.unknown
-                .push(format!("{} {} for {platform} is not in envlock's data", plugin.name, plugin.version));
+            self.unknown.push(not_in_data(registry, plugin, platform));
         }
     }
 
@@ -132,6 +130,16 @@ impl Locked<'_> {
             self.unknown.extend(unknown_cuda_user(registry, &self.target.packages));
         }
     }
+}
+
+/// That no row is about a release, and what reads one.
+fn not_in_data(registry: &Registry, package: &ChosenPackage, platform: Platform) -> String {
+    let version = public(&package.version);
+    let command = match registry.is_newer_framework(&package.name, &version, platform) {
+        true => with_command(&package.name, &version.to_string(), platform),
+        false => String::new(),
+    };
+    format!("{} {} for {platform} is not in envlock's data{command}", package.name, package.version)
 }
 
 /// Whether a release is newer than all that the rows of a framework are about.

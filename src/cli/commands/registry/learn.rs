@@ -14,9 +14,9 @@ use crate::session::settings;
 
 pub(super) fn run(global: &Global, args: &LearnArgs, printer: &Printer) -> Result<u8, Failure> {
     let asked = (args.wheel.as_str(), args.index_url.as_deref());
-    let learned = learn_row::learn(global, asked, args.platform, printer)?;
-    let row = learn::render(&learned);
     let registry = settings::registry(global)?;
+    let learned = learn_row::learn(global, &registry, asked, args.platform, printer)?;
+    let row = learn::render(&learned);
     let known = learn::differences(&registry, &learned);
     if printer.json {
         printer.json(&json!({ "row": row, "known": known }));

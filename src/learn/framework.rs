@@ -1,0 +1,84 @@
+//! Reads what a release of a framework other than torch was built with. What its wheel does not say is as in the newest
+//! release that is known: where its CUDA comes from, and how it is asked for.
+
+use std::io::{Read, Seek};
+
+use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
+use pep508_rs::VersionOrUrl;
+use semver::Version as Semver;
+
+use super::build_info::{self, BuildInfo};
+use super::{LearnError, MAX_TEXT, Metadata, requirements};
+use crate::inspect;
+use crate::model::evidence::Evidence;
+use crate::model::nvidia::is_cuda_runtime;
+use crate::model::version::{DottedVersion, cuda_version};
+use crate::registry::{Cited, CudaFrom, FrameworkBuild};
+
+/// The record that TensorFlow's build writes.
+const BUILD_INFO: &str = "tensorflow/python/platform/build_info.py";
+
+/// What a wheel says of its build; its code may still have to be read.
+pub(super) fn read<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    (metadata, version): (&Metadata, &Version),
+    known: &FrameworkBuild,
+) -> Result<Cited<FrameworkBuild>, LearnError> {
+    let text = inspect::text_of_wheel(archive, BUILD_INFO, MAX_TEXT)?;
+    let says = text.map(|text| build_info::parse(&text)).unwrap_or_default();
+    let name = format!("{} {version}", known.package);
+    if says.is_cuda_build == Some(false) {
+        return Err(LearnError::NoCode(name));
+    }
+    if let CudaFrom::Extra(extra) = &known.cuda_from
+        && !metadata.core.extras().any(|own| own == extra)
+    {
+        return Err(LearnError::Missing(format!(
+            "{name} has no extra `{extra}`, so where its CUDA comes from is not known"
+        )));
+    }
+    let (cuda, evidence) = cuda(&says, metadata, known)
+        .ok_or_else(|| LearnError::Missing(format!("{name} does not say with which CUDA it was built")))?;
+    let targets = says.targets();
+    let build = FrameworkBuild {
+        versions: VersionSpecifiers::from_iter([VersionSpecifier::from_version(
+            Operator::Equal,
+            version.clone(),
+        )
+        .expect("a version can be pinned")]),
+        cuda,
+        cudnn: lowest(metadata, |name| name.starts_with("nvidia-cudnn-cu")).or_else(|| known.cudnn.clone()),
+        targets_evidence: targets.is_some().then_some(Evidence::Measured),
+        targets,
+        ..known.clone()
+    };
+    Ok(Cited::new(build, evidence, vec![crate::registry::LEARNED_SOURCE.to_owned()]))
+}
+
+/// The CUDA of its record; else the lowest that it takes, which is no older than that of the release before it.
+fn cuda(says: &BuildInfo, metadata: &Metadata, known: &FrameworkBuild) -> Option<(Semver, Evidence)> {
+    if let Some(cuda) = says.cuda.as_deref().and_then(|text| cuda_version(text).ok()) {
+        return Some((Semver::new(cuda.major, cuda.minor, 0), Evidence::Measured));
+    }
+    let lowest = lowest(metadata, is_cuda_runtime)?;
+    let lowest = Semver::new(lowest.major().into(), lowest.minor().into(), 0);
+    (lowest.major == known.cuda.major).then(|| (lowest.max(known.cuda.clone()), Evidence::Inferred))
+}
+
+/// The lowest release, as major and minor, of a package that it requires in whatever extra.
+fn lowest(metadata: &Metadata, is_it: impl Fn(&str) -> bool) -> Option<DottedVersion> {
+    let bounds =
+        requirements(metadata).filter(|r| is_it(r.name.as_ref())).filter_map(|r| match r.version_or_url {
+            Some(VersionOrUrl::VersionSpecifier(bounds)) => Some(bounds),
+            _ => None,
+        });
+    let is_lower = |one: &VersionSpecifier| {
+        matches!(one.operator(), Operator::GreaterThanEqual | Operator::Equal | Operator::TildeEqual)
+    };
+    let of = |bounds: VersionSpecifiers| {
+        bounds.iter().filter(|one| is_lower(one)).map(|one| one.version().clone()).max()
+    };
+    let version = bounds.filter_map(of).max()?;
+    let parts: Vec<String> = version.release().iter().take(2).map(ToString::to_string).collect();
+    parts.join(".").parse().ok()
+}

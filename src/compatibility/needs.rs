@@ -19,9 +19,6 @@ pub struct Needs<'a> {
     pub cudnn: Option<&'a DottedVersion>,
     /// The code targets of its own kernels; `None` if they were not read.
     pub targets: Option<&'a CodeTargets>,
-    /// Whether unread targets count as no code. This is so for torch; for other frameworks, unread code is not
-    /// checked.
-    pub unread_code_covers_none: bool,
     /// The lowest glibc that its wheels need.
     pub glibc: Option<&'a DottedVersion>,
     /// Its platform.
@@ -78,7 +75,6 @@ impl<'a> Needs<'a> {
             cuda: build.cuda.as_ref(),
             cudnn: build.cudnn.as_ref(),
             targets: build.targets.as_ref(),
-            unread_code_covers_none: true,
             glibc: build.glibc.as_ref(),
             platform: build.platform,
             source: &build.source,
@@ -90,8 +86,7 @@ impl<'a> Needs<'a> {
         Needs {
             cuda: Some(&build.cuda),
             cudnn: build.cudnn.as_ref(),
-            targets: build.targets.as_ref(),
-            unread_code_covers_none: false,
+            targets: Some(&build.targets),
             glibc: None,
             platform: build.platform,
             source: &build.source,
@@ -100,12 +95,7 @@ impl<'a> Needs<'a> {
 
     /// How its code supports a GPU; `None` if it does not, as far as is known.
     pub fn serves(&self, registry: &Registry, gpu: ComputeCapability) -> Option<Via> {
-        match self.targets {
-            Some(targets) => served(registry, targets, gpu),
-            // Unread code is not checked.
-            None if self.unread_code_covers_none => None,
-            None => Some(Via::Sass),
-        }
+        served(registry, self.targets?, gpu)
     }
 
     /// Every reason why a machine cannot run it: for each GPU the code, the cuDNN and the drivers that support the

@@ -10,49 +10,87 @@ use semver::Version as Semver;
 use super::build_info::{self, BuildInfo};
 use super::{LearnError, MAX_TEXT, Metadata, requirements};
 use crate::inspect;
+use crate::model::capability::CodeTargets;
 use crate::model::evidence::Evidence;
-use crate::model::nvidia::is_cuda_runtime;
+use crate::model::nvidia::{is_cuda_runtime, is_cudnn};
 use crate::model::version::{DottedVersion, cuda_version};
-use crate::registry::{Cited, CudaFrom, FrameworkBuild};
+use crate::registry::{Cited, CudaFrom, FrameworkBuild, LEARNED_SOURCE};
 
 /// The record that TensorFlow's build writes.
 const BUILD_INFO: &str = "tensorflow/python/platform/build_info.py";
 
-/// What a wheel says of its build; its code may still have to be read.
+/// What the wheel of a framework says of its build. With its GPU code, which may be in another wheel, it is a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearnedFramework {
+    version: Version,
+    cuda: Semver,
+    cudnn: Option<DottedVersion>,
+    /// How its CUDA is known.
+    evidence: Evidence,
+    /// The known release that it is like.
+    like: FrameworkBuild,
+}
+
+impl LearnedFramework {
+    /// The package of the same release that has its GPU code, if it has none itself.
+    pub fn code_in(&self) -> Option<&str> {
+        self.like.code_in.as_deref()
+    }
+
+    /// The name of the framework: `jax`.
+    pub fn name(&self) -> &str {
+        &self.like.framework
+    }
+
+    /// The CUDA that it was built with.
+    pub fn cuda(&self) -> &Semver {
+        &self.cuda
+    }
+
+    /// The lowest cuDNN that it takes.
+    pub fn cudnn(&self) -> Option<&DottedVersion> {
+        self.cudnn.as_ref()
+    }
+
+    /// The row.
+    pub fn row(&self, targets: CodeTargets) -> Cited<FrameworkBuild> {
+        let pin = VersionSpecifier::equals_version(self.version.clone());
+        let build = FrameworkBuild {
+            versions: VersionSpecifiers::from(pin),
+            cuda: self.cuda.clone(),
+            cudnn: self.cudnn.clone(),
+            targets,
+            targets_evidence: Evidence::Measured,
+            ..self.like.clone()
+        };
+        Cited::new(build, self.evidence, vec![LEARNED_SOURCE.to_owned()])
+    }
+}
+
+/// What a wheel says of its build, and its GPU code, where it lists that.
 pub(super) fn read<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
     (metadata, version): (&Metadata, &Version),
-    known: &FrameworkBuild,
-) -> Result<Cited<FrameworkBuild>, LearnError> {
+    like: &FrameworkBuild,
+) -> Result<(LearnedFramework, Option<CodeTargets>), LearnError> {
     let text = inspect::text_of_wheel(archive, BUILD_INFO, MAX_TEXT)?;
     let says = text.map(|text| build_info::parse(&text)).unwrap_or_default();
-    let name = format!("{} {version}", known.package);
+    let name = format!("{} {version}", like.package);
     if says.is_cuda_build == Some(false) {
         return Err(LearnError::NoCode(name));
     }
-    if let CudaFrom::Extra(extra) = &known.cuda_from
+    if let CudaFrom::Extra(extra) = &like.cuda_from
         && !metadata.core.extras().any(|own| own == extra)
     {
         return Err(LearnError::Missing(format!(
             "{name} has no extra `{extra}`, so where its CUDA comes from is not known"
         )));
     }
-    let (cuda, evidence) = cuda(&says, metadata, known)
+    let (cuda, evidence) = cuda(&says, metadata, like)
         .ok_or_else(|| LearnError::Missing(format!("{name} does not say with which CUDA it was built")))?;
-    let targets = says.targets();
-    let build = FrameworkBuild {
-        versions: VersionSpecifiers::from_iter([VersionSpecifier::from_version(
-            Operator::Equal,
-            version.clone(),
-        )
-        .expect("a version can be pinned")]),
-        cuda,
-        cudnn: lowest(metadata, |name| name.starts_with("nvidia-cudnn-cu")).or_else(|| known.cudnn.clone()),
-        targets_evidence: targets.is_some().then_some(Evidence::Measured),
-        targets,
-        ..known.clone()
-    };
-    Ok(Cited::new(build, evidence, vec![crate::registry::LEARNED_SOURCE.to_owned()]))
+    let cudnn = lowest(metadata, is_cudnn).or_else(|| like.cudnn.clone());
+    let learned = LearnedFramework { version: version.clone(), cuda, cudnn, evidence, like: like.clone() };
+    Ok((learned, says.targets()))
 }
 
 /// The CUDA of its record; else the lowest that it takes, which is no older than that of the release before it.

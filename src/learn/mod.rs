@@ -18,7 +18,6 @@ use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 
 use crate::inspect::{self, Detail, WheelError};
 use crate::model::capability::{CodeTarget, CodeTargets};
-use crate::model::evidence::Evidence;
 use crate::model::library::{DeviceCode, Library};
 use crate::model::marker::marker_environment;
 use crate::model::metadata::CoreMetadata;
@@ -30,8 +29,9 @@ use crate::model::text::{clean, normalized_name};
 use crate::model::variant::Variant;
 use crate::model::version::cuda_short;
 use crate::model::wheel::{Python, WheelName};
-use crate::registry::{COMPANIONS, Cited, FrameworkBuild};
+use crate::registry::{COMPANIONS, FrameworkBuild};
 
+pub use framework::LearnedFramework;
 pub use linked_cache::{LinkedStore, linked};
 pub use row::{differences, file_of, render};
 pub use store::{Kept, Place, Store};
@@ -91,8 +91,8 @@ pub struct Learned {
     pub platform: Platform,
     /// `Requires-Python`.
     pub requires_python: Option<String>,
-    /// The row, if it is a framework other than torch.
-    pub framework: Option<Cited<FrameworkBuild>>,
+    /// What is said of a framework other than torch.
+    pub framework: Option<LearnedFramework>,
     /// Whether it is a build of the pytorch index: PyPI takes no local versions such as `2.9.1+cu126`.
     pub is_of_pytorch: bool,
     /// The file that was read.
@@ -281,29 +281,29 @@ fn of_framework<R: Read + Seek>(
     progress: &mut dyn Progress,
 ) -> Result<Learned, LearnError> {
     let version = name.version.clone().without_local();
-    let mut build = framework::read(archive, (metadata, &version), known)?;
-    if build.targets.is_none() && known.code_in.is_none() {
+    let (framework, mut targets) = framework::read(archive, (metadata, &version), known)?;
+    if targets.is_none() && framework.code_in().is_none() {
         if !wanted.large_code {
             return Err(LearnError::Missing("its record of the build lists no GPU code".to_owned()));
         }
-        build.targets = code(archive, false, progress)?.targets;
-        build.targets_evidence = build.targets.is_some().then_some(Evidence::Measured);
+        let found = code(archive, false, progress)?.targets;
+        targets = Some(found.ok_or_else(|| LearnError::NoCode(format!("{} {version}", known.package)))?);
     }
     Ok(Learned {
         project: known.package.clone(),
         version,
         variant: None,
-        cuda: Some(cuda_short(&build.cuda)),
-        cudnn: build.cudnn.as_ref().map(ToString::to_string),
+        cuda: Some(cuda_short(framework.cuda())),
+        cudnn: framework.cudnn().map(ToString::to_string),
         nccl: None,
         triton: None,
         torch: None,
-        targets: build.targets.clone(),
+        targets,
         links_cuda: Vec::new(),
         platform: wanted.platform,
         requires_python: metadata.requires_python.clone(),
         is_of_pytorch: false,
-        framework: Some(build),
+        framework: Some(framework),
         file: wanted.file.to_owned(),
         sha256: None,
         files: FileFacts::default(),

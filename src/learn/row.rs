@@ -14,7 +14,11 @@ pub fn render(learned: &Learned) -> String {
     let hash = learned.sha256.as_ref().map(|sha256| format!(", sha256 {sha256}")).unwrap_or_default();
     let _ = writeln!(out, "# {}{hash}", clean(&learned.file, 200));
     match &learned.framework {
-        Some(build) => framework(&mut out, build),
+        // What has its code in a wheel that was not read is no row yet.
+        Some(learned_framework) => learned
+            .targets
+            .iter()
+            .for_each(|targets| framework(&mut out, &learned_framework.row(targets.clone()))),
         None if learned.project == "torch" => torch(&mut out, learned),
         None => companion(&mut out, learned),
     }
@@ -23,8 +27,8 @@ pub fn render(learned: &Learned) -> String {
 
 /// The registry file of the row.
 pub fn file_of(learned: &Learned) -> String {
-    if let Some(build) = &learned.framework {
-        return format!("frameworks/{}.toml", build.framework);
+    if let Some(framework) = &learned.framework {
+        return format!("frameworks/{}.toml", framework.name());
     }
     if learned.project != "torch" {
         return "companions.toml".to_owned();
@@ -35,12 +39,12 @@ pub fn file_of(learned: &Learned) -> String {
 
 /// The keys in which the registry's row differs; `None` if the registry has no row.
 pub fn differences(registry: &Registry, learned: &Learned) -> Option<Vec<&'static str>> {
-    if let Some(build) = &learned.framework {
-        let row = registry.framework(&build.package, &learned.version, learned.platform)?;
+    if let Some(framework) = &learned.framework {
+        let row = registry.framework(&learned.project, &learned.version, learned.platform)?;
         let pairs = [
-            ("cuda", row.cuda == build.cuda),
-            ("cudnn", row.cudnn == build.cudnn),
-            ("targets", build.targets.is_none() || row.targets == build.targets),
+            ("cuda", row.cuda == *framework.cuda()),
+            ("cudnn", row.cudnn.as_ref() == framework.cudnn()),
+            ("targets", learned.targets.as_ref() == Some(&row.targets)),
         ];
         return Some(pairs.iter().filter(|(_, same)| !same).map(|(key, _)| *key).collect());
     }
@@ -118,8 +122,8 @@ fn framework(out: &mut String, build: &Cited<FrameworkBuild>) {
     list(out, "conda", &build.conda);
     field(out, "ask", build.ask.as_deref());
     field(out, "code_in", build.code_in.as_deref());
-    codes(out, build.targets.as_ref());
-    field(out, "targets_evidence", build.targets_evidence.map(|e| e.to_string()).as_deref());
+    codes(out, Some(&build.targets));
+    field(out, "targets_evidence", Some(&build.targets_evidence.to_string()));
     field(out, "evidence", Some(&build.evidence.to_string()));
     list(out, "source", &build.source);
 }

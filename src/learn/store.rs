@@ -89,7 +89,7 @@ fn is_unknown(name: &str, version: &Version, platform: Platform, registry: &Regi
                 && (b.targets.is_some() || b.cuda.is_none())
                 && if version.is_local() { b.variant == local_of(version) } else { b.on_pypi }
         }),
-        _ if registry.is_newer_framework(name, &plain, platform) => true,
+        _ if registry.is_unread_framework(name, &plain, platform) => true,
         _ => {
             !registry.companions().iter().any(|row| row.package == name && row.version == *version)
                 && !registry.builds().iter().any(|b| b.companion(name) == Some(version))

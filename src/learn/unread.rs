@@ -8,7 +8,7 @@ use crate::registry::{Registry, STACK_PACKAGES};
 /// Maximum size of a wheel that is read automatically, in bytes.
 const MAX_WHEEL: u64 = 64 << 20;
 
-/// The packages of a solution for a GPU that have no row: releases of a framework that are newer than the data, and what
+/// The packages of a solution for a GPU that have no row: releases of a framework, and what
 /// depends on torch or NVIDIA's libraries and has a small platform wheel.
 pub fn unread<'s>(solution: &'s Solution, registry: &Registry) -> impl Iterator<Item = &'s ChosenPackage> {
     let uses_gpu =
@@ -20,7 +20,7 @@ pub fn unread<'s>(solution: &'s Solution, registry: &Registry) -> impl Iterator<
 
 fn is_unread_framework(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {
     package.source.index() == Some("pypi")
-        && registry.is_newer_framework(&package.name, &package.version, solution.platform)
+        && registry.is_unread_framework(&package.name, &package.version, solution.platform)
 }
 
 fn is_unread(package: &ChosenPackage, solution: &Solution, registry: &Registry) -> bool {

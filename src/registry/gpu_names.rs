@@ -1,6 +1,6 @@
 //! Finds GPUs by product name and PCI device id.
 
-use super::rows::GpuRow;
+use super::rows::{GpuRow, OtherMaker};
 use super::{Cited, Registry};
 use crate::model::capability::ComputeCapability;
 use crate::model::text;
@@ -26,6 +26,16 @@ pub enum GpuLookupError {
         name: String,
         /// The nearest names.
         nearest: Vec<String>,
+    },
+    /// A product of another maker than NVIDIA.
+    #[error("`{name}` is a GPU of {maker}, which runs no CUDA")]
+    OfOtherMaker {
+        /// As given.
+        name: String,
+        /// The maker: `AMD`.
+        maker: String,
+        /// The options that ask for a machine with such a GPU.
+        instead: String,
     },
     /// A vGPU profile for displays.
     #[error("`{name}` is a vGPU profile for displays, which in general has no CUDA")]
@@ -143,8 +153,13 @@ impl Registry {
         (!partial.is_empty()).then(|| found(partial))
     }
 
-    /// The error for an unknown name, with the nearest names.
+    /// The error for an unknown name: another maker's, or with the nearest names.
     fn unknown_gpu(&self, name: &str) -> GpuLookupError {
+        let is_of = |maker: &&Cited<OtherMaker>| maker.words.iter().any(|word| has_word(name, word));
+        if let Some(maker) = self.other_makers().iter().find(is_of) {
+            let (maker, instead) = (maker.maker.clone(), maker.instead.clone());
+            return GpuLookupError::OfOtherMaker { name: text::clean(name, 80), maker, instead };
+        }
         let wanted = normalize_gpu(name);
         let words: Vec<&str> = words(name).collect();
         // A name with all the words is nearer than one with a small edit distance.

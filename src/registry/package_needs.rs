@@ -34,6 +34,12 @@ impl Registry {
         POPULAR.lines().any(|line| line == name)
     }
 
+    /// The project that many download whose name differs by one letter from one that few do.
+    pub fn one_letter_from(&self, name: &str) -> Option<String> {
+        let nearest = self.nearest_package(name)?;
+        (strsim::damerau_levenshtein(&nearest, name) == 1 && self.is_popular(&nearest)).then_some(nearest)
+    }
+
     /// The package whose name is nearest to one that no index has, if it differs by a slip of the fingers: of the registry, or of
     /// the projects that are downloaded most (`registry/popular.txt`).
     pub fn nearest_package(&self, name: &str) -> Option<String> {

@@ -149,14 +149,10 @@ impl Registry {
     /// for it either is not its last.
     pub fn last_build(&self, capability: ComputeCapability) -> Option<&Cited<LastBuild>> {
         let runs = |row: &&Cited<LastBuild>| {
-            let series = |build: &Build| {
-                let line = minor_line(&build.version).into_iter();
-                line.map(|part| part.to_string()).collect::<Vec<_>>().join(".")
-            };
             let mut builds = self
                 .builds()
                 .iter()
-                .filter(|build| build.variant == row.variant && series(build) == row.torch);
+                .filter(|build| build.variant == row.variant && series(&build.version) == row.torch);
             builds.any(|build| {
                 let targets = build.targets.as_ref();
                 targets.is_some_and(|own| own.covers(capability, |one| self.is_tegra(one)).is_some())
@@ -165,6 +161,12 @@ impl Registry {
         let rows = self.rows(&self.parts.tables.last_builds).iter();
         let below = rows.filter(|row| capability < row.capability_below).filter(runs);
         below.min_by_key(|row| row.capability_below)
+    }
+
+    /// Whether a row says that the series of a release is the last with builds of a variant: it has one then.
+    pub fn ends_with(&self, version: &Version, variant: &str) -> bool {
+        let mut rows = self.rows(&self.parts.tables.last_builds).iter();
+        rows.any(|row| row.variant == variant && row.torch == series(version))
     }
 
     /// Driver branches, oldest first.
@@ -231,6 +233,11 @@ impl Registry {
     /// How names that machines print differ from those of products.
     pub fn gpu_names(&self) -> Option<&Cited<GpuNames>> {
         self.rows(&self.parts.tables.gpu_names).first()
+    }
+
+    /// The makers of GPUs that run no CUDA.
+    pub(super) fn other_makers(&self) -> &[Cited<OtherMaker>] {
+        self.rows(&self.parts.tables.other_makers)
     }
 
     /// Whether a capability is that of a Tegra (Jetson).
@@ -404,8 +411,8 @@ impl Registry {
         self.frameworks().iter().find(|row| row.platform == platform && row.is_of(package, version))
     }
 
-    /// The build of a release of a framework other than torch; of one that is newer than all known ones, the newest known
-    /// build, which it is like.
+    /// The build of a release of a framework other than torch; of one that no row is about, the known one that it is like: the
+    /// nearest older one, else the oldest.
     pub fn framework_like(
         &self,
         package: &str,
@@ -414,17 +421,18 @@ impl Registry {
     ) -> Option<&Cited<FrameworkBuild>> {
         let newest = |row: &Cited<FrameworkBuild>| row.versions.iter().map(|one| one.version().clone()).max();
         let of_package =
-            self.frameworks().iter().filter(|row| row.package == package && row.platform == platform);
-        let last = || {
-            of_package
-                .max_by_key(|row| newest(row))
-                .filter(|row| newest(row).is_some_and(|own| own < *version))
+            || self.frameworks().iter().filter(|row| row.package == package && row.platform == platform);
+        let older = || {
+            let older = of_package().filter(|row| newest(row).is_some_and(|own| own < *version));
+            older.max_by_key(|row| newest(row))
         };
-        self.framework(package, version, platform).or_else(last)
+        self.framework(package, version, platform)
+            .or_else(older)
+            .or_else(|| of_package().min_by_key(|row| newest(row)))
     }
 
-    /// Whether a release of a framework other than torch is newer than all that are known.
-    pub fn is_newer_framework(&self, package: &str, version: &Version, platform: Platform) -> bool {
+    /// Whether no row is about a release of a package that is a framework other than torch.
+    pub fn is_unread_framework(&self, package: &str, version: &Version, platform: Platform) -> bool {
         self.framework(package, version, platform).is_none()
             && self.framework_like(package, version, platform).is_some()
     }
@@ -441,7 +449,7 @@ impl Registry {
             let build = self.build(version, variant?, platform)?;
             Some((build.targets.clone()?, build.targets_evidence?))
         } else if let Some(row) = self.framework(package, version, platform) {
-            Some((row.targets.clone()?, row.targets_evidence?))
+            Some((row.targets.clone(), row.targets_evidence))
         } else {
             let row = self.companion(package, version);
             let row = row.filter(|row| row.platform == platform && row.variant.as_deref() == variant);
@@ -470,4 +478,9 @@ fn releases<'r>(
     });
     let is_meant = move |row: &&Cited<Companion>| row.package == package && row.platform == platform;
     builds.chain(companions.iter().filter(is_meant).map(|row| &row.version))
+}
+
+/// The series of a release: `2.14` of 2.14.1.
+fn series(version: &Version) -> String {
+    minor_line(version).iter().map(ToString::to_string).collect::<Vec<_>>().join(".")
 }

@@ -33,6 +33,7 @@ tables! {
     gpus: GpuRow = "gpus" / "gpu", Unique by |r| (r.name.clone(), r.capability), checked by GpuRow::problems;
     tegra: Tegra = "gpus" / "tegra", Unique by |_r| ();
     gpu_names: GpuNames = "gpus" / "names", Unique by |_r| ();
+    other_makers: OtherMaker = "gpus" / "other_maker", Sorted by |r| r.maker.clone();
     pythons: PythonRow = "python" / "python", Sorted by |r| r.version, checked by PythonRow::problems;
     images: Image = "containers" / "image", Sorted by |r| (r.repository.clone(), r.tag.clone());
     never: NonexistentImage = "containers" / "never", Sorted by |r| (r.repository.clone(), r.tag.clone());

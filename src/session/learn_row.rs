@@ -14,7 +14,8 @@ use super::learned_rows;
 use super::learning::{self, Telling};
 use super::options::Global;
 use super::settings::Project;
-use crate::learn::{self, Learned, Wanted};
+use crate::compatibility::command_to_learn;
+use crate::learn::{self, Learned, LearnedFramework, Wanted};
 use crate::model::index_owner::index_of;
 use crate::model::platform::Platform;
 use crate::model::request::STACK_PACKAGES;
@@ -35,12 +36,31 @@ pub(crate) fn learn(
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
     if what.contains("://") {
-        from_address(global, what, (registry, platform), interface)
+        from_address(global, what, (registry, platform), interface).and_then(whole)
     } else if what.ends_with(".whl") {
-        from_file(Path::new(what), (registry, platform), interface)
+        from_file(Path::new(what), (registry, platform), interface).and_then(whole)
     } else {
         let platform = platform.unwrap_or(Platform::LINUX_X86_64);
         from_index(global, (what, index_url), (registry, platform), interface)
+    }
+}
+
+/// What one wheel says, if that is all.
+///
+/// # Errors
+/// The GPU code is in another one.
+fn whole(learned: Learned) -> Result<Learned, Failure> {
+    let code_in = learned.framework.as_ref().and_then(LearnedFramework::code_in);
+    match code_in.filter(|_| learned.targets.is_none()) {
+        None => Ok(learned),
+        Some(package) => {
+            let release = format!("{}=={}", learned.project, learned.version);
+            Err(Failure::registry(format!(
+                "the GPU code of {} is in the wheel of {package}",
+                learned.project
+            ))
+            .hint(format!("{} reads both from the index", command_to_learn(&release, learned.platform))))
+        }
     }
 }
 

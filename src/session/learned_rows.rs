@@ -25,6 +25,13 @@ pub(crate) fn with_rows_of_stack(global: &Global, registry: Registry) -> Registr
     with_rows_of(global, registry, &|name| STACK_PACKAGES.contains(&name))
 }
 
+/// The registry with the cached rows of frameworks other than torch. `None` if there are none that the registry does not have.
+pub(crate) fn with_frameworks(global: &Global, registry: &Registry) -> Option<Registry> {
+    let is_framework = |name: &str| registry.frameworks().iter().any(|row| row.package == name);
+    let rows = store(global).rows_of(&is_framework, registry);
+    (!rows.is_empty()).then(|| registry.with_rows(&rows))
+}
+
 /// The registry with the cached rows for wheels of an answer whose GPU code `resolve` read: what it refuses for that is refused
 /// for other commands too. `None` if there are none that the registry does not have.
 pub(crate) fn with_rows_of_answer(

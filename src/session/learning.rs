@@ -12,17 +12,16 @@ use super::failure::{Failure, FailureKind};
 use super::fetch;
 use crate::index::{Fetched, IndexClient, RemoteFile};
 use crate::inspect::WheelError;
-use crate::learn::{self, FileFacts, LearnError, Learned, Wanted};
+use crate::learn::{self, FileFacts, LearnError, Learned, LearnedFramework, Wanted};
 use crate::model::bytes::Bytes;
 use crate::model::count::Count;
-use crate::model::evidence::Evidence;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::Need;
 use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
-use crate::registry::{FrameworkBuild, LearnedRow, Registry};
+use crate::registry::{LearnedRow, Registry};
 
 /// The index of packages that no other one is named for.
 pub(crate) const PYPI: &str = "pypi";
@@ -79,8 +78,8 @@ pub(crate) fn release(
     wanted.large_code = true;
     let mut learned = address(client, (&file.url, file.size), wanted, interface)?;
     learned.sha256.clone_from(&file.sha256);
-    if let Some(build) = &mut learned.framework {
-        read_code_beside(client, build, &release.version, interface)?;
+    if learned.framework.is_some() {
+        read_code_beside(client, &mut learned, interface)?;
         return Ok(learned);
     }
     let platform = known.1;
@@ -127,26 +126,25 @@ pub(crate) fn address(
 /// Reads the GPU code of a framework that another package of the release has.
 fn read_code_beside(
     client: &IndexClient,
-    build: &mut FrameworkBuild,
-    version: &Version,
+    learned: &mut Learned,
     interface: &dyn Interface,
 ) -> Result<(), Failure> {
-    let Some(package) = build.code_in.as_ref().filter(|_| build.targets.is_none()) else { return Ok(()) };
+    let package = learned.framework.as_ref().and_then(LearnedFramework::code_in);
+    let Some(package) = package.filter(|_| learned.targets.is_none()) else { return Ok(()) };
+    let version = &learned.version;
     let found = page(client, PYPI, package)?;
     let found =
-        found.as_ref().and_then(|page| page.newest_first(build.platform, |own| own == version).next());
+        found.as_ref().and_then(|page| page.newest_first(learned.platform, |own| own == version).next());
     let Some((_, file)) = found else {
-        let message = format!(
-            "the index has no wheel of {package} {version}, which has the GPU code of {}",
-            build.package
-        );
+        let of = &learned.project;
+        let message =
+            format!("the index has no wheel of {package} {version}, which has the GPU code of {of}");
         return Err(Failure::new(FailureKind::Registry, message));
     };
     let of_release = format!("{package} {version}");
     let read =
         |file: &mut RemoteFile<'_>, telling: &mut Telling<'_>| learn::code_of(file, &of_release, telling);
-    build.targets = Some(opened(client, (&file.url, file.size), &file.filename, interface, read)?);
-    build.targets_evidence = Some(Evidence::Measured);
+    learned.targets = Some(opened(client, (&file.url, file.size), &file.filename, interface, read)?);
     Ok(())
 }
 

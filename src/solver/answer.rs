@@ -233,9 +233,9 @@ fn frameworks(problem: &Problem<'_>, selected: &Selected, packages: &[ChosenPack
             let version = packages.iter().find(|p| p.name == **package).map(|p| p.version.clone())?;
             let has_driver = problem.machine.host.driver.is_some() && !problem.machine.host.has_no_gpu();
             let mode = if runtime.flavour.native { DriverMode::Native } else { DriverMode::Compatibility };
-            let weakest = match build.targets_evidence {
-                Some(targets) if !problem.machine.gpus.is_empty() => targets.min(build.evidence),
-                _ => build.evidence,
+            let weakest = match problem.machine.gpus.is_empty() {
+                true => build.evidence,
+                false => build.targets_evidence.min(build.evidence),
             };
             Some(Framework {
                 name: build.framework.clone(),
@@ -321,7 +321,7 @@ fn framework_notes(problem: &Problem<'_>, selected: &Selected, frameworks: &[Fra
 
 /// That no row is about a release of a framework, and what reads one.
 fn unchecked(registry: &Registry, (package, version): (&str, &Version), platform: Platform) -> String {
-    let command = match registry.is_newer_framework(package, version, platform) {
+    let command = match registry.is_unread_framework(package, version, platform) {
         true => {
             let command = command_to_learn(&format!("{package}=={version}"), platform);
             format!("; {command} reads it from its wheel")

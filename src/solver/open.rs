@@ -195,6 +195,59 @@ mod tests {
         }
     }
 
+    /// What stands between known rows may be missing: a variant, a platform, a companion. What ended does not.
+    #[test]
+    fn what_is_missing_between_known_rows_may_exist() {
+        let frozen = crate::registry::frozen();
+        let windows: Platform = "windows-x86_64".parse().unwrap();
+        let mac: Platform = "macos-x86_64".parse().unwrap();
+        let x86 = Platform::LINUX_X86_64;
+        let without = |registry: &Registry, release: &str, variant: &str, platform: Option<Platform>| {
+            let is_it = |build: &&crate::registry::Cited<crate::registry::Build>| {
+                build.version.to_string().starts_with(release)
+                    && build.variant.starts_with(variant)
+                    && platform.is_none_or(|own| own == build.platform)
+            };
+            let builds = registry.builds().iter().filter(|build| !is_it(build)).cloned().collect();
+            registry.with_torch(builds, registry.companions().to_vec())
+        };
+        let of_frozen = |release, variant, platform| without(&frozen, release, variant, platform);
+        let embedded = Registry::embedded();
+        let shipped = without(&embedded, "2.14.", "cu126", None);
+        let mut lone = frozen.builds().to_vec();
+        lone.iter_mut().filter(|build| build.version.to_string() == "2.9.1").for_each(|build| {
+            build.torchvision = None;
+        });
+        let is_other = |row: &&crate::registry::Cited<crate::registry::Companion>| {
+            row.package != "torchvision" || row.version.to_string() != "0.24.1"
+        };
+        let lone = frozen.with_torch(lone, frozen.companions().iter().filter(is_other).cloned().collect());
+        for (registry, asked, gpu, driver, platform, is_open) in [
+            (&frozen, &["torch==2.9.1"][..], "6.0", "535.54.03", x86, false),
+            (&of_frozen("2.9.", "cu126", None), &["torch==2.9.1"], "6.0", "535.54.03", x86, true),
+            (&of_frozen("2.9.", "cu126", None), &["torch>=2.9,<2.10"], "6.0", "535.54.03", x86, true),
+            // The data says that 2.14 has builds for these GPUs, and newer releases have none.
+            (&shipped, &["torch==2.14.1"], "7.0", "580.65.06", x86, true),
+            (&embedded, &["torch==2.15.0"], "7.0", "580.65.06", x86, false),
+            (&of_frozen("2.9.", "cu", Some(windows)), &["torch==2.9.1"], "8.9", "580.88", windows, true),
+            (&of_frozen("2.9.", "", Some(windows)), &["torch==2.9.1"], "8.9", "580.88", windows, true),
+            // Intel's Macs have no newer release.
+            (&frozen, &["torch==2.9.1"], "8.9", "580.88", mac, false),
+            (&lone, &["torchvision==0.24.1"], "9.0", "580.65.06", x86, true),
+            (&lone, &["torch==2.9.1", "torchvision"], "9.0", "580.65.06", x86, true),
+            (&lone, &["torch==2.9.1", "torchvision==0.24.1"], "9.0", "580.65.06", x86, true),
+            (&lone, &["torch==2.9.1", "torchvision==0.24.0"], "9.0", "580.65.06", x86, false),
+            (&frozen, &["torchvision==0.24.7"], "9.0", "580.65.06", x86, true),
+        ] {
+            let requirements =
+                asked.iter().map(|line| UserRequirement::parse(line, Origin::Question).unwrap()).collect();
+            let request = Request { requirements, ..Request::default() };
+            let host = machine(gpu, driver, platform);
+            let found = open_question(registry, &host, &request, false);
+            assert_eq!(found.is_some(), is_open, "{asked:?} on {gpu}, {driver}, {platform}: {found:?}");
+        }
+    }
+
     #[test]
     fn a_torch_that_a_known_companion_needs_may_exist() {
         let frozen = crate::registry::frozen();

@@ -41,7 +41,6 @@ pub fn expected(
         cuda: Some(&kernel.cuda),
         cudnn: None,
         targets: Some(&targets),
-        unread_code_covers_none: true,
         glibc: None,
         platform: host.system.platform,
         source: &[],

@@ -98,7 +98,10 @@ impl<'a> Companions<'a> {
         let newest = known.iter().map(|build| &build.version).filter(is_asked).max();
         let mut found = Vec::new();
         for wanted in &self.wanted {
-            let of_torch = wanted.beside(builds.iter().map(|one| &one.build.version), &self.question);
+            let may_exist = builds.iter().map(|one| &one.build.version);
+            let is_alone = |version: &&Version| wanted.for_torch(version).is_none();
+            let alone = known.iter().map(|build| &build.version).filter(is_alone);
+            let of_torch = wanted.beside(may_exist.chain(alone), &self.question);
             for (version, torch, lacks) in wanted.possible(&self.question).into_iter().chain(of_torch) {
                 let told = UnreadCompanion {
                     package: wanted.package,
@@ -160,7 +163,12 @@ impl Wanted<'_> {
         let from = self.torch_of(&newest).0;
         let newer = Ranges::strictly_higher_than(newest);
         parts.push((newer, bounds_of(from, None), LackingRow::OfCompanion));
-        for (low, high) in holes(&known) {
+        // Any gap may have one where nothing else is asked for.
+        let gaps = match known.iter().any(|own| self.bounds.contains(own)) {
+            true => holes(&known),
+            false => known.iter().cloned().zip(known.iter().skip(1).cloned()).collect(),
+        };
+        for (low, high) in gaps {
             let beside = bounds_of(self.torch_of(&low).0, self.torch_of(&high).1);
             let hole = Ranges::strictly_higher_than(low).intersection(&Ranges::strictly_lower_than(high));
             parts.push((hole, beside, LackingRow::OfCompanion));
@@ -176,7 +184,7 @@ impl Wanted<'_> {
         found
     }
 
-    /// Companions of releases of torch that may exist: between those of the known releases beside each.
+    /// Companions of releases of torch that may exist, or of which none is known: between those of the known releases beside each.
     fn beside<'v>(
         &self,
         torch: impl Iterator<Item = &'v Version>,
@@ -194,7 +202,8 @@ impl Wanted<'_> {
         for version in torch {
             let low =
                 known.range::<Version, _>(..version).next_back().and_then(|torch| self.for_torch(torch));
-            let high = known.range::<Version, _>(version..).next().and_then(|torch| self.for_torch(torch));
+            let above = (Bound::Excluded(version), Bound::Unbounded);
+            let high = known.range::<Version, _>(above).next().and_then(|torch| self.for_torch(torch));
             let (Some(low), Some(high)) = (low, high) else { continue };
             let part = Ranges::strictly_higher_than(low).intersection(&Ranges::strictly_lower_than(high));
             let own = VersionSpecifier::equals_version(version.clone());

@@ -125,8 +125,15 @@ impl<'a> Supposed<'a> {
         let beside = companions.iter().map(|one| cited(one.row.clone()));
         let beside = registry.companions().iter().cloned().chain(beside).collect();
         let mut supposed_host = without_unknown_gpus(registry, host.clone());
-        let supposed = with_assumed_code(&registry.with_torch(rows, beside), [&supposed_host].into_iter());
+        let mut supposed =
+            with_assumed_code(&registry.with_torch(rows, beside), [&supposed_host].into_iter());
         if floor_is_unknown(&supposed, &supposed_host, request) {
+            // What the driver is known to be too old for stays out.
+            let may_run = |build: &&Cited<Build>| {
+                build.platform != host.system.platform
+                    || fares(&supposed, &supposed_host, request, build) != Fares::Not
+            };
+            supposed = supposed.with_builds(supposed.builds().iter().filter(may_run).cloned().collect());
             supposed_host.driver = None;
         }
         Some(Supposed { question, registry: supposed, host: supposed_host, builds, companions })

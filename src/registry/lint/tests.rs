@@ -89,6 +89,12 @@ fn mistakes_are_found_with_file_and_line() {
             "variant = \"cu127\"",
             "torch/2.9.toml:22: `variant`: `cu127` is not of CUDA 12.6",
         ),
+        (
+            "frameworks/tensorflow.toml",
+            "targets_evidence = \"measured\"\n",
+            "",
+            "missing field `targets_evidence`",
+        ),
         ("torch/2.9.toml", "\"cp310\"", "\"3.10\"", "torch/2.9.toml:12: `python`: `3.10` is not an ABI tag"),
         ("gpus.toml", "class = \"geforce\"", "class = \"server\"", "`class`: `server` is none of"),
         ("sources.toml", "read 2026-11-22", "read 2026-13-22", "`2026-13-22` is not a day"),

@@ -34,10 +34,10 @@ pub struct FrameworkBuild {
     pub conda: Vec<String>,
     /// The requirement that installs it with CUDA, if not the bare package name: `tensorflow[and-cuda]`.
     pub ask: Option<String>,
-    /// Device code of its own kernels; `None`: unknown.
-    pub targets: Option<CodeTargets>,
+    /// Device code of its own kernels.
+    pub targets: CodeTargets,
     /// Evidence of the targets.
-    pub targets_evidence: Option<Evidence>,
+    pub targets_evidence: Evidence,
     /// The package of the same release whose library has that code, if it is another: `jax-cuda13-pjrt`.
     pub code_in: Option<String>,
 }
@@ -97,10 +97,10 @@ struct RawFrameworkBuild {
     #[serde(default)]
     conda: Vec<String>,
     ask: Option<String>,
-    targets: Option<Vec<CodeTarget>>,
+    targets: Vec<CodeTarget>,
     #[serde(default)]
     ptx: Vec<CodeTarget>,
-    targets_evidence: Option<Evidence>,
+    targets_evidence: Evidence,
     code_in: Option<String>,
 }
 
@@ -108,10 +108,6 @@ impl TryFrom<RawFrameworkBuild> for FrameworkBuild {
     type Error = RowError;
 
     fn try_from(raw: RawFrameworkBuild) -> Result<Self, RowError> {
-        let targets = raw.targets.map(|sass| CodeTargets { sass, ptx: raw.ptx });
-        if targets.is_some() != raw.targets_evidence.is_some() {
-            return Err("`targets` and `targets_evidence` must be set together".to_owned());
-        }
         let cuda_from = match (raw.cuda_from.as_str(), raw.extra) {
             ("system", None) => CudaFrom::System,
             ("packages", None) => CudaFrom::Packages,
@@ -132,7 +128,7 @@ impl TryFrom<RawFrameworkBuild> for FrameworkBuild {
             cuda_from,
             conda: raw.conda,
             ask: raw.ask,
-            targets,
+            targets: CodeTargets { sass: raw.targets, ptx: raw.ptx },
             targets_evidence: raw.targets_evidence,
             code_in: raw.code_in,
         })

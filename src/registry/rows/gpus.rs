@@ -34,6 +34,18 @@ pub struct GpuNames {
     pub added: Vec<String>,
 }
 
+/// GPUs of a maker other than NVIDIA, which run no CUDA.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtherMaker {
+    /// The maker: `AMD`.
+    pub maker: String,
+    /// Words, in small letters, of which one is in the name of each of its products: `radeon`.
+    pub words: Vec<String>,
+    /// The options that ask for a machine with such a GPU: `--gpu none`.
+    pub instead: String,
+}
+
 /// A GPU product.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -82,7 +82,6 @@ fn newest_build<'r>(request: &Request, host: &Host, registry: &'r Registry) -> O
             cuda: Some(&row.cuda),
             cudnn: None,
             targets: Some(&row.targets),
-            unread_code_covers_none: true,
             glibc: None,
             platform: row.platform,
             source: &row.source,

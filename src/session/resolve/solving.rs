@@ -19,7 +19,7 @@ use crate::solver::{Joint, JointAnswer, Member, Question, SolveOne, solve_stack}
 /// How often sources that cannot be built are left out and the rest is solved again.
 const MAX_ROUNDS: usize = 3;
 /// How often packages of an answer are read for their machine code, and the question is asked again: each is a download.
-const MAX_LEARNED: usize = 6;
+const MAX_LEARNED: usize = 16;
 
 impl Task<'_> {
     /// The answer, and the registry with what was learned from wheels.

@@ -105,20 +105,13 @@ impl Telling<'_, '_> {
             return;
         }
         let rows = self.rows(node, set);
-        let codes: BTreeSet<_> = rows
-            .iter()
-            .filter_map(|r| r.targets.as_ref())
-            .flat_map(|t| &t.sass)
-            .map(|t| t.capability)
-            .collect();
+        let codes: BTreeSet<_> =
+            rows.iter().map(|r| &r.targets).flat_map(|t| &t.sass).map(|t| t.capability).collect();
         let code = match (codes.first(), codes.last()) {
             (Some(low), Some(high)) => format!(" (code for {low} to {high})"),
             _ => String::new(),
         };
-        let by_ptx = build
-            .targets
-            .as_ref()
-            .is_some_and(|targets| served(p.registry, targets, p.machine.gpus[gpu].1).is_some());
+        let by_ptx = served(p.registry, &build.targets, p.machine.gpus[gpu].1).is_some();
         let text = match by_ptx {
             true => format!("{name} has only PTX for {label}{code}; the driver is too old to compile it"),
             false => format!("{name}{code} has no code for {label}"),

@@ -220,6 +220,13 @@ impl Relaxer<'_, '_> {
     }
 
     fn offer(&mut self, change: Change, party: Party, solution: &Solution) {
+        // Whether the machine runs a framework that nobody read is not known.
+        let registry = self.inputs.catalogue.registry;
+        let is_unread =
+            |own: &ChosenPackage| registry.is_unread_framework(&own.name, &own.version, solution.platform);
+        if self.wants_gpu() && solution.packages.iter().any(is_unread) {
+            return;
+        }
         let mut way = solution.reached_by(change, party, self.level);
         let has_framework = solution.stack.is_some() || !solution.frameworks.is_empty();
         if !has_framework
@@ -228,16 +235,7 @@ impl Relaxer<'_, '_> {
             way.gives.push_str(&format!(", CUDA {}", cuda_short(&cuda)));
         }
         // With a GPU or a driver, a framework without CUDA is less than what was requested.
-        let host = &self.inputs.question.host;
-        let wants_gpu = host.driver.is_some() && !host.has_no_gpu();
-        let registry = self.inputs.catalogue.registry;
-        let is_unknown =
-            |own: &ChosenPackage| registry.is_newer_framework(&own.name, &own.version, solution.platform);
-        if wants_gpu
-            && !has_framework
-            && solution.envelope.driver.is_none()
-            && !solution.packages.iter().any(is_unknown)
-        {
+        if self.wants_gpu() && !has_framework && solution.envelope.driver.is_none() {
             way.gives.push_str(", without CUDA");
         }
         if let (Change::Below { package, .. }, Some(version)) = (&way.change, &way.release) {
@@ -245,6 +243,11 @@ impl Relaxer<'_, '_> {
             way.gives = if is_told { way.gives } else { format!("{package} {version}, {}", way.gives) };
         }
         self.ways.found.push(way);
+    }
+
+    fn wants_gpu(&self) -> bool {
+        let host = &self.inputs.question.host;
+        host.driver.is_some() && !host.has_no_gpu()
     }
 
     /// Solves after an edit, and offers it if there is a solution. Returns whether there is one.

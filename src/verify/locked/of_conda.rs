@@ -69,7 +69,6 @@ impl Locked<'_> {
                     cuda: Some(&row.cuda),
                     cudnn: cudnn.as_ref(),
                     targets: Some(&row.targets),
-                    unread_code_covers_none: true,
                     glibc: row.glibc.as_ref(),
                     platform,
                     source: &row.source,

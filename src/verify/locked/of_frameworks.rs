@@ -135,7 +135,7 @@ impl Locked<'_> {
 /// That no row is about a release, and what reads one.
 fn not_in_data(registry: &Registry, package: &ChosenPackage, platform: Platform) -> String {
     let version = public(&package.version);
-    let command = match registry.is_newer_framework(&package.name, &version, platform) {
+    let command = match registry.is_unread_framework(&package.name, &version, platform) {
         true => with_command(&package.name, &version.to_string(), platform),
         false => String::new(),
     };

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use pep440_rs::{Version, VersionSpecifiers};
 use version_ranges::Ranges;
 
-use super::Question;
 use super::releases::{admitted, holes, one_of_each, pinned};
+use super::{Question, span};
 use crate::compatibility::unread::{Unread, UnreadBuild};
 use crate::model::platform::Platform;
 use crate::registry::{Build, Cited};
@@ -42,7 +42,12 @@ impl<'a> Builds<'a> {
         let platform = question.host.system.platform;
         let rows: Vec<&Cited<Build>> =
             question.registry.builds().iter().filter(|build| build.platform == platform).collect();
-        let listed = question.registry.listed_releases().filter(|_| !rows.is_empty());
+        // What other platforms have before this one's first release or after its last has nothing for it.
+        let span = span(rows.iter().map(|build| &build.version));
+        let is_beyond = |version: &&Version| {
+            span.as_ref().is_some_and(|(first, last)| *version < first || last < *version)
+        };
+        let listed = question.registry.listed_releases().filter(is_beyond);
         Builds {
             question,
             pinned: pinned(&bounds),
@@ -51,7 +56,6 @@ impl<'a> Builds<'a> {
             needed,
             // `2.9.0+cu129` pins both.
             variant: question.request.pinned_variant("torch"),
-            // What is listed for other platforms has nothing for this one.
             known: rows.iter().map(|build| &build.version).chain(listed).cloned().collect(),
             rows,
         }
@@ -62,8 +66,8 @@ impl<'a> Builds<'a> {
         let mut found = match self.rows.is_empty() {
             true => self.of_any(),
             false => {
-                [self.before(), self.between(), self.newer(), self.of_other_index(), self.of_other_variants()]
-                    .concat()
+                let of_known = [self.of_other_index(), self.of_other_variants(), self.of_missing_variants()];
+                [self.before(), self.between(), self.newer(), of_known.concat()].concat()
             }
         };
         let is_new = |one: &Possible| !self.rows.iter().any(|row| row.is_same_build(&one.build));
@@ -281,6 +285,33 @@ impl<'a> Builds<'a> {
             self.of_variants(version, &self.of_release(version), &variants, Unread::Build)
         };
         asked.into_iter().flat_map(of).collect()
+    }
+
+    /// Variants that older and newer releases have, and one between them has not; or that older ones have, where the data says that
+    /// its series is the last with them. Like theirs, for the Pythons of the release.
+    fn of_missing_variants(&self) -> Vec<Possible> {
+        let own = || self.rows.iter().copied().filter(|build| is_own_of_pytorch(build));
+        let variants: BTreeSet<&String> = own().map(|build| &build.variant).collect();
+        let asked: BTreeSet<&Version> = self.asked().map(|build| &build.version).collect();
+        let mut found = Vec::new();
+        for version in asked {
+            let rows = self.of_release(version);
+            let is_missing = |variant: &&&String| {
+                !rows.iter().any(|build| build.variant == ***variant)
+                    && self.variant.as_ref().is_none_or(|own| own == **variant)
+            };
+            let pythons = self.pythons(&rows, |_, _| false);
+            for variant in variants.iter().filter(is_missing) {
+                let of_variant = || own().filter(|build| build.variant == **variant);
+                let before = of_variant().rfind(|build| build.version < *version);
+                let behind = of_variant().find(|build| build.version > *version);
+                let is_last = || self.question.registry.ends_with(version, variant);
+                let Some(before) = before.filter(|_| behind.is_some() || is_last()) else { continue };
+                let build = self.like_both(before, behind, version, pythons.as_ref());
+                found.push(Possible { build, told: self.told(Unread::Build) });
+            }
+        }
+        found
     }
 
     /// Builds of a known release: for the Pythons of its other builds, and as far as PTX goes like those beside it.

@@ -127,6 +127,26 @@ impl Builds<'_> {
         }
     }
 
+    /// A build of a release between two of its variant: what one of them runs on, it may run on.
+    pub(super) fn like_both(
+        &self,
+        before: &Build,
+        behind: Option<&Cited<Build>>,
+        version: &Version,
+        pythons: Option<&Vec<u32>>,
+    ) -> Build {
+        let mut build = self.like(before, version, pythons);
+        let Some(behind) = behind else { return build };
+        // The lower one, or none where one states none.
+        build.glibc = build.glibc.take().zip(behind.glibc.clone()).map(|(one, other)| one.min(other));
+        build.targets = build.targets.take().zip(behind.targets.as_ref()).map(|(mut all, more)| {
+            all.sass.extend(&more.sass);
+            all.ptx.extend(&more.ptx);
+            all
+        });
+        build
+    }
+
     /// The Pythons of builds, and those of the request that may be beside their oldest and newest ones; `None` if one of the builds may
     /// be for any.
     pub(super) fn pythons(

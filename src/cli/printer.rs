@@ -2,9 +2,11 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
+use terminal_size::{Width, terminal_size_of};
 
 use super::args::{ColorChoice, TalkArgs};
 use super::progress::{self, Shown};
@@ -279,15 +281,34 @@ fn paint(color: bool, style: Style, text: &str) -> String {
     if color { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
 
-/// `text` wrapped at 80 columns; all lines but the first are indented by `indent`.
+/// `text` wrapped at the width of the terminal; all lines but the first are indented by `indent`.
 pub(super) fn wrap(text: &str, indent: usize) -> String {
-    wrap_at(text, indent, 80)
+    wrap_at(text, indent, width())
+}
+
+/// The columns that text fills: those of the terminal, between 60 and 160; 80 where there is none.
+fn width() -> usize {
+    static WIDTH: OnceLock<usize> = OnceLock::new();
+    *WIDTH.get_or_init(|| {
+        let size = terminal_size_of(std::io::stdout()).or_else(|| terminal_size_of(std::io::stderr()));
+        size.map_or(80, |(Width(columns), _)| usize::from(columns).clamp(60, 160))
+    })
+}
+
+/// The words of a text. What stands in backticks is one: a command that is copied is on one line.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let (all, mut seen) = (text.matches('`').count(), 0);
+    text.split(move |c| {
+        seen += usize::from(c == '`');
+        // The last of an odd number opens nothing.
+        c == ' ' && (seen % 2 == 0 || seen == all)
+    })
 }
 
 pub(super) fn wrap_at(text: &str, indent: usize, width: usize) -> String {
     let mut out = String::new();
     let mut column = indent;
-    for word in text.split(' ') {
+    for word in words(text) {
         let length = word.chars().count();
         if column > indent && column + 1 + length > width {
             out.push('\n');
@@ -328,5 +349,8 @@ mod tests {
     fn wrapping() {
         assert_eq!(wrap_at("aa bb cc", 2, 7), "aa bb\n  cc");
         assert_eq!(wrap_at("averyveryverylongword x", 2, 7), "averyveryverylongword\n  x");
+        assert_eq!(wrap_at("a `b c d` `e` f", 2, 7), "a\n  `b c d`\n  `e` f");
+        // A backtick without its other half is no reason to break nothing.
+        assert_eq!(wrap_at("a `b c d e", 2, 7), "a `b\n  c d e");
     }
 }

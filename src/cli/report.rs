@@ -105,7 +105,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
             rows.push((
                 "cuda".into(),
                 cuda_short(cuda),
-                driver_reason(stack.driver_mode, stack.native_driver.as_ref(), &s.envelope, host),
+                driver_reason(printer, stack.driver_mode, stack.native_driver.as_ref(), &s.envelope, host),
             ));
         }
         let pinned = |what: &str| format!("pinned by {what}");
@@ -135,7 +135,7 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
         }
     }
     for framework in &s.frameworks {
-        rows.extend(framework_rows(framework, &s.envelope, host, &reason(&framework.package)));
+        rows.extend(framework_rows(printer, framework, &s.envelope, host, &reason(&framework.package)));
     }
     let bound = s.patches.specifiers(s.python.minor).map(|bound| format!("; {bound}")).unwrap_or_default();
     rows.push(("python".into(), s.python.to_string(), format!("{python}{bound}")));
@@ -291,12 +291,14 @@ fn torch_reason(stack: &Stack, host: &Host, reason: &str) -> String {
 
 /// A framework other than torch: its package, and the CUDA and cuDNN that it was built with.
 fn framework_rows(
+    printer: &Printer,
     framework: &Framework,
     envelope: &Envelope,
     host: &Host,
     reason: &str,
 ) -> Vec<(String, String, String)> {
-    let driver = driver_reason(framework.driver_mode, framework.native_driver.as_ref(), envelope, host);
+    let driver =
+        driver_reason(printer, framework.driver_mode, framework.native_driver.as_ref(), envelope, host);
     let mut rows = vec![(framework.package.clone(), framework.version.to_string(), reason.to_owned())];
     rows.extend(cuda_rows(&framework.cuda, framework.cudnn.as_ref(), framework.cuda_from_system, &driver));
     rows
@@ -317,7 +319,7 @@ fn cuda_rows(
 
 /// Prints a series of a framework's releases and what it requires.
 pub(super) fn series(printer: &Printer, s: &Series, host: &Host) {
-    let driver = driver_reason(s.driver_mode, s.native_driver.as_ref(), &s.envelope, host);
+    let driver = driver_reason(printer, s.driver_mode, s.native_driver.as_ref(), &s.envelope, host);
     let newest = "newest requested series of the registry that this machine can run".to_owned();
     let mut rows = vec![(s.package.clone(), s.releases.clone(), newest)];
     rows.extend(cuda_rows(&s.cuda, s.cudnn.as_ref(), s.cuda_from_system, &driver));
@@ -341,6 +343,7 @@ fn print_rows(printer: &Printer, rows: &[(String, String, String)]) {
 }
 
 fn driver_reason(
+    printer: &Printer,
     mode: Option<DriverMode>,
     native: Option<&DottedVersion>,
     envelope: &Envelope,
@@ -349,7 +352,10 @@ fn driver_reason(
     let shown = |driver: Option<&DottedVersion>| driver.map_or("unknown".to_owned(), ToString::to_string);
     let (floor, native_driver) = (shown(envelope.driver.as_ref()), shown(native));
     match (mode, &host.driver) {
-        // The driver is in the line of the host.
+        // The driver is in the line of the host, and this is how most machines run.
+        (Some(DriverMode::Compatibility), Some(_)) if !printer.verbose => {
+            format!("runs with driver >= {floor}")
+        }
         (Some(DriverMode::Compatibility), Some(_)) if native.is_none() => {
             format!("by minor-version compatibility (driver >= {floor}), which is normal")
         }

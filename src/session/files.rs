@@ -248,25 +248,43 @@ pub(crate) fn is_device(path: &Path) -> bool {
 
 /// Refuses to replace a file that envlock did not write.
 pub(crate) fn refuse_foreign(path: &Path, mark: &str, force: bool) -> Result<(), Failure> {
-    // An editor may have put a byte order mark before it.
-    refuse_others(path, &|text| text.trim_start_matches('\u{feff}').starts_with(mark), force)
+    match is_own(path, mark, force)? {
+        true => Ok(()),
+        false => Err(foreign(path)),
+    }
 }
 
 /// [`refuse_foreign`], for files that are not recognized by their first line.
 pub(crate) fn refuse_others(path: &Path, is_own: &dyn Fn(&str) -> bool, force: bool) -> Result<(), Failure> {
+    match may_replace(path, is_own, force)? {
+        true => Ok(()),
+        false => Err(foreign(path)),
+    }
+}
+
+/// Whether a file is absent, envlock's by its first line, or to be replaced anyway.
+///
+/// # Errors
+/// It is a folder.
+pub(crate) fn is_own(path: &Path, mark: &str, force: bool) -> Result<bool, Failure> {
+    // An editor may have put a byte order mark before it.
+    may_replace(path, &|text| text.trim_start_matches('\u{feff}').starts_with(mark), force)
+}
+
+fn may_replace(path: &Path, is_own: &dyn Fn(&str) -> bool, force: bool) -> Result<bool, Failure> {
     if path.is_dir() {
         let shown = clean(&path.display().to_string(), 200);
         return Err(Failure::files(format!("`{shown}` is a folder")).hint("name a file in it"));
     }
     if force || is_device(path) {
-        return Ok(());
+        return Ok(true);
     }
-    match read(path) {
-        Ok(None) => Ok(()),
+    Ok(match read(path) {
+        Ok(None) => true,
         // Nothing is lost with an empty file, which `mktemp` makes.
-        Ok(Some(text)) if text.is_empty() || is_own(&text) => Ok(()),
-        Ok(Some(_)) | Err(_) => Err(foreign(path)),
-    }
+        Ok(Some(text)) => text.is_empty() || is_own(&text),
+        Err(_) => false,
+    })
 }
 
 /// The error for a file that envlock did not write.

@@ -284,12 +284,13 @@ fn add_options(request: &mut Request, project: &Project, solve: &SolveOptions) -
     Ok(())
 }
 
-/// Refuses a request for no package.
+/// Refuses a request for no package, where none has been locked: the last one may be removed.
 fn refuse_nothing(request: &Request, project: &Project) -> Result<(), Failure> {
     // pixi's tables name them.
     if request.requirements.is_empty()
         && request.conda.is_empty()
         && files::owner_in(&project.folder) != Some(Owner::Pixi)
+        && !project.folder.join(files::LOCK).exists()
     {
         let name = files::manifest_in(&project.folder).unwrap_or(files::MANIFEST);
         let hint = match name {

@@ -73,6 +73,8 @@ pub struct Lists {
 /// What a command is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// Installs the Python to make the environment with.
+    InstallPython,
     /// Makes the environment.
     MakeEnvironment,
     /// Removes packages that are not locked, or that are damaged and installed again.

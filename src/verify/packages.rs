@@ -39,7 +39,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     }
     let refused = locked.excluded.iter().map(|text| WrongPlatform::NoFile(text.clone()));
     found.extend(refused.map(findings::wrong_platform));
-    let summary = format!("{} of {} as locked", counts.0, counts.1);
+    let summary = match counts.0 == counts.1 {
+        true => format!("{} as locked", counts.1),
+        false => format!("{} of {} as locked", counts.0, counts.1),
+    };
     Some(Area { findings: found, summary, as_locked: Some(counts), ..Area::of(AreaKind::Packages) })
 }
 

@@ -201,7 +201,7 @@ fn an_environment_is_compared_with_another_tools_lock() {
     };
     let run = verify(&[]).expect(0);
     assert!(
-        run.flat().contains("lock uv.lock (extra gpu)") && run.flat().contains("2 of 2 as locked"),
+        run.flat().contains("lock uv.lock (extra gpu)") && run.flat().contains("2 as locked"),
         "{}",
         run.shown()
     );

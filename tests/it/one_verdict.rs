@@ -199,7 +199,7 @@ fn the_project_of_another_tools_lock_may_be_left_out() {
         context.run(&["verify", "--lock", "uv.lock", "--prefix", &prefix, "--smoke", "off"])
     };
     for own in ["editable = \".\"", "virtual = \".\""] {
-        assert!(lock(own).expect(0).flat().contains("1 of 1 as locked"));
+        assert!(lock(own).expect(0).flat().contains("1 as locked"));
     }
 }
 

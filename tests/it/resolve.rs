@@ -516,11 +516,71 @@ fn files_of_others_are_not_overwritten() {
     let server = server();
     let context = TestContext::with_index(&server);
     context.write("environment.yml", "name: precious\n");
-    let run = context.run(&resolve(&["filelock"], &H200)).expect(2);
-    assert!(run.flat().contains("was not written by envlock"), "{}", run.shown());
+    let run = context.run(&resolve(&["filelock"], &H200)).expect(0);
+    insta::assert_snapshot!(run.shown(), @r#"
+        exit 0
+        --- stdout
+        host   NVIDIA H200 (9.0), driver 580.159.04 (CUDA 13.0), linux-x86_64 [--driver]
+        solved 1 package, 2 kB to download in [TIME]
+
+          python        3.15         newest with wheels for all packages
+          filelock      3.20.0       newest compatible version
+
+        runs on        linux-x86_64
+        wrote          envlock.lock
+        next           envlock sync
+        --- stderr
+        note: `environment.yml` was not written by envlock and stays as it is; `--force`
+              replaces it, and `[export] environment-yml = false` drops this note
+        "#);
     assert_eq!(context.read("environment.yml"), "name: precious\n");
-    assert!(!context.exists("envlock.lock"));
     context.run(&resolve(&["filelock"], &[&H200[..], &["--force"]].concat())).expect(0);
+    assert!(context.read("environment.yml").contains("filelock"));
+}
+
+/// Who has no use for conda's file says so once.
+#[test]
+fn a_project_may_do_without_environment_files() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let manifest = "[project]\nname = \"p\"\npython = \"==3.12.*\"\ndependencies = [\"filelock\"]\n\n[export]\nenvironment-yml = false\n";
+    context.write("envlock.toml", manifest);
+    let machine = [&["resolve"], &H200[..], &["--only-index", "pypi"]].concat();
+    let run = context.run(&machine).expect(0);
+    assert!(!context.exists("environment.yml") && run.stdout.contains("envlock sync"), "{}", run.shown());
+    let checked = context.run(&["resolve", "--locked"]).expect(0);
+    assert!(!checked.flat().contains("environment.yml"), "{}", checked.shown());
+    // The last package is removed as any other; what is locked is a Python.
+    context.run(&["remove", "filelock"]).expect(0);
+    assert!(!context.read("envlock.lock").contains("filelock"));
+    context.run(&["resolve", "--locked"]).expect(0);
+    context.write("envlock.toml", &manifest.replace("environment-yml = false", "environment-yaml = false"));
+    context.run(&machine).expect(2);
+}
+
+/// Names that are slips of the fingers are locked with a warning, where the index has them.
+#[test]
+fn a_name_one_letter_from_a_popular_one() {
+    let wheels = [
+        wheel("reqests", "1.0").uploaded("2026-01-01T00:00:00Z"),
+        wheel("fresh-name", "1.0"),
+        wheel("requests", "2.32.0"),
+    ];
+    let server = IndexServer::start(
+        wheels.map(|one| ("pypi", one)).into(),
+        Shape { json: true, metadata: true, ..Shape::default() },
+    );
+    let context = TestContext::with_index(&server);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"p\"\npython = \"==3.12.*\"\ndependencies = [\"requests\"]\n",
+    );
+    let add = |name: &str| context.run(&["add", name, "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    assert!(add("reqests").flat().contains("`reqests` is one letter from `requests`"));
+    for known in ["reqests", "requests", "fresh-name"] {
+        let run = add(known);
+        assert!(!run.stderr.contains("is it the one you mean"), "{known}: {}", run.shown());
+    }
 }
 
 #[test]

@@ -145,16 +145,16 @@ fn start() {
     system  linux-x86_64, libc unknown     [described]
     --- stderr
     ");
-    insta::assert_snapshot!(world.shown(&["probe", "--gpu", "V999"]), @r"
-    exit 2
-    --- stdout
-    --- stderr
-    error: unknown GPU `V999`
+    insta::assert_snapshot!(world.shown(&["probe", "--gpu", "V999"]), @r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: unknown GPU `V999`
 
-    hint: the nearest names are `NVIDIA V100`, `NVIDIA A10`, `NVIDIA A100`; or pass
-          its compute capability, as in `--gpu 8.6`: on its machine `nvidia-smi
-          --query-gpu=compute_cap --format=csv` prints it
-    ");
+        hint: the nearest names are `NVIDIA V100`, `NVIDIA A10`, `NVIDIA A100`; or pass
+              its compute capability, as in `--gpu 8.6`: on its machine
+              `nvidia-smi --query-gpu=compute_cap --format=csv` prints it
+        "#);
     insta::assert_snapshot!(world.shown(&["probe", "--prefix", "x"]), @r"
     exit 2
     --- stdout
@@ -681,16 +681,16 @@ fn check() {
           --color <COLOR>    When to use colour [default: auto] [possible values: auto, always, never]
           --no-progress      Hide progress bars
     ");
-    insta::assert_snapshot!(world.shown(&["image", "nosuch.tar"]), @r"
-    exit 2
-    --- stdout
-    --- stderr
-    error: `nosuch.tar` does not exist
+    insta::assert_snapshot!(world.shown(&["image", "nosuch.tar"]), @r#"
+        exit 2
+        --- stdout
+        --- stderr
+        error: `nosuch.tar` does not exist
 
-    hint: an image in a registry or a daemon is saved to a file first: `docker save
-          nosuch.tar -o image.tar`, `skopeo copy docker://nosuch.tar
-          oci-archive:image.tar`
-    ");
+        hint: an image in a registry or a daemon is saved to a file first:
+              `docker save nosuch.tar -o image.tar`,
+              `skopeo copy docker://nosuch.tar oci-archive:image.tar`
+        "#);
     insta::assert_snapshot!(world.shown(&["image"]), @r"
     exit 2
     --- stdout

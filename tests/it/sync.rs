@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::common::synced::{BUILD_SYSTEM, Synced, backend, plant};
-use super::context::{Run, Shape};
+use super::context::{Run, Shape, executable};
 use super::wheels::wheel;
 
 fn an_environment_is_made_changed_and_left_alone(with_uv: bool) {
@@ -15,7 +15,7 @@ fn an_environment_is_made_changed_and_left_alone(with_uv: bool) {
 
     let run = env.sync(&[]).expect(0);
     assert!(run.stdout.contains("installed 2 with"), "{}", run.shown());
-    assert!(run.stdout.contains("2 of 2 as locked"), "{}", run.shown());
+    assert!(run.stdout.contains("2 as locked"), "{}", run.shown());
     assert_eq!(env.prints("import beta, alpha; print(alpha.x)"), "2");
 
     // Nothing to do: no index is asked, and no installer is started.
@@ -184,6 +184,7 @@ fn what_cannot_be_used_is_refused_before_anything_changes() {
     env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
     let run = refused(&[], "the lock is for Python 3.15, which was not found here");
     assert!(run.flat().contains("uv python install 3.15"), "{}", run.shown());
+    refused(&["--install-python", "--offline"], "Python 3.15 is installed by uv, which was not found here");
     // Another Python is no way out where the manifest allows none.
     assert!(
         run.flat().contains("or lock for another one, which the project has to allow first"),
@@ -208,6 +209,36 @@ fn what_cannot_be_used_is_refused_before_anything_changes() {
         .run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--platform", "macos-arm64"])
         .expect(0);
     refused(&[], "the target `default` is for macos-arm64");
+}
+
+/// uv is asked for the locked Python where none is here; what it installs is looked for as any other.
+#[test]
+fn uv_installs_the_locked_python() {
+    let Some(env) = Synced::new(false) else { return };
+    env.context.write("envlock.toml", "[project]\npython = \"==3.15.*\"\ndependencies = [\"beta\"]\n");
+    env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    let bin = env.context.dir.path().join("bin");
+    let uv = |script: &str| {
+        let path = bin.join("uv");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        executable(&path);
+    };
+    // One that is not asked for is not installed.
+    uv("exit 3");
+    let run = env.sync(&[]).expect(2);
+    let hint = "install it with `uv python install 3.15`, which `envlock sync --install-python` runs";
+    assert!(run.flat().contains(hint), "{}", run.shown());
+    let run = env.sync(&["--install-python"]).expect(2);
+    assert!(run.flat().contains("uv could not install the locked Python"), "{}", run.shown());
+    assert!(run.flat().contains("python install 3.15`"), "{}", run.shown());
+    uv(&format!("echo \"$@ $UV_NO_CONFIG\" > {}", bin.join("asked").display()));
+    let run = env.sync(&["--install-python"]).expect(2);
+    assert!(run.flat().contains("the lock is for Python 3.15, which was not found here"), "{}", run.shown());
+    assert_eq!(std::fs::read_to_string(bin.join("asked")).unwrap(), "python install 3.15 1\n");
+    // A dry run installs nothing.
+    std::fs::remove_file(bin.join("asked")).unwrap();
+    env.sync(&["--install-python", "--dry-run"]).expect(2);
+    assert!(!bin.join("asked").exists());
 }
 
 #[test]
@@ -404,9 +435,9 @@ fn extras_and_groups_are_installed_on_demand(with_uv: bool) {
     );
     env.context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
     let run = env.sync(&[]).expect(0);
-    assert!(run.stdout.contains("1 of 1 as locked"), "{}", run.shown());
+    assert!(run.stdout.contains("1 as locked"), "{}", run.shown());
     let run = env.sync(&["--extra", "more", "--group", "dev"]).expect(0);
-    assert!(run.stdout.contains("3 of 3 as locked"), "{}", run.shown());
+    assert!(run.stdout.contains("3 as locked"), "{}", run.shown());
     env.context.run(&["verify", "--extra", "more"]).expect(0);
     // What `run` says repairs the environment as it is: with the parts that it has, and in its project.
     let folder = env.context.project().display().to_string();
@@ -428,7 +459,7 @@ fn extras_and_groups_are_installed_on_demand(with_uv: bool) {
     let run = env.context.run(&["verify", "--extra", "more"]).expect(1);
     assert!(run.stdout.contains("error[missing-package]: beta 1.0"), "{}", run.shown());
     let run = env.context.run(&["verify"]).expect(0);
-    assert!(run.stdout.contains("2 of 2 as locked"), "{}", run.shown());
+    assert!(run.stdout.contains("2 as locked"), "{}", run.shown());
     // A package of a group in another version is no good, asked for or not.
     std::fs::remove_dir_all(Path::new(&site).join("gamma-1.0.dist-info")).unwrap();
     env.plant("gamma", "0.5", "pip");
@@ -488,7 +519,7 @@ fn the_action_installs_and_verifies_the_parts_that_it_names() {
     let [locked, sync, verify] = scripts.as_slice() else { panic!("{scripts:?}") };
     step(locked, "", 0);
     let run = step(sync, "more", 0);
-    assert!(run.stdout.contains("3 of 3 as locked"), "{}", run.shown());
+    assert!(run.stdout.contains("3 as locked"), "{}", run.shown());
     step(verify, "more", 0);
     // What stopped it is an annotation.
     let run = step(sync, "nope", 2);

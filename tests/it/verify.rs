@@ -66,7 +66,7 @@ impl Laid {
 fn a_clean_environment() {
     let laid = laid();
     let run = laid.verify(&[]).expect(0);
-    assert!(run.stdout.contains("2 of 2 as locked") && run.stdout.contains("clean"), "{}", run.shown());
+    assert!(run.stdout.contains("2 as locked") && run.stdout.contains("clean"), "{}", run.shown());
     assert_eq!(laid.codes(), ["not-judged"]);
     let strict = laid.verify(&["--require-gpu"]).expect(1);
     assert!(strict.stdout.contains("error[not-judged]"), "{}", strict.shown());

@@ -50,7 +50,7 @@ settled! {
     ExportArgs => ExportOptions { format, output, target, all_targets, parts, loose, base, index_url, force }
     PlanArgs => PlanOptions { torch, image, lock, html, force, target, host, python, variant, only_index }
     PartArgs => Parts { extra, group, all_extras, all_groups }
-    InstallArgs => SyncOptions { prefix, python, dry_run, exact, build, no_project, target, parts, index_url }
+    InstallArgs => SyncOptions { prefix, python, install_python, dry_run, exact, build, no_project, target, parts, index_url }
 }
 
 impl ValueEnum for ReportFormat {

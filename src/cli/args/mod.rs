@@ -459,6 +459,9 @@ struct InstallArgs {
     /// Python to make the environment with
     #[arg(long, value_name = "FILE")]
     pub python: Option<PathBuf>,
+    /// Let uv install the locked Python where it is not found (`uv python install`)
+    #[arg(long, conflicts_with = "python")]
+    pub install_python: bool,
     /// Print the commands and change nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -46,6 +46,8 @@ pub(crate) struct Manifest {
     pub targets: Vec<TargetRow>,
     /// Normalized names of the packages that `sync` may build.
     pub allow_build: Vec<String>,
+    /// `[export] environment-yml`: whether `resolve` writes conda's environment files, as it does unless this is false.
+    pub environment_yml: Option<bool>,
     /// Variables that reach an installer besides the usual ones.
     pub pass_env: Vec<String>,
     /// The day of the oldest compatibility data that the project takes, `2026-11-20`.
@@ -93,6 +95,7 @@ struct RawManifest {
     conda: Option<conda_table::RawConda>,
     resolve: Option<RawResolve>,
     registry: Option<RawRegistry>,
+    export: Option<RawExport>,
     sync: Option<RawSync>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
@@ -143,6 +146,13 @@ struct RawResolve {
 struct RawRegistry {
     /// The day of the oldest ones.
     minimum: Option<Spanned<String>>,
+}
+
+/// `[export]`: what is written beside the lock.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawExport {
+    environment_yml: Option<bool>,
 }
 
 /// `[sync]`: how to install.
@@ -297,7 +307,7 @@ fn add_project(manifest: &mut Manifest, project: &RawProject, source: &Source<'_
     Ok(())
 }
 
-/// Adds `[registry]` and `[sync]`, which are no part of the request.
+/// Adds `[registry]`, `[export]` and `[sync]`, which are no part of the request.
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn add_settings(manifest: &mut Manifest, raw: &RawManifest, source: &Source<'_>) -> Result<(), Failure> {
     if let Some(minimum) = raw.registry.as_ref().and_then(|registry| registry.minimum.as_ref()) {
@@ -308,6 +318,7 @@ fn add_settings(manifest: &mut Manifest, raw: &RawManifest, source: &Source<'_>)
         }
         manifest.registry_minimum = Some(minimum.as_ref().clone());
     }
+    manifest.environment_yml = raw.export.as_ref().and_then(|export| export.environment_yml);
     for name in raw.sync.iter().flat_map(|sync| &sync.allow_build) {
         let normalized = normalized_name(name.as_ref());
         normalized

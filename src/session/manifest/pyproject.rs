@@ -10,7 +10,7 @@ use super::NotLocked;
 use super::conda_table::RawConda;
 use super::index_table::RawIndex;
 use super::target::TargetTable;
-use super::{RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
+use super::{RawExport, RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
 use crate::formats::pyproject::parts::{Entry, Lists};
 use crate::model::part::Part;
 
@@ -66,6 +66,7 @@ struct RawEnvlock {
     conda: Option<RawConda>,
     resolve: Option<RawResolve>,
     registry: Option<RawRegistry>,
+    export: Option<RawExport>,
     sync: Option<RawSync>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
@@ -119,6 +120,7 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         conda: ours.conda,
         resolve: ours.resolve,
         registry: ours.registry,
+        export: ours.export,
         sync: ours.sync,
         metadata: ours.metadata,
         not_locked,

@@ -234,6 +234,9 @@ fn other_machines(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<String>, Fai
 /// a project may commit the lock alone.
 fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, Failure> {
     let (project, args) = (check.project, check.args);
+    if !super::writes_environments(project) {
+        return Ok(Vec::new());
+    }
     // The file may have been written on a machine with a mirror, or on one without.
     let (own, _) = settings::indexes(project, args.index_url.as_deref());
     let usual = settings::usual_indexes(project);

@@ -10,6 +10,7 @@ mod retry;
 mod solving;
 mod stack_only;
 mod task;
+mod typed_names;
 mod variants;
 pub(crate) mod with_pixi;
 pub(crate) mod with_uv;
@@ -23,9 +24,8 @@ use super::failure::{Failure, FailureKind};
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
-use super::{fetch, files, lock, owner, requirements};
+use super::{fetch, learned_rows, lock, owner, requirements};
 use crate::compatibility::{Open, UnknownGpu, Unread};
-use crate::formats;
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::level::Level;
@@ -296,24 +296,20 @@ impl<'p> ResolveRun<'p> {
         }
         let owner = with_uv::owner(project, self.old.as_ref(), options)?.filter(|_| !options.stack_only);
         let held = owner.map(|owner| owner::read(project, owner)).transpose()?.flatten();
-        let environments: Vec<String> = match options.stack_only || owner.is_some() {
+        let environments = match options.stack_only || owner.is_some() || !writes_environments(project) {
             true => Vec::new(),
             false => {
-                machines.iter().enumerate().map(|(i, m)| lock::environment_file(i == 0, &m.name)).collect()
+                let files = machines.iter().enumerate();
+                let files = files.map(|(i, machine)| lock::environment_file(i == 0, &machine.name));
+                writing::own_environments(project, files, options, *interface)?
             }
         };
-        if !options.dry_run {
-            for name in &environments {
-                files::refuse_foreign(
-                    &project.folder.join(name),
-                    formats::write::ENVIRONMENT_MARK,
-                    options.force,
-                )?;
-            }
-        }
         let beside = match options.stack_only {
             false => Beside::Series(Vec::new()),
-            true => stack_only::series_of_other_frameworks(&machines, request, registry)?,
+            true => {
+                let read = learned_rows::with_frameworks(self.global, registry);
+                stack_only::series_of_other_frameworks(&machines, request, read.as_ref().unwrap_or(registry))?
+            }
         };
         if !self.kept.is_empty() {
             let kept = self.kept.join(", ");
@@ -330,6 +326,11 @@ impl<'p> ResolveRun<'p> {
     }
 }
 
+/// Whether conda's environment files are written beside the lock.
+fn writes_environments(project: &Project) -> bool {
+    project.manifest.as_ref().and_then(|manifest| manifest.environment_yml) != Some(false)
+}
+
 /// What is asked, the machines, and where the answer goes.
 pub(crate) struct Prepared<'p> {
     pub asked: ResolveRun<'p>,
@@ -339,7 +340,8 @@ pub(crate) struct Prepared<'p> {
     /// The Python that uv takes, and why, where uv holds the packages.
     pub python: Option<(Python, &'static str)>,
     held: Option<Current>,
-    environments: Vec<String>,
+    /// The environment file of each machine, if it is written.
+    environments: Vec<Option<String>>,
     beside: Beside,
     manifest: Option<NewManifest>,
 }
@@ -437,6 +439,7 @@ impl<'p> Prepared<'p> {
         };
         let with_cuda = self.machines.iter().zip(&solutions).filter(|(_, solution)| uses_cuda(solution));
         refuse_unknown_gpu(&registry, with_cuda.map(|(machine, _)| machine))?;
+        typed_names::warn(&task, &registry, &solutions);
         self.asked.registry = registry;
         let lock = self.lock_of(&solutions);
         let (written, changed) = self.write(&lock)?;

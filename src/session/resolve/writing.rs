@@ -20,13 +20,40 @@ pub(crate) struct NewManifest {
     pub after: String,
 }
 
+/// The environment files to write: those that are not there, or that envlock wrote. Of another one a note says that it is left
+/// alone.
+///
+/// # Errors
+/// One cannot be a file.
+pub(super) fn own_environments(
+    project: &Project,
+    files: impl Iterator<Item = String>,
+    options: &SolveOptions,
+    interface: &dyn Interface,
+) -> Result<Vec<Option<String>>, Failure> {
+    let own = |name: String| {
+        let path = project.folder.join(&name);
+        if files::is_own(&path, formats::write::ENVIRONMENT_MARK, options.force)? {
+            return Ok(Some(name));
+        }
+        if !options.dry_run {
+            interface.note(&format!(
+                "`{name}` was not written by envlock and stays as it is; `--force` replaces it, and \
+                 `[export] environment-yml = false` drops this note"
+            ));
+        }
+        Ok(None)
+    };
+    files.map(own).collect()
+}
+
 /// Writes the manifest if it changed, the lock and, for a full lock, the conda environment files: all or none, as
 /// far as the file system allows (see [`write::write_all`]). A lock with the same answer keeps its bytes, even if
 /// another version of envlock wrote it. Returns the names of the lock and its environment files, and of those that changed.
 pub(crate) fn write(
     project: &Project,
     lock: &Lockfile,
-    environments: &[String],
+    environments: &[Option<String>],
     manifest: Option<NewManifest>,
     args: &SolveOptions,
 ) -> Result<(Vec<String>, Vec<String>), Failure> {
@@ -35,6 +62,7 @@ pub(crate) fn write(
     let (addresses, _) = settings::indexes(project, args.index_url.as_deref());
     let mut texts = Vec::new();
     for (file, target) in environments.iter().zip(&lock.targets) {
+        let Some(file) = file else { continue };
         let name = lock::environment_name(project, lock, target);
         let text = formats::write::conda_environment(target, &name, &addresses, false)?;
         // A name that the folder gives is not that of another clone.
@@ -58,7 +86,7 @@ pub(crate) fn write(
         }
     };
     let written: Vec<String> =
-        std::iter::once(files::LOCK.to_owned()).chain(environments.iter().cloned()).collect();
+        std::iter::once(files::LOCK.to_owned()).chain(environments.iter().flatten().cloned()).collect();
     // The lock last: `--locked` compares manifest and environment files with it.
     texts.push((files::LOCK.to_owned(), lock_text));
     let ours = texts.into_iter().map(|(name, text)| (project.folder.join(name), text));

@@ -4,6 +4,7 @@ mod by_tool;
 mod conda_packages;
 mod installer;
 mod lists;
+mod new_python;
 mod place;
 mod start;
 mod targets;
@@ -65,6 +66,9 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
         no_progress: !interface.shows_progress(),
         offline: global.offline,
     };
+    if options.install_python && options.python.is_none() && !options.dry_run {
+        new_python::install(target, talk, interface)?;
+    }
     let run = Run { options, project: &project, lock: &lock, registry: &registry, talk, start, interface };
     if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {
         return run.owned(global, target, (held, current));

@@ -488,7 +488,11 @@ fn no_python(wanted: WantedPython, others: Others<'_>) -> Failure {
             "install it with `{} create -p .python --override-channels -c conda-forge python={series}`, then `envlock sync --python .python/bin/python`",
             client.name
         ),
-        (Some(_), _) => format!("install it with `uv python install {series}`"),
+        (Some(_), _) => {
+            format!(
+                "install it with `uv python install {series}`, which `envlock sync --install-python` runs"
+            )
+        }
         (None, None) => {
             format!("install it, for example with `pip install uv` and `uv python install {series}`")
         }

@@ -155,6 +155,7 @@ pub(super) fn run(
         return Err(Failure::killed(&program, signal).hint(format!("the command was `{shown}`")));
     }
     Err(failed(match step.purpose {
+        Purpose::InstallPython => format!("{name} could not install the locked Python"),
         Purpose::MakeEnvironment => "the environment could not be made".to_owned(),
         Purpose::Remove => {
             format!("{name} could not remove packages that are not locked, or that are installed again")

@@ -16,6 +16,8 @@ pub struct SyncOptions {
     pub prefix: Option<PathBuf>,
     /// The Python to make the environment with.
     pub python: Option<PathBuf>,
+    /// Whether uv installs the locked Python where it is not here.
+    pub install_python: bool,
     /// Whether nothing is changed, and the answer is a plan.
     pub dry_run: bool,
     /// Whether packages that are not locked are removed, also from an environment that `sync` did not make.

@@ -161,6 +161,7 @@ pub(super) fn resolved(prepared: &Prepared<'_>, mut resolved: Resolved, printer:
         project: &asked.project.name(),
         preferences: &resolved.preferences,
         is_dry: asked.options.dry_run,
+        is_full: !asked.options.stack_only,
         written: &resolved.written,
         changed: &resolved.changed,
         changes: &resolved.changes,
@@ -188,6 +189,8 @@ struct Told<'a> {
     pub preferences: &'a [Preferences],
     /// Whether nothing is to be written.
     pub is_dry: bool,
+    /// Whether all packages are locked, not the stack alone.
+    pub is_full: bool,
     /// The files written, none with `--dry-run`.
     pub written: &'a [String],
     /// Those of them that are not as they were.
@@ -305,7 +308,7 @@ impl Told<'_> {
                 ));
             }
         }
-        if self.written.iter().any(|w| w == files::ENVIRONMENT) {
+        if self.owner.is_none() && self.is_full && self.written.iter().any(|w| w == files::LOCK) {
             for (i, next) in self.next().iter().enumerate() {
                 let or = if next.is_other { "or " } else { "" };
                 let what = label(printer, if i == 0 { "next" } else { "" });
@@ -390,6 +393,7 @@ impl Told<'_> {
             commands.push(Next { is_other: false, command: "envlock sync".to_owned() });
         }
         if of_conda.is_empty()
+            && self.written.iter().any(|file| file == files::ENVIRONMENT)
             && let Some(client) = client
         {
             let command = client.create(&environment_name(self.project), files::ENVIRONMENT);

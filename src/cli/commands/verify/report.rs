@@ -118,7 +118,7 @@ impl Report<'_> {
         }
         findings(p, self.findings().filter(|f| foreign.is_none() || !is_folded(f)));
         p.out("");
-        p.out(&verdict);
+        p.out(&wrap(&verdict, 2));
     }
 
     /// The last line: whether the environment passes.

@@ -16,7 +16,7 @@ use crate::model::host_note::HostNote;
 use crate::model::installed::Installed;
 use crate::model::nvidia::is_cuda_runtime;
 use crate::model::platform::{Libc, Platform};
-use crate::model::solution::Envelope;
+use crate::model::solution::{Coverage, Envelope};
 use crate::model::variant::{CPU, is_cuda};
 use crate::model::version::{DottedVersion, cuda_short, public};
 use crate::registry::{CudaFrom, Registry};
@@ -289,8 +289,7 @@ fn meets(needs: &MachineNeeds<'_>, host: &Host) -> Area {
 }
 
 fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &mut Vec<String>) {
-    let MachineNeeds { envelope, native, asked, relock, gpu_is_required: require_gpu, .. } = needs;
-    let (asked, relock, require_gpu) = (*asked, *relock, *require_gpu);
+    let require_gpu = needs.gpu_is_required;
     let gpus = match &host.gpus {
         None => {
             found.push(findings::not_judged(NotJudged::GpusUnknown, require_gpu));
@@ -308,102 +307,139 @@ fn gpus(needs: &MachineNeeds<'_>, host: &Host, found: &mut Vec<Finding>, well: &
         }
         Some(gpus) => gpus,
     };
-    // The user-mode driver determines the CUDA version, the kernel module which GPUs are supported.
-    let driver = host.driver.as_ref().map(crate::model::host::Driver::user_mode);
-    let kernel = host.driver.as_ref().map(|d| &d.version);
-    let reaches = |floor: &DottedVersion| host.driver.as_ref().and_then(|driver| driver.reaches(floor));
-    if driver.is_none() {
-        found.push(findings::not_judged(NotJudged::DriverUnknown, require_gpu));
+    let mut check = GpuCheck { needs, host, found, well };
+    if host.driver.is_none() {
+        check.found.push(findings::not_judged(NotJudged::DriverUnknown, require_gpu));
     }
-    let not_known =
-        |floor: &UnknownFloor| findings::not_judged(NotJudged::Locked(floor.to_string()), require_gpu);
-    found.extend(needs.unknown_floor.filter(|floor| floor.own.is_none()).map(not_known));
-    let too_old = |driver: &DottedVersion, min: &DottedVersion, gpu: &str| {
-        // A driver below the toolkit's own may do. One that the GPU needs decides.
-        let is_of_toolkit = |floor: &&UnknownFloor| floor.own.as_ref().is_some_and(|own| own >= min);
-        match needs.unknown_floor.filter(is_of_toolkit) {
-            Some(floor) => not_known(floor),
-            None => findings::driver_too_old(driver, min, gpu, asked, relock),
-        }
-    };
+    let floor = needs.unknown_floor.filter(|floor| floor.own.is_none());
+    check.found.extend(floor.map(|floor| check.not_known(floor)));
     if !needs.code_is_known {
-        if let (Some(driver), Some(lowest)) = (driver, &envelope.driver) {
-            match reaches(lowest) {
-                Some(true) => well.insert(0, format!("driver {driver} >= {lowest}")),
-                Some(false) => found.push(too_old(driver, lowest, "CUDA")),
-                None => found.push(open_branch(driver, lowest, require_gpu)),
-            }
-        }
-        return;
+        return check.driver_alone();
     }
-    // Below the lowest minimum no GPU would do.
-    let too_old_for_all = |found: &mut Vec<Finding>| {
-        if let (Some(driver), Some(lowest)) = (driver, &envelope.driver)
-            && reaches(lowest) == Some(false)
-            && !found.iter().any(|f| f.code == Code::DriverTooOld)
-        {
-            found.push(too_old(driver, lowest, "every GPU"));
-        }
-    };
     // Equal GPUs get one finding.
     let mut judged: Vec<(String, Option<ComputeCapability>)> = Vec::new();
     for gpu in gpus {
-        let label = gpu.label();
-        if judged.contains(&(label.clone(), gpu.capability)) {
-            continue;
+        let own = (gpu.label(), gpu.capability);
+        if !judged.contains(&own) {
+            check.gpu(own.0.clone(), own.1);
+            judged.push(own);
         }
-        judged.push((label.clone(), gpu.capability));
-        let Some(capability) = gpu.capability else {
-            found.push(findings::not_judged(
-                NotJudged::UnknownGpu(UnknownGpu { label, capability: None }),
-                require_gpu,
-            ));
-            too_old_for_all(found);
-            continue;
-        };
-        let Some(row) = envelope.coverage.iter().find(|c| c.compute_capability == capability) else {
-            let covered: Vec<String> =
-                envelope.coverage.iter().map(|c| c.compute_capability.to_string()).collect();
-            if !(needs.is_known)(capability) {
-                found.push(findings::not_judged(
-                    NotJudged::UnknownGpu(UnknownGpu { label, capability: Some(capability) }),
-                    require_gpu,
-                ));
-                too_old_for_all(found);
-                continue;
+    }
+    check.native_driver();
+}
+
+/// What a machine with GPUs is judged by, and what was found.
+struct GpuCheck<'c, 'n> {
+    needs: &'c MachineNeeds<'n>,
+    host: &'c Host,
+    found: &'c mut Vec<Finding>,
+    well: &'c mut Vec<String>,
+}
+
+impl<'c> GpuCheck<'c, '_> {
+    /// The user-mode driver determines the CUDA version, the kernel module which GPUs are supported.
+    fn driver(&self) -> Option<&'c DottedVersion> {
+        self.host.driver.as_ref().map(crate::model::host::Driver::user_mode)
+    }
+
+    /// Whether the driver is at least this one; `None` where only its branch is known.
+    fn reaches(&self, floor: &DottedVersion) -> Option<bool> {
+        self.host.driver.as_ref().and_then(|driver| driver.reaches(floor))
+    }
+
+    fn not_known(&self, floor: &UnknownFloor) -> Finding {
+        findings::not_judged(NotJudged::Locked(floor.to_string()), self.needs.gpu_is_required)
+    }
+
+    fn too_old(&self, driver: &DottedVersion, min: &DottedVersion, gpu: &str) -> Finding {
+        // A driver below the toolkit's own may do. One that the GPU needs decides.
+        let is_of_toolkit = |floor: &&UnknownFloor| floor.own.as_ref().is_some_and(|own| own >= min);
+        match self.needs.unknown_floor.filter(is_of_toolkit) {
+            Some(floor) => self.not_known(floor),
+            None => findings::driver_too_old(driver, min, gpu, self.needs.asked, self.needs.relock),
+        }
+    }
+
+    /// The driver, where the code is not known.
+    fn driver_alone(&mut self) {
+        let (Some(driver), Some(lowest)) = (self.driver(), &self.needs.envelope.driver) else { return };
+        match self.reaches(lowest) {
+            Some(true) => self.well.insert(0, format!("driver {driver} >= {lowest}")),
+            Some(false) => self.found.push(self.too_old(driver, lowest, "CUDA")),
+            None => self.found.push(open_branch(driver, lowest, self.needs.gpu_is_required)),
+        }
+    }
+
+    /// One GPU.
+    fn gpu(&mut self, label: String, capability: Option<ComputeCapability>) {
+        let envelope = self.needs.envelope;
+        let row = capability
+            .and_then(|own| envelope.coverage.iter().find(|covered| covered.compute_capability == own));
+        match (row, capability) {
+            (Some(row), _) => self.driver_for(label, row),
+            (None, Some(capability)) if (self.needs.is_known)(capability) => {
+                self.not_covered(&label, capability);
+                self.too_old_for_all();
             }
-            // Where cuDNN leaves a GPU out, the build itself may have code for it.
-            let why = match needs.cudnn_floor {
-                Some((version, min)) if capability < *min => NotCovered::Cudnn(version, *min),
-                _ => NotCovered::Code(&covered),
-            };
-            found.push(findings::gpu_not_covered(&label, why, relock));
-            too_old_for_all(found);
-            continue;
+            (None, capability) => {
+                let unknown = NotJudged::UnknownGpu(UnknownGpu { label, capability });
+                self.found.push(findings::not_judged(unknown, self.needs.gpu_is_required));
+                self.too_old_for_all();
+            }
+        }
+    }
+
+    fn not_covered(&mut self, label: &str, capability: ComputeCapability) {
+        let covered = self.needs.envelope.coverage.iter();
+        let covered: Vec<String> = covered.map(|c| c.compute_capability.to_string()).collect();
+        // Where cuDNN leaves a GPU out, the build itself may have code for it.
+        let why = match self.needs.cudnn_floor {
+            Some((version, min)) if capability < *min => NotCovered::Cudnn(version, *min),
+            _ => NotCovered::Code(&covered),
         };
-        let Some(driver) = driver else { continue };
-        let reached = row.driver_min.as_ref().map(|min| (min, reaches(min)));
+        self.found.push(findings::gpu_not_covered(label, why, self.needs.relock));
+    }
+
+    /// Below the lowest minimum no GPU would do.
+    fn too_old_for_all(&mut self) {
+        if let (Some(driver), Some(lowest)) = (self.driver(), &self.needs.envelope.driver)
+            && self.reaches(lowest) == Some(false)
+            && !self.found.iter().any(|f| f.code == Code::DriverTooOld)
+        {
+            self.found.push(self.too_old(driver, lowest, "every GPU"));
+        }
+    }
+
+    /// The driver for a GPU that there is code for.
+    fn driver_for(&mut self, label: String, row: &Coverage) {
+        let Some(driver) = self.driver() else { return };
+        let kernel = self.host.driver.as_ref().map(|driver| &driver.version);
+        let reached = row.driver_min.as_ref().map(|min| (min, self.reaches(min)));
         if let Some((min, Some(false))) = reached {
-            found.push(too_old(driver, min, &label));
+            self.found.push(self.too_old(driver, min, &label));
         } else if let Some((min, None)) = reached {
-            found.push(open_branch(driver, min, require_gpu));
+            self.found.push(open_branch(driver, min, self.needs.gpu_is_required));
         } else if let (Some(below), Some(kernel)) = (&row.driver_below, kernel)
             && kernel >= below
         {
+            let relock = self.needs.relock;
             let beyond =
                 DriverTooNew::Envelope { driver: kernel.clone(), below: below.clone(), gpu: label, relock };
-            found.push(findings::driver_too_new(&beyond));
+            self.found.push(findings::driver_too_new(&beyond));
         } else {
-            let min =
-                row.driver_min.as_ref().map(|m| format!(", driver {driver} >= {m}")).unwrap_or_default();
-            well.insert(0, format!("{label}{min}"));
+            let min = row.driver_min.as_ref().map(|m| format!(", driver {driver} >= {m}"));
+            self.well.insert(0, format!("{label}{}", min.unwrap_or_default()));
         }
     }
-    if let (Some(driver), Some(native)) = (driver, native)
-        && reaches(native) == Some(false)
-        && !found.iter().any(|f| [Code::DriverTooOld, Code::NotJudged].contains(&f.code))
-    {
-        found.push(findings::compatibility_mode(driver, native));
+
+    /// Whether it runs by minor-version compatibility.
+    fn native_driver(&mut self) {
+        if let (Some(driver), Some(native)) = (self.driver(), self.needs.native)
+            && self.reaches(native) == Some(false)
+            && !self.found.iter().any(|f| [Code::DriverTooOld, Code::NotJudged].contains(&f.code))
+        {
+            self.found.push(findings::compatibility_mode(driver, native));
+        }
     }
 }
 
@@ -445,7 +481,6 @@ mod tests {
     use super::*;
     use crate::model::capability::Via;
     use crate::model::host::{Driver, Gpu};
-    use crate::model::solution::Coverage;
 
     fn envelope() -> Envelope {
         let row = |major, minor, below: Option<&str>| Coverage {

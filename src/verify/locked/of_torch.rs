@@ -4,8 +4,7 @@ use pep440_rs::Version;
 
 use super::{Locked, NoCuda, unread_code, with_command};
 use crate::compatibility::{Policy, envelope_of, required_driver};
-use crate::formats::Environment;
-use crate::formats::is_pypi;
+use crate::formats::{Environment, Package, is_pypi};
 use crate::model::platform::Platform;
 use crate::model::solution::{Envelope, Stack};
 use crate::model::source::Source;
@@ -35,42 +34,10 @@ impl Locked<'_> {
         let torch = torch?;
         let version = public(&torch.version);
         let Some(variant) = torch.variant(environment.python, registry, platform) else {
-            let is_listed = !torch.wheels.is_empty();
-            // A release that no row is about is not known without a GPU either.
-            let is_listed_release = registry.has_release("torch", &version, platform);
-            let unknown = match &torch.source {
-                _ if torch.is_built(environment.python, platform) => built("torch", &version),
-                _ if torch.version.is_local() => {
-                    format!("which build torch {} is, is not in envlock's data", torch.version)
-                }
-                Source::Index(address) if is_pypi(address) && is_listed => {
-                    unknown_torch(registry, &version, "", platform)
-                }
-                Source::Index(address) if is_pypi(address) => {
-                    self.unlisted.push(unknown_torch(registry, &version, "", platform));
-                    return None;
-                }
-                other => format!("torch {version} is from `{other}`: which build that is is not known"),
-            };
-            match is_listed_release {
-                true => self.unknown.push(unknown),
-                false => self.unlisted.push(unknown),
-            }
+            self.of_unknown_variant(torch, environment, registry, platform);
             return None;
         };
-        for package in self
-            .target
-            .to_mut()
-            .packages
-            .iter_mut()
-            .filter(|package| package.name == "torch" || COMPANIONS.contains(&package.name.as_str()))
-        {
-            package.variant = (package.name == "torch" || package.version.is_local()).then(|| {
-                let local =
-                    package.version.local().iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
-                if local.is_empty() { variant.clone() } else { local }
-            });
-        }
+        self.label_variants(&variant);
         if variant == CPU {
             self.no_cuda("torch", format!("torch {version}"), NoCuda::CpuBuild);
         } else if !is_cuda(&variant) {
@@ -121,6 +88,45 @@ impl Locked<'_> {
         });
         self.companions(environment, registry);
         build.cuda.is_some().then(|| envelope_of(registry, build))
+    }
+
+    /// That nobody knows which build of torch is locked.
+    fn of_unknown_variant(
+        &mut self,
+        torch: &Package,
+        environment: &Environment,
+        registry: &Registry,
+        platform: Platform,
+    ) {
+        let version = public(&torch.version);
+        // A release that no row is about is not known without a GPU either.
+        let mut is_listed = registry.has_release("torch", &version, platform);
+        let unknown = match &torch.source {
+            _ if torch.is_built(environment.python, platform) => built("torch", &version),
+            _ if torch.version.is_local() => {
+                format!("which build torch {} is, is not in envlock's data", torch.version)
+            }
+            Source::Index(address) if is_pypi(address) => {
+                is_listed &= !torch.wheels.is_empty();
+                unknown_torch(registry, &version, "", platform)
+            }
+            other => format!("torch {version} is from `{other}`: which build that is is not known"),
+        };
+        match is_listed {
+            true => self.unknown.push(unknown),
+            false => self.unlisted.push(unknown),
+        }
+    }
+
+    /// Gives torch its variant, and its companions that of their label.
+    fn label_variants(&mut self, variant: &str) {
+        let of_stack = |name: &str| name == "torch" || COMPANIONS.contains(&name);
+        for package in self.target.to_mut().packages.iter_mut().filter(|package| of_stack(&package.name)) {
+            package.variant = (package.name == "torch" || package.version.is_local()).then(|| {
+                let local: Vec<String> = package.version.local().iter().map(ToString::to_string).collect();
+                if local.is_empty() { variant.to_owned() } else { local.join(".") }
+            });
+        }
     }
 
     /// Notes that pins alone lack the torch that a package of theirs requires.

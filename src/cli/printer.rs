@@ -54,6 +54,8 @@ pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
 /// Yellow, for warnings.
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default().bold();
+/// For the answer among what explains it.
+pub(super) const ANSWER: Style = Style::new().bold();
 /// For names and labels.
 pub(super) const DIM: Style = Style::new().dimmed();
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::printer::{DIM, Printer, wrap};
+use super::printer::{ANSWER, DIM, Printer, wrap};
 use crate::lockfile::Target;
 use crate::model::capability::ComputeCapability;
 use crate::model::conda::{CUDNN, NCCL};
@@ -338,7 +338,9 @@ fn print_rows(printer: &Printer, rows: &[(String, String, String)]) {
     let middle = rows.iter().map(|r| r.1.len()).max().unwrap_or(0).max(11);
     for (name, version, why) in rows {
         let indent = 2 + width + 2 + middle + 2;
-        printer.out(&format!("  {name:<width$}  {version:<middle$}  {}", wrap(why, indent)));
+        // The answer is what one looks for; why it is so comes after it.
+        let version = printer.paint(ANSWER, &format!("{version:<middle$}"));
+        printer.out(&format!("  {name:<width$}  {version}  {}", wrap(why, indent)));
     }
 }
 

@@ -246,7 +246,7 @@ fn what_is_gone_may_exist() {
     let files = files();
     let whole = Registry::from_files(files.clone()).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let mut missed = 0;
-    for seed in 0..super::worlds(2_000) / QUESTIONS {
+    for seed in 0..super::worlds(1_000) / QUESTIONS {
         let mut random = Random::new(seed ^ 0x5e7);
         let (registry, gone) = without_releases(&mut random, &whole, &files);
         for _ in 0..QUESTIONS {

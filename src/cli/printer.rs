@@ -35,7 +35,7 @@ pub(super) struct Printer {
 }
 
 /// How messages name envlock's tables.
-const TABLES: [&str; 5] = ["`[stack]", "`[target]", "`[target.", "`[conda]", "`[sync]"];
+const TABLES: [&str; 6] = ["`[stack]", "`[target]", "`[target.", "`[conda]", "`[export]", "`[sync]"];
 
 /// A command of envlock or git for a project in another folder.
 fn command_in(command: &str, project: &str) -> String {

@@ -67,6 +67,22 @@ impl LearnedFramework {
     }
 }
 
+/// The known release that a wheel is like: one whose extra brings its CUDA, where the wheel has that extra.
+pub(super) fn fitting<'f>(known: &'f [FrameworkBuild], metadata: &Metadata) -> Option<&'f FrameworkBuild> {
+    let by_extra =
+        known.iter().find(|like| matches!(like.cuda_from, CudaFrom::Extra(_)) && fits(like, metadata));
+    let fitting = by_extra.or_else(|| known.iter().find(|like| fits(like, metadata)));
+    fitting.or(known.first())
+}
+
+/// Whether a wheel has the extra that brings the CUDA of a known release.
+fn fits(like: &FrameworkBuild, metadata: &Metadata) -> bool {
+    match &like.cuda_from {
+        CudaFrom::Extra(extra) => metadata.core.extras().any(|own| own == extra),
+        CudaFrom::Packages | CudaFrom::System => true,
+    }
+}
+
 /// What a wheel says of its build, and its GPU code, where it lists that.
 pub(super) fn read<R: Read + Seek>(
     archive: &mut zip::ZipArchive<R>,
@@ -79,12 +95,8 @@ pub(super) fn read<R: Read + Seek>(
     if says.is_cuda_build == Some(false) {
         return Err(LearnError::NoCode(name));
     }
-    if let CudaFrom::Extra(extra) = &like.cuda_from
-        && !metadata.core.extras().any(|own| own == extra)
-    {
-        return Err(LearnError::Missing(format!(
-            "{name} has no extra `{extra}`, so where its CUDA comes from is not known"
-        )));
+    if !fits(like, metadata) {
+        return Err(LearnError::Missing(format!("where the CUDA of {name} comes from is not known")));
     }
     let (cuda, evidence) = cuda(&says, metadata, like)
         .ok_or_else(|| LearnError::Missing(format!("{name} does not say with which CUDA it was built")))?;

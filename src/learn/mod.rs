@@ -169,8 +169,8 @@ pub struct Wanted<'w> {
     pub file: &'w str,
     /// The platform that it is read for.
     pub platform: Platform,
-    /// Of a framework other than torch: its newest release that is known.
-    pub framework: Option<&'w FrameworkBuild>,
+    /// Of a framework other than torch: the known releases that it may be like.
+    pub frameworks: &'w [FrameworkBuild],
     /// Whether the libraries of such a framework are read where its record does not list their code: hundreds of MiB.
     pub large_code: bool,
 }
@@ -178,7 +178,7 @@ pub struct Wanted<'w> {
 impl<'w> Wanted<'w> {
     /// All of a wheel that is no framework's.
     pub fn all(file: &'w str, platform: Platform) -> Wanted<'w> {
-        Wanted { file, platform, framework: None, large_code: true }
+        Wanted { file, platform, frameworks: &[], large_code: true }
     }
 }
 
@@ -196,8 +196,8 @@ pub fn read<R: Read + Seek>(
     let project = normalized_name(&name.project);
     let mut archive = inspect::open_wheel(reader)?;
     let metadata = metadata(&mut archive, &project, &name)?;
-    if let Some(known) = wanted.framework {
-        return of_framework(&mut archive, (&metadata, &name), (known, wanted), progress);
+    if let Some(like) = framework::fitting(wanted.frameworks, &metadata) {
+        return of_framework(&mut archive, (&metadata, &name), (like, wanted), progress);
     }
     let module = project.replace('-', "_");
     let says = inspect::text_of_wheel(&mut archive, &format!("{module}/version.py"), MAX_TEXT)?;

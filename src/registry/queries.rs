@@ -411,30 +411,30 @@ impl Registry {
         self.frameworks().iter().find(|row| row.platform == platform && row.is_of(package, version))
     }
 
-    /// The build of a release of a framework other than torch; of one that no row is about, the known one that it is like: the
-    /// nearest older one, else the oldest.
-    pub fn framework_like(
+    /// The build of a release of a framework other than torch; of one that no row is about, the known ones that it may be like:
+    /// the nearest older one, and the nearest newer one.
+    pub fn frameworks_like(
         &self,
         package: &str,
         version: &Version,
         platform: Platform,
-    ) -> Option<&Cited<FrameworkBuild>> {
+    ) -> Vec<&Cited<FrameworkBuild>> {
+        if let Some(own) = self.framework(package, version, platform) {
+            return vec![own];
+        }
         let newest = |row: &Cited<FrameworkBuild>| row.versions.iter().map(|one| one.version().clone()).max();
-        let of_package =
-            || self.frameworks().iter().filter(|row| row.package == package && row.platform == platform);
-        let older = || {
-            let older = of_package().filter(|row| newest(row).is_some_and(|own| own < *version));
-            older.max_by_key(|row| newest(row))
-        };
-        self.framework(package, version, platform)
-            .or_else(older)
-            .or_else(|| of_package().min_by_key(|row| newest(row)))
+        let is_older = |row: &&Cited<FrameworkBuild>| newest(row).is_some_and(|own| own < *version);
+        let of_package = self.frameworks().iter();
+        let of_package = of_package.filter(|row| row.package == package && row.platform == platform);
+        let (older, newer): (Vec<_>, Vec<_>) = of_package.partition(is_older);
+        let older = older.into_iter().max_by_key(|row| newest(row));
+        older.into_iter().chain(newer.into_iter().min_by_key(|row| newest(row))).collect()
     }
 
     /// Whether no row is about a release of a package that is a framework other than torch.
     pub fn is_unread_framework(&self, package: &str, version: &Version, platform: Platform) -> bool {
         self.framework(package, version, platform).is_none()
-            && self.framework_like(package, version, platform).is_some()
+            && !self.frameworks_like(package, version, platform).is_empty()
     }
 
     /// Known device code of a package, for the lock.

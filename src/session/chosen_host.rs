@@ -302,7 +302,7 @@ fn gpu_error(error: &GpuLookupError) -> Failure {
              `nvidia-smi --query-gpu=compute_cap --format=csv` prints it",
             nearest.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
         ),
-        GpuLookupError::OfOtherMaker { instead, .. } => format!("for builds that need no GPU: `{instead}`"),
+        GpuLookupError::OfOtherMaker { instead, .. } => format!("for builds that need no GPU: {instead}"),
         GpuLookupError::DisplayProfile { .. } => {
             "if CUDA works in this guest, pass the board's compute capability, as in `--gpu 8.6`".to_owned()
         }

@@ -64,11 +64,6 @@ fn whole(learned: Learned) -> Result<Learned, Failure> {
     }
 }
 
-/// All that a wheel says.
-fn all<'w>(name: &'w str, known: (&'w Registry, Platform)) -> Wanted<'w> {
-    Wanted { large_code: true, ..learning::wanted(name, known) }
-}
-
 /// The platform of a wheel by its name: of several, the most used one. One that is stated has to be among them.
 fn platform_of(name: &str, stated: Option<Platform>) -> Result<Platform, Failure> {
     // What is wrong with such a name is said where the wheel is read.
@@ -99,7 +94,9 @@ fn from_file(
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let platform = platform_of(&name, platform)?;
     let mut telling = Telling::new(interface, bytes);
-    let read = learn::read(std::io::BufReader::new(file), all(&name, (registry, platform)), &mut telling);
+    let like = learning::frameworks_like(&name, registry, platform);
+    let wanted = Wanted { frameworks: &like, ..Wanted::all(&name, platform) };
+    let read = learn::read(std::io::BufReader::new(file), wanted, &mut telling);
     let mut learned = telling.finish(read, &name)?;
     learned.files.bytes = bytes;
     Ok(learned)
@@ -118,7 +115,9 @@ fn from_address(
     let name =
         url.split(['?', '#']).next().unwrap_or(url).rsplit('/').next().unwrap_or(url).replace("%2B", "+");
     let platform = platform_of(&name, platform)?;
-    learning::address(&client, (url, None), all(&name, (registry, platform)), interface)
+    let like = learning::frameworks_like(&name, registry, platform);
+    let wanted = Wanted { frameworks: &like, ..Wanted::all(&name, platform) };
+    learning::address(&client, (url, None), wanted, interface)
 }
 
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]

@@ -21,7 +21,7 @@ use crate::model::requirement::parse_requirement;
 use crate::model::solution::Need;
 use crate::model::text::{clean, normalized_name};
 use crate::model::wheel::WheelName;
-use crate::registry::{LearnedRow, Registry};
+use crate::registry::{FrameworkBuild, LearnedRow, Registry};
 
 /// The index of packages that no other one is named for.
 pub(crate) const PYPI: &str = "pypi";
@@ -73,9 +73,8 @@ pub(crate) fn release(
     known: (&Registry, Platform),
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
-    let mut wanted = wanted(&file.filename, known);
-    // Its libraries are read where this is what is asked for.
-    wanted.large_code = true;
+    let like = frameworks_like(&file.filename, known.0, known.1);
+    let wanted = Wanted { frameworks: &like, ..Wanted::all(&file.filename, known.1) };
     let mut learned = address(client, (&file.url, file.size), wanted, interface)?;
     learned.sha256.clone_from(&file.sha256);
     if learned.framework.is_some() {
@@ -101,12 +100,11 @@ pub(crate) fn release(
     Ok(learned)
 }
 
-/// What is read of a wheel, by what the registry knows of its package.
-pub(crate) fn wanted<'w>(file: &'w str, (registry, platform): (&'w Registry, Platform)) -> Wanted<'w> {
-    let framework = file.parse::<WheelName>().ok().and_then(|name| {
-        registry.framework_like(&normalized_name(&name.project), &name.version, platform).map(|row| &**row)
-    });
-    Wanted { framework, large_code: false, ..Wanted::all(file, platform) }
+/// The known releases of a framework that a wheel may be like.
+pub(crate) fn frameworks_like(file: &str, registry: &Registry, platform: Platform) -> Vec<FrameworkBuild> {
+    let Ok(name) = file.parse::<WheelName>() else { return Vec::new() };
+    let like = registry.frameworks_like(&normalized_name(&name.project), &name.version, platform);
+    like.into_iter().map(|row| (**row).clone()).collect()
 }
 
 /// Reads a wheel at a URL, of a size if it is known, with HTTP range requests.

@@ -229,10 +229,18 @@ mod tests {
             // The data says that 2.14 has builds for these GPUs, and newer releases have none.
             (&shipped, &["torch==2.14.1"], "7.0", "580.65.06", x86, true),
             (&embedded, &["torch==2.15.0"], "7.0", "580.65.06", x86, false),
+            // Another release of the series has the variant, the first and the last of its builds.
+            (&of_frozen("2.7.1", "cu118", None), &["torch==2.7.1"], "8.0", "450.80.02", x86, true),
+            (&of_frozen("2.7.0", "cu128", None), &["torch==2.7.0"], "12.0", "580.65.06", x86, true),
+            (&frozen, &["torch==2.6.0"], "12.0", "580.65.06", x86, false),
+            (&frozen, &["torch==2.8.0"], "8.0", "450.80.02", x86, false),
             (&of_frozen("2.9.", "cu", Some(windows)), &["torch==2.9.1"], "8.9", "580.88", windows, true),
             (&of_frozen("2.9.", "", Some(windows)), &["torch==2.9.1"], "8.9", "580.88", windows, true),
             // Intel's Macs have no newer release.
             (&frozen, &["torch==2.9.1"], "8.9", "580.88", mac, false),
+            (&of_frozen("2.2.2", "", Some(mac)), &["torch==2.2.2"], "none", "", mac, true),
+            (&of_frozen("2.2.2", "", Some(mac)), &["torch==2.3.0"], "none", "", mac, false),
+            (&of_frozen("2.15", "", Some(windows)), &["torch==2.15.0"], "8.9", "596.49", windows, true),
             (&lone, &["torchvision==0.24.1"], "9.0", "580.65.06", x86, true),
             (&lone, &["torch==2.9.1", "torchvision"], "9.0", "580.65.06", x86, true),
             (&lone, &["torch==2.9.1", "torchvision==0.24.1"], "9.0", "580.65.06", x86, true),
@@ -242,7 +250,10 @@ mod tests {
             let requirements =
                 asked.iter().map(|line| UserRequirement::parse(line, Origin::Question).unwrap()).collect();
             let request = Request { requirements, ..Request::default() };
-            let host = machine(gpu, driver, platform);
+            let host = match gpu {
+                "none" => Host { gpus: Some(Vec::new()), ..Host::open(platform, "t") },
+                gpu => machine(gpu, driver, platform),
+            };
             let found = open_question(registry, &host, &request, false);
             assert_eq!(found.is_some(), is_open, "{asked:?} on {gpu}, {driver}, {platform}: {found:?}");
         }

@@ -1,5 +1,6 @@
 //! TensorFlow and JAX beside torch: what they ask of driver and GPU, and where their CUDA comes from.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::context::{IndexServer, Run, Shape, TestContext, skipped};
@@ -145,6 +146,9 @@ fn releases_that_the_registry_does_not_have_are_read() {
         tensorflow("2.99.0")
             .needs("nvidia-cudnn-cu13<10,>=9.12; extra == 'and-cuda'")
             .file("tensorflow/python/platform/build_info.py", info),
+        tensorflow("2.14.0")
+            .needs("nvidia-cudnn-cu11==8.7.0.84; extra == 'and-cuda'")
+            .file("tensorflow/python/platform/build_info.py", &info.replace("13.1.0", "11.8")),
         tensorflow("2.98.0").needs("nvidia-cudnn-cu13<10,>=9.12; extra == 'and-cuda'"),
         wheel("absl-py", "2.3.1"),
         wheel("nvidia-cudnn-cu13", "9.28.0.42"),
@@ -187,6 +191,25 @@ fn releases_that_the_registry_does_not_have_are_read() {
     };
     plan("NVIDIA H200").expect(0);
     plan("NVIDIA A100").expect(1);
+    // What brings its CUDA is as in the release whose extra it has.
+    let registry = context.dir.path().join("without-2.14");
+    let files = super::aged::files_below(Path::new("registry"), "");
+    for (path, text) in files {
+        let text = match path.as_str() {
+            "frameworks/tensorflow.toml" => {
+                let blocks =
+                    text.split("[[build]]").filter(|block| !block.contains("versions = \"==2.14.*\""));
+                blocks.collect::<Vec<_>>().join("[[build]]")
+            }
+            _ => text,
+        };
+        std::fs::create_dir_all(registry.join(&path).parent().unwrap()).unwrap();
+        std::fs::write(registry.join(&path), text).unwrap();
+    }
+    let mut command = context.command_of(env!("CARGO_BIN_EXE_envlock"));
+    command.args(["--registry", registry.to_str().unwrap(), "registry", "learn", "tensorflow==2.14.0"]);
+    let learned = context.finish(command.output().unwrap()).expect(0);
+    assert!(learned.stdout.contains("cuda_from = \"extra\"\nextra = \"and-cuda\""), "{}", learned.shown());
     // A wheel without a record is large: it is not read unasked, and it is no yes.
     let unread = resolve(&context, &["tensorflow[and-cuda]==2.98.0"], "NVIDIA H200", "580.159.04").expect(0);
     let command = "envlock registry learn tensorflow==2.98.0";

@@ -550,6 +550,10 @@ fn a_project_may_do_without_environment_files() {
     assert!(!context.exists("environment.yml") && run.stdout.contains("envlock sync"), "{}", run.shown());
     let checked = context.run(&["resolve", "--locked"]).expect(0);
     assert!(!checked.flat().contains("environment.yml"), "{}", checked.shown());
+    // One of before is no longer what is locked.
+    context.write("environment.yml", "# Written by envlock as environment.yml; change the manifest.\n");
+    let run = context.run(&machine).expect(0);
+    assert!(run.flat().contains("`environment.yml` is of an earlier lock"), "{}", run.shown());
     // The last package is removed as any other; what is locked is a Python.
     context.run(&["remove", "filelock"]).expect(0);
     assert!(!context.read("envlock.lock").contains("filelock"));

@@ -235,9 +235,10 @@ fn uv_installs_the_locked_python() {
     let run = env.sync(&["--install-python"]).expect(2);
     assert!(run.flat().contains("the lock is for Python 3.15, which was not found here"), "{}", run.shown());
     assert_eq!(std::fs::read_to_string(bin.join("asked")).unwrap(), "python install 3.15 1\n");
-    // A dry run installs nothing.
+    // A dry run prints the command.
     std::fs::remove_file(bin.join("asked")).unwrap();
-    env.sync(&["--install-python", "--dry-run"]).expect(2);
+    let run = env.sync(&["--install-python", "--dry-run"]).expect(0);
+    assert!(run.stdout.contains("/uv python install 3.15"), "{}", run.shown());
     assert!(!bin.join("asked").exists());
 }
 

@@ -98,7 +98,8 @@ impl<'a> Companions<'a> {
         let newest = known.iter().map(|build| &build.version).filter(is_asked).max();
         let mut found = Vec::new();
         for wanted in &self.wanted {
-            let may_exist = builds.iter().map(|one| &one.build.version);
+            let is_known = |version: &&Version| known.iter().any(|build| build.version == **version);
+            let may_exist = builds.iter().map(|one| &one.build.version).filter(|own| !is_known(own));
             let is_alone = |version: &&Version| wanted.for_torch(version).is_none();
             let alone = known.iter().map(|build| &build.version).filter(is_alone);
             let of_torch = wanted.beside(may_exist.chain(alone), &self.question);

@@ -173,7 +173,8 @@ impl<'a> Supposed<'a> {
             let is_it =
                 |one: &&companions::Possible| one.row.package == package && one.row.version == *version;
             if let Some(one) = self.companions.iter().find(is_it) {
-                return Some(Open::Companion(one.told.clone()));
+                let torch = one.told.torch.as_ref().map(|_| stack.version.clone());
+                return Some(Open::Companion(UnreadCompanion { torch, ..one.told.clone() }));
             }
             let known =
                 registry.companions().iter().find(|row| row.package == package && row.version == *version);

@@ -42,7 +42,7 @@ pub struct OtherMaker {
     pub maker: String,
     /// Words, in small letters, of which one is in the name of each of its products: `radeon`.
     pub words: Vec<String>,
-    /// The options that ask for a machine with such a GPU: `--gpu none`.
+    /// The options that ask for a machine with such a GPU, each in backticks.
     pub instead: String,
 }
 

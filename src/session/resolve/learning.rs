@@ -12,7 +12,7 @@ use super::machines::Machine;
 use super::task::Task;
 use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
-use crate::learn::{self, Kept, Learned};
+use crate::learn::{self, Kept, Learned, Wanted};
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::index_owner::{index_of, local_of};
@@ -457,7 +457,7 @@ impl<'a> Learner<'a> {
     }
 }
 
-fn has_code_beside(build: &Cited<FrameworkBuild>) -> bool {
+fn has_code_beside(build: &&Cited<FrameworkBuild>) -> bool {
     build.code_in.is_some()
 }
 
@@ -524,7 +524,7 @@ fn companion_row(
         }
         // The solution says which command reads its code, which is in a large wheel beside it.
         Kept::Nothing
-            if registry.framework_like(&package.name, version, platform).is_some_and(has_code_beside) =>
+            if registry.frameworks_like(&package.name, version, platform).iter().any(has_code_beside) =>
         {
             return None;
         }
@@ -533,7 +533,8 @@ fn companion_row(
     let read = || {
         let page = learning::page(client, PYPI, &package.name)?;
         let Some(found) = page.as_ref().and_then(|page| page.find(&file.name)) else { return Ok(None) };
-        let wanted = learning::wanted(&file.name, known);
+        let like = learning::frameworks_like(&file.name, registry, platform);
+        let wanted = Wanted { frameworks: &like, large_code: false, ..Wanted::all(&file.name, platform) };
         let learned = learning::address(client, (&found.url, file.size), wanted, interface)?;
         learning::row_of(&learned).map(Some)
     };

@@ -110,7 +110,7 @@ pub(crate) fn write(
     Ok((written, changed))
 }
 
-/// Reports the environment files of removed targets. They are not deleted.
+/// Reports the environment files of removed targets, and those of a project that has none any more. They are not deleted.
 pub(crate) fn report_stale_environment_files(
     project: &Project,
     old: Option<&Lockfile>,
@@ -121,9 +121,13 @@ pub(crate) fn report_stale_environment_files(
         return;
     }
     let before = old.iter().flat_map(|lock| lock.targets.iter().enumerate());
+    let are_written = super::writes_environments(project);
     for file in before.map(|(i, target)| lock::environment_file(i == 0, &target.name)) {
         let path = project.folder.join(&file);
-        if !written.contains(&file) && path.is_file() && file != files::ENVIRONMENT {
+        let is_ours = || files::is_own(&path, formats::write::ENVIRONMENT_MARK, false).is_ok_and(|own| own);
+        if !are_written && path.is_file() && is_ours() {
+            interface.note(&format!("`{file}` is of an earlier lock and is not written any more; delete it"));
+        } else if are_written && !written.contains(&file) && path.is_file() && file != files::ENVIRONMENT {
             // Its target is gone, or has become the first, whose file is environment.yml.
             interface
                 .note(&format!("`{file}` is stale: its target was removed or is now the first; delete it"));

@@ -66,8 +66,21 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
         no_progress: !interface.shows_progress(),
         offline: global.offline,
     };
-    if options.install_python && options.python.is_none() && !options.dry_run {
-        new_python::install(target, talk, interface)?;
+    if options.install_python && options.python.is_none() {
+        match new_python::command(target, talk)? {
+            // What follows, the Python decides.
+            Some(step) if options.dry_run => {
+                interface.note("the commands that follow are known when that Python is there");
+                let prefix = place::chosen(options, &project, !target.conda.is_empty())?.prefix;
+                return Ok(Outcome::Planned(Plan {
+                    prefix,
+                    commands: vec![step.command],
+                    ..Plan::default()
+                }));
+            }
+            Some(step) => new_python::install(&step, interface)?,
+            None => {}
+        }
     }
     let run = Run { options, project: &project, lock: &lock, registry: &registry, talk, start, interface };
     if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {

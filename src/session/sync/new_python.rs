@@ -11,14 +11,14 @@ use crate::session::owner::{self, with_places};
 use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{Purpose, Step, Talk};
 
-/// Installs the Python that a target is for, if none is found.
+/// The command that installs the Python that a target is for; `None` if one is found.
 ///
 /// # Errors
-/// When uv is not here, or cannot install it.
-pub(super) fn install(target: &Target, talk: Talk, interface: &dyn Interface) -> Result<(), Failure> {
+/// When uv is not here.
+pub(super) fn command(target: &Target, talk: Talk) -> Result<Option<Step>, Failure> {
     let wanted = target.wanted_python();
     if with_places(|places| pythons::python(places, wanted)).is_some() {
-        return Ok(());
+        return Ok(None);
     }
     let Some(uv) = with_places(pythons::uv) else {
         return Err(Failure::new(
@@ -31,13 +31,20 @@ pub(super) fn install(target: &Target, talk: Talk, interface: &dyn Interface) ->
         vec![uv.display().to_string(), "python".to_owned(), "install".to_owned(), request(wanted)];
     let flags = [(talk.offline, "--offline"), (talk.quiet, "--quiet"), (talk.no_progress, "--no-progress")];
     words.extend(flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.to_owned()));
-    let mut command = start::command(&words);
+    Ok(Some(Step { purpose: Purpose::InstallPython, command: words }))
+}
+
+/// Installs the Python of a target.
+///
+/// # Errors
+/// When uv cannot.
+pub(super) fn install(step: &Step, interface: &dyn Interface) -> Result<(), Failure> {
+    let mut command = start::command(&step.command);
     let passing = EnvAllowlist { purpose: env_allowlist::Purpose::Install, builds: false, more: &[] };
     owner::restrict(&mut command, passing, interface);
     // A file of the project could name another place to load it from.
     command.env("UV_NO_CONFIG", "1");
-    interface.note(&format!("installing Python {wanted} with uv"));
-    start::run(command, &Step { purpose: Purpose::InstallPython, command: words }, "uv", interface)
+    start::run(command, step, "uv", interface)
 }
 
 /// What uv is asked for: `3.13`, or the patch releases that are allowed.

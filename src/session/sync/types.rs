@@ -57,7 +57,7 @@ pub struct Synced {
 }
 
 /// What is to be done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Plan {
     /// The program that installs; `None` if there is nothing to do.
     pub installer: Option<&'static str>,

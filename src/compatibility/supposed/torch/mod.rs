@@ -12,6 +12,7 @@ use super::releases::{admitted, holes, one_of_each, pinned};
 use super::{Question, span};
 use crate::compatibility::unread::{Unread, UnreadBuild};
 use crate::model::platform::Platform;
+use crate::model::version::minor_line;
 use crate::registry::{Build, Cited};
 
 /// A build that may exist, and what is said of it.
@@ -42,12 +43,8 @@ impl<'a> Builds<'a> {
         let platform = question.host.system.platform;
         let rows: Vec<&Cited<Build>> =
             question.registry.builds().iter().filter(|build| build.platform == platform).collect();
-        // What other platforms have before this one's first release or after its last has nothing for it.
-        let span = span(rows.iter().map(|build| &build.version));
-        let is_beyond = |version: &&Version| {
-            span.as_ref().is_some_and(|(first, last)| *version < first || last < *version)
-        };
-        let listed = question.registry.listed_releases().filter(is_beyond);
+        let listed: Vec<&Version> = question.registry.listed_releases().collect();
+        let listed = ended(&rows, listed);
         Builds {
             question,
             pinned: pinned(&bounds),
@@ -56,7 +53,7 @@ impl<'a> Builds<'a> {
             needed,
             // `2.9.0+cu129` pins both.
             variant: question.request.pinned_variant("torch"),
-            known: rows.iter().map(|build| &build.version).chain(listed).cloned().collect(),
+            known: rows.iter().map(|build| build.version.clone()).chain(listed).collect(),
             rows,
         }
     }
@@ -287,8 +284,8 @@ impl<'a> Builds<'a> {
         asked.into_iter().flat_map(of).collect()
     }
 
-    /// Variants that older and newer releases have, and one between them has not; or that older ones have, where the data says that
-    /// its series is the last with them. Like theirs, for the Pythons of the release.
+    /// Variants that older and newer releases have, and one between them has not; that others of its series have; or that older ones
+    /// have, where the data says that its series is the last with them. Like theirs, for the Pythons of the release.
     fn of_missing_variants(&self) -> Vec<Possible> {
         let own = || self.rows.iter().copied().filter(|build| is_own_of_pytorch(build));
         let variants: BTreeSet<&String> = own().map(|build| &build.variant).collect();
@@ -305,10 +302,22 @@ impl<'a> Builds<'a> {
                 let of_variant = || own().filter(|build| build.variant == **variant);
                 let before = of_variant().rfind(|build| build.version < *version);
                 let behind = of_variant().find(|build| build.version > *version);
+                let is_of_series = |build: &Cited<Build>| minor_line(&build.version) == minor_line(version);
                 let is_last = || self.question.registry.ends_with(version, variant);
-                let Some(before) = before.filter(|_| behind.is_some() || is_last()) else { continue };
-                let build = self.like_both(before, behind, version, pythons.as_ref());
-                found.push(Possible { build, told: self.told(Unread::Build) });
+                let (like, other) = match (before, behind) {
+                    (Some(before), Some(behind)) => (before, Some(behind)),
+                    (Some(before), None) if is_of_series(before) || is_last() => (before, None),
+                    (None, Some(behind)) if is_of_series(behind) => (behind, None),
+                    _ => continue,
+                };
+                let build = self.like_both(like, other, version, pythons.as_ref());
+                let told = UnreadBuild {
+                    version: Some(version.clone()),
+                    bounds: String::new(),
+                    variant: Some((*variant).clone()),
+                    ..self.told(Unread::Build)
+                };
+                found.push(Possible { build, told });
             }
         }
         found
@@ -343,6 +352,16 @@ impl<'a> Builds<'a> {
             variants: Vec::new(),
         }
     }
+}
+
+/// The releases of other platforms that this one has not, and will not have: those before its first one, and those after its last
+/// one, where that is not just the newest series.
+fn ended(rows: &[&Cited<Build>], listed: Vec<&Version>) -> Vec<Version> {
+    let Some((first, last)) = span(rows.iter().map(|build| &build.version)) else { return Vec::new() };
+    let is_later = |version: &&&Version| minor_line(version) > minor_line(&last);
+    let later: BTreeSet<Vec<u64>> = listed.iter().filter(is_later).map(|own| minor_line(own)).collect();
+    let is_ended = |version: &&&Version| **version < &first || later.len() > 1 && is_later(version);
+    listed.iter().filter(is_ended).map(|version| (*version).clone()).collect()
 }
 
 /// Whether a build is of those that the pytorch index alone has: where one is known, its others are.

@@ -1,5 +1,5 @@
-//! Reads what a release of a framework other than torch was built with. What its wheel does not say is as in the newest
-//! release that is known: where its CUDA comes from, and how it is asked for.
+//! Reads what a release of a framework other than torch was built with. What its wheel does not say is as in a known release beside
+//! it: where its CUDA comes from, and how it is asked for.
 
 use std::io::{Read, Seek};
 

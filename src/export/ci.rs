@@ -45,8 +45,13 @@ const INSTALL: &str = "pipx install --force \"${ENVLOCK_WHEEL:?set this variable
 /// Where `sync` puts an environment with conda packages.
 const CONDA_PREFIX: &str = ".envlock/env";
 
-/// The action that puts a client of conda on PATH.
-const SETUP_MICROMAMBA: &str = "mamba-org/setup-micromamba@v3";
+/// The actions of a workflow, each by the commit of a release: a tag can be moved. All run on Node 24.
+const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1";
+const SETUP_PYTHON: &str = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0";
+const CACHE: &str = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5";
+const UPLOAD_ARTIFACT: &str = "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0";
+const SETUP_PIXI: &str = "prefix-dev/setup-pixi@5185adfbffb4bd703da3010310260805d89ebb11 # v0.9.6";
+const SETUP_MICROMAMBA: &str = "mamba-org/setup-micromamba@d7c9bd84e824b79d2af72a2d4196c7f4300d3476 # v3.0.0";
 
 /// A target that a runner without a GPU can install: the named one, else one for a machine without a GPU, else the first.
 pub fn for_a_runner<'l>(lock: &'l Lockfile, named: Option<&'l Target>) -> Option<&'l Target> {
@@ -107,7 +112,31 @@ fn setup_of_python(target: &Target) -> String {
         Some(_) => target.patches.of_series(target.python.minor).replace(',', " "),
         None => format!("3.{}", target.python.minor),
     };
-    format!("actions/setup-python@v5\n        with:\n          python-version: \"{python}\"")
+    format!("{SETUP_PYTHON}\n        with:\n          python-version: \"{python}\"")
+}
+
+/// The step that keeps the installer's downloads, by the lock. pixi's action and conda have caches of their own.
+fn step_of_cache(owner: Option<Owner>, target: &Target, project: Option<&str>) -> String {
+    if owner == Some(Owner::Pixi) || !target.conda.is_empty() {
+        return String::new();
+    }
+    // A runner has pip, and uv where the packages are uv's.
+    let path = match (owner, target.platform.os) {
+        (Some(_), Os::Windows) => "~\\AppData\\Local\\uv\\cache",
+        (Some(_), _) => "~/.cache/uv",
+        (None, Os::Linux) => "~/.cache/pip",
+        (None, Os::Macos) => "~/Library/Caches/pip",
+        (None, Os::Windows) => "~\\AppData\\Local\\pip\\Cache",
+    };
+    let lock = project
+        .map_or("envlock.lock".to_owned(), |folder| format!("{}/envlock.lock", folder.trim_end_matches('/')));
+    let key = yaml::value(&format!(
+        "envlock-${{{{ runner.os }}}}-${{{{ hashFiles('{}') }}}}",
+        yaml::pattern(&lock)
+    ));
+    format!(
+        "      - uses: {CACHE}\n        with:\n          path: {path}\n          key: {key}\n          restore-keys: envlock-${{{{ runner.os }}}}-\n"
+    )
 }
 
 /// The step with the project's tests, as a comment.
@@ -153,12 +182,13 @@ pub fn github(
     let version = env!("CARGO_PKG_VERSION");
     let owner = lock.packages_in.as_ref().map(|held| held.owner);
     let tool = match owner {
-        None => "",
-        Some(Owner::Uv) => "      - run: pipx install uv\n",
+        None => String::new(),
+        Some(Owner::Uv) => "      - run: pipx install uv\n".to_owned(),
         Some(Owner::Pixi) => {
-            "      - uses: prefix-dev/setup-pixi@v0.10.2\n        with:\n          run-install: false\n"
+            format!("      - uses: {SETUP_PIXI}\n        with:\n          run-install: false\n")
         }
     };
+    let cache = step_of_cache(owner, target, project);
     let folder = environment(owner, target, project);
     let prefix = shell_word(&folder);
     let folder = yaml::pattern(&folder);
@@ -192,7 +222,10 @@ pub fn github(
         r#"{GITHUB_MARK}, for .github/workflows
 # Another export does not replace edits. Export again when the lock's Python changes.
 name: envlock{of_project}
-on: [push, pull_request]
+on:
+  push:
+    branches: [main, master]
+  pull_request:
 permissions:
   contents: read
 env:
@@ -205,7 +238,9 @@ jobs:
     runs-on: ubuntu-24.04
     timeout-minutes: 5
     steps:
-      - uses: actions/checkout@v4
+      - uses: {CHECKOUT}
+        with:
+          persist-credentials: false
       - run: {INSTALL}
       - run: {is_current}
   environment:
@@ -213,9 +248,11 @@ jobs:
     runs-on: {runner}
     timeout-minutes: 60
     steps:
-      - uses: actions/checkout@v4
+      - uses: {CHECKOUT}
+        with:
+          persist-credentials: false
       - uses: {python}
-{tool}      - run: {INSTALL}
+{cache}{tool}      - run: {INSTALL}
       # Runners have no GPU: driver and GPU code are not checked{computes}.
       - run: {sync}
 {tests}      # What stopped `sync` is annotated by itself.
@@ -225,7 +262,7 @@ jobs:
         if: {is_made}
       - run: {summary}
         if: {is_made}
-      - uses: actions/upload-artifact@v4
+      - uses: {UPLOAD_ARTIFACT}
         if: {is_made}
         with:
           name: envlock{file}

@@ -276,6 +276,11 @@ fn files_of_services() {
         assert!(workflow.contains(line), "{line}: {workflow}");
     }
     // What people add to a file stays; what nobody edited is written anew.
+    // An action is a commit: its tag can be moved.
+    for action in workflow.lines().filter_map(|line| line.trim_start().strip_prefix("- uses: ")) {
+        let commit = action.split_once('@').unwrap().1.split_once(" # v").unwrap().0;
+        assert!(commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()), "{action}");
+    }
     for (format, file) in [("github", ".github/workflows/envlock.yml"), ("pre-commit", "hooks.yaml")] {
         let written = context.read(file);
         context.run(&["export", format, "-o", file]).expect(0);

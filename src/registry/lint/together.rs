@@ -81,18 +81,7 @@ impl Linter<'_> {
         if tables.builds.is_empty() {
             self.untidy("torch", 1, "there are no torch builds");
         }
-        let with_pythons: BTreeSet<&Version> = tables
-            .builds
-            .iter()
-            .filter(|placed| placed.row.pythons.is_some())
-            .map(|placed| &placed.row.version)
-            .collect();
         for Placed { row, path, line } in &tables.builds {
-            // Without any, a release would be for every Python.
-            if !with_pythons.contains(&row.version) {
-                let text = format!("no build of torch {} states its `python`", row.version);
-                self.in_row(path, *line, "version", text);
-            }
             let series = path.trim_start_matches("torch/").trim_end_matches(".toml");
             if !row.version.to_string().starts_with(&format!("{series}.")) {
                 let own: Vec<String> =

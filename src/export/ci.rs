@@ -45,7 +45,8 @@ const INSTALL: &str = "pipx install --force \"${ENVLOCK_WHEEL:?set this variable
 /// Where `sync` puts an environment with conda packages.
 const CONDA_PREFIX: &str = ".envlock/env";
 
-/// The actions of a workflow, each by the commit of a release: a tag can be moved. All run on Node 24.
+/// The actions of a workflow, each by the commit of a release: a tag can be moved. All run on Node 24. Source: the tags and the
+/// `action.yml` of their repositories, read 2026-11-30.
 const CHECKOUT: &str = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1";
 const SETUP_PYTHON: &str = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0";
 const CACHE: &str = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5";

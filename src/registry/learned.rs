@@ -34,16 +34,13 @@ impl LearnedRow {
     /// # Errors
     /// What is wrong with it, one phrase.
     pub fn parse(package: &str, text: String) -> Result<LearnedRow, String> {
-        let value = match package {
-            "torch" => LearnedValue::Build(Box::new(only(&text)?)),
-            _ => only(&text).map(|row| LearnedValue::Companion(Box::new(row))).or_else(|of_companion| {
-                // Of the two, a text with a table of builds is meant as that of a framework.
-                match only(&text) {
-                    Ok(row) => Ok(LearnedValue::Framework(Box::new(row))),
-                    Err(of_framework) if text.contains("[[build]]") => Err(of_framework),
-                    Err(_) => Err(of_companion),
-                }
-            })?,
+        // The table says whether the package is a framework.
+        let is_build =
+            toml::from_str::<toml::Table>(&text).is_ok_and(|all| all.contains_key(FrameworkBuild::TABLE));
+        let value = match (package, is_build) {
+            ("torch", _) => LearnedValue::Build(Box::new(only(&text)?)),
+            (_, true) => LearnedValue::Framework(Box::new(only(&text)?)),
+            (_, false) => LearnedValue::Companion(Box::new(only(&text)?)),
         };
         let row = LearnedRow { text, value };
         if row.package() != package {

@@ -422,13 +422,12 @@ impl Registry {
         if let Some(own) = self.framework(package, version, platform) {
             return vec![own];
         }
-        let newest = |row: &Cited<FrameworkBuild>| row.versions.iter().map(|one| one.version().clone()).max();
-        let is_older = |row: &&Cited<FrameworkBuild>| newest(row).is_some_and(|own| own < *version);
+        let first = |row: &&Cited<FrameworkBuild>| row.versions.iter().map(|one| one.version().clone()).min();
         let of_package = self.frameworks().iter();
         let of_package = of_package.filter(|row| row.package == package && row.platform == platform);
-        let (older, newer): (Vec<_>, Vec<_>) = of_package.partition(is_older);
-        let older = older.into_iter().max_by_key(|row| newest(row));
-        older.into_iter().chain(newer.into_iter().min_by_key(|row| newest(row))).collect()
+        let (older, newer): (Vec<_>, Vec<_>) =
+            of_package.partition(|row| first(row).is_some_and(|first| first < *version));
+        older.into_iter().max_by_key(first).into_iter().chain(newer.into_iter().min_by_key(first)).collect()
     }
 
     /// Whether no row is about a release of a package that is a framework other than torch.

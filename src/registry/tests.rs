@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::{GpuLookupError, Registry, RegistryFile};
+use crate::model::platform::Platform;
 use crate::model::wheel::Python;
 
 /// The frozen registry.
@@ -132,4 +133,23 @@ fn the_last_series_for_a_gpu_runs_on_it() {
         [last("3.7"), last("6.1"), last("7.0"), last("8.0")],
         [None, Some("2.14"), Some("2.14"), None]
     );
+}
+
+/// A release without a row is like the known ones on both sides of it.
+#[test]
+fn a_framework_without_a_row_is_like_its_neighbours() {
+    let registry = frozen();
+    for (package, version, expected) in [
+        ("jax-cuda13-plugin", "0.12.0", &[">=0.10.2, <0.13"][..]),
+        ("jax-cuda13-plugin", "0.13.0", &[">=0.10.2, <0.13"]),
+        ("jax-cuda13-plugin", "0.7.1", &[">=0.7.2, <0.10.2"]),
+        ("tensorflow", "2.99.0", &["==2.21.*"]),
+        ("tensorflow", "2.0.0", &["==2.1.*"]),
+        ("torch", "2.9.1", &[]),
+    ] {
+        let version = version.parse().unwrap();
+        let like = registry.frameworks_like(package, &version, Platform::LINUX_X86_64);
+        let shown: Vec<String> = like.iter().map(|row| row.versions.to_string()).collect();
+        assert_eq!(shown, expected, "{package} {version}");
+    }
 }

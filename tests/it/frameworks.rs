@@ -176,7 +176,7 @@ fn releases_that_the_registry_does_not_have_are_read() {
     resolve(&context, &asked, "12.1", "580.159.04").expect(0);
     for (gpu, driver, why) in [
         ("NVIDIA A100", "580.159.04", "has no code for NVIDIA A100 (8.0)"),
-        ("NVIDIA H200", "570.86.10", "driver"),
+        ("NVIDIA H200", "570.86.10", "driver >= 580"),
     ] {
         let refused = resolve(&context, &asked, gpu, driver).expect(1);
         assert!(refused.flat().contains(why), "{}", refused.shown());

@@ -568,13 +568,16 @@ fn a_name_one_letter_from_a_popular_one() {
     let wheels = [
         wheel("reqests", "1.0").uploaded("2026-01-01T00:00:00Z"),
         wheel("fresh-name", "1.0"),
+        wheel("other-project", "1.0").uploaded("2026-10-01T00:00:00Z"),
         wheel("requests", "2.32.0"),
     ];
     let server = IndexServer::start(
         wheels.map(|one| ("pypi", one)).into(),
         Shape { json: true, metadata: true, ..Shape::default() },
     );
-    let context = TestContext::with_index(&server);
+    let mut context = TestContext::with_index(&server);
+    // 2026-11-30
+    context.set("SOURCE_DATE_EPOCH", "1796000000");
     context.write(
         "envlock.toml",
         "[project]\nname = \"p\"\npython = \"==3.12.*\"\ndependencies = [\"requests\"]\n",
@@ -585,6 +588,12 @@ fn a_name_one_letter_from_a_popular_one() {
         let run = add(known);
         assert!(!run.stderr.contains("is it the one you mean"), "{known}: {}", run.shown());
     }
+    let young = add("other-project");
+    assert!(
+        young.flat().contains("`other-project` has been on the index since 2026-10-01, with 1 file"),
+        "{}",
+        young.shown()
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::machines::Machine;
 use super::task::Task;
 use crate::compatibility::{Policy, required_driver};
 use crate::index::IndexClient;
-use crate::learn::{self, Kept, Learned, Wanted};
+use crate::learn::Learned;
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::index_owner::{index_of, local_of};
@@ -20,8 +20,8 @@ use crate::model::only::Only;
 use crate::model::platform::Platform;
 use crate::model::project::{ProjectPage, Release, ReleaseFile};
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::{Answer, ChosenPackage, Solution};
-use crate::registry::{COMPANIONS, Cited, FrameworkBuild, LearnedRow, Registry, STACK_PACKAGES};
+use crate::model::solution::{Answer, Solution};
+use crate::registry::{COMPANIONS, LearnedRow, Registry, STACK_PACKAGES};
 use crate::session::data_folder;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::learned_rows;
@@ -457,11 +457,8 @@ impl<'a> Learner<'a> {
     }
 }
 
-fn has_code_beside(build: &&Cited<FrameworkBuild>) -> bool {
-    build.code_in.is_some()
-}
-
-fn read_from_wheel(row: &LearnedRow) -> String {
+/// That a row is not the registry's.
+pub(super) fn read_from_wheel(row: &LearnedRow) -> String {
     format!("{} is not in the registry: its compatibility data was read from its wheel", row.release())
 }
 
@@ -481,83 +478,6 @@ pub(super) fn chosen_of(solution: &Solution, name: &str) -> Option<Version> {
 
 fn is_same(a: &Version, b: &Version) -> bool {
     a.clone().without_local() == b.clone().without_local()
-}
-
-/// The registry with the GPU code of small wheels that were just chosen and that no row describes, so that GPUs are
-/// checked against them and the envelope includes them. `None` if there are none. Larger wheels are read on request,
-/// by `registry learn`.
-pub(super) fn with_code_of_companions(
-    task: &Task<'_>,
-    client: &IndexClient,
-    solutions: &[Solution],
-    registry: &Registry,
-) -> Option<Registry> {
-    let mut rows: Vec<LearnedRow> = Vec::new();
-    for solution in solutions {
-        for package in learn::unread(solution, registry) {
-            rows.extend(companion_row(task, client, package, (registry, solution.platform)));
-        }
-    }
-    (!rows.is_empty()).then(|| registry.with_rows(&rows))
-}
-
-fn companion_row(
-    task: &Task<'_>,
-    client: &IndexClient,
-    package: &ChosenPackage,
-    known: (&Registry, Platform),
-) -> Option<LearnedRow> {
-    let &Task { global, interface, .. } = task;
-    let (registry, platform) = known;
-    let version = &package.version;
-    let file = package.files.first()?;
-    let place = learned_rows::store(global).place(&package.name, version, platform);
-    match place.read() {
-        Kept::Row(row) => return Some(row),
-        Kept::NoCode => return None,
-        Kept::Nothing if global.offline => {
-            interface.note(&format!(
-                "{} {version} may have GPU code, but its wheel cannot be read with `--offline`; it is not checked",
-                package.name
-            ));
-            return None;
-        }
-        // The solution says which command reads its code, which is in a large wheel beside it.
-        Kept::Nothing
-            if registry.frameworks_like(&package.name, version, platform).iter().any(has_code_beside) =>
-        {
-            return None;
-        }
-        Kept::Nothing => {}
-    }
-    let read = || {
-        let page = learning::page(client, PYPI, &package.name)?;
-        let Some(found) = page.as_ref().and_then(|page| page.find(&file.name)) else { return Ok(None) };
-        let like = learning::frameworks_like(&file.name, registry, platform);
-        let wanted = Wanted { frameworks: &like, large_code: false, ..Wanted::all(&file.name, platform) };
-        let learned = learning::address(client, (&found.url, file.size), wanted, interface)?;
-        learning::row_of(&learned).map(Some)
-    };
-    match read() {
-        Ok(row) => {
-            row.iter().for_each(|row| place.keep(Some(row)));
-            if let Some(row) = row.as_ref().filter(|row| row.is_of_framework()) {
-                interface.note(&read_from_wheel(row));
-            }
-            row
-        }
-        Err(error) if error.code == FailureKind::NoCode => {
-            place.keep(None);
-            None
-        }
-        // A wheel that cannot be read is not checked, like one that was not read.
-        Err(error) => {
-            let why = error.message;
-            interface
-                .note(&format!("{} {version} may have GPU code, and is not checked: {why}", package.name));
-            None
-        }
-    }
 }
 
 /// Says of releases outside the registry, newer or older, that PyPI does not have them, where no other index may be used.

@@ -1,6 +1,7 @@
 //! `envlock resolve`: the request, the machines and the old lock become an answer, and the answer becomes files.
 
-pub(crate) mod held;
+pub(crate) mod chosen_code;
+mod held;
 mod learning;
 pub(crate) mod local;
 pub(crate) mod locked;

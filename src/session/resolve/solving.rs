@@ -1,6 +1,7 @@
 //! Solves the request for all machines together, with what the index knows beyond the registry.
 
-use super::learning::{self, Learner};
+use super::chosen_code;
+use super::learning::Learner;
 use super::machines::Machine;
 use super::task::Task;
 use crate::compatibility::{Assumed, Open, UnknownGpu, assumed_in, with_assumed_code, without_unknown_gpus};
@@ -67,7 +68,7 @@ impl Task<'_> {
             let known = learned.as_ref().unwrap_or(registry);
             let more = match self.args.no_learn {
                 true => None,
-                false => learning::with_code_of_companions(self, client, solutions, known),
+                false => chosen_code::with_code_of_chosen(self, client, solutions, known),
             };
             let Some(more) = more else { break };
             let mut again = match first.take() {

@@ -43,7 +43,7 @@ pub(super) fn warn(task: &Task<'_>, registry: &Registry, solutions: &[Solution])
 /// That a project is young and small, if it is.
 fn age(client: Option<&IndexClient>, name: &str) -> Option<String> {
     let page = learning::page(client?, PYPI, name).ok()??;
-    young(&page, clock::now())
+    young(&page, clock::today())
 }
 
 fn young(page: &ProjectPage, now: Timestamp) -> Option<String> {
@@ -51,5 +51,5 @@ fn young(page: &ProjectPage, now: Timestamp) -> Option<String> {
     let first = page.releases().iter().filter_map(|release| page.first_upload(release)).min()?;
     let is_young = (0..YOUNG_DAYS).contains(&days_since(&first.day(), now)?);
     (is_young && files <= FEW_FILES)
-        .then(|| format!("is on the index since {}, with {}", first.day(), Count(files).of("file")))
+        .then(|| format!("has been on the index since {}, with {}", first.day(), Count(files).of("file")))
 }

@@ -24,7 +24,7 @@ use crate::inspect::{self, Environment};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
 use crate::model::installed::{DirectOrigin, Installed};
-use crate::model::owner::PackageLock;
+use crate::model::owner::{Owner, PackageLock};
 use crate::model::request::Request;
 use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
@@ -66,17 +66,17 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
         no_progress: !interface.shows_progress(),
         offline: global.offline,
     };
-    if options.install_python && options.python.is_none() {
-        match new_python::command(target, talk)? {
+    // conda and pixi bring the Python of their environments.
+    let brings_python =
+        !target.conda.is_empty() || lock.packages_in.as_ref().is_some_and(|held| held.owner == Owner::Pixi);
+    if options.install_python && options.python.is_none() && !brings_python {
+        let prefix = place::chosen(options, &project, false)?.prefix;
+        match new_python::command(target, &prefix, talk)? {
             // What follows, the Python decides.
             Some(step) if options.dry_run => {
                 interface.note("the commands that follow are known when that Python is there");
-                let prefix = place::chosen(options, &project, !target.conda.is_empty())?.prefix;
-                return Ok(Outcome::Planned(Plan {
-                    prefix,
-                    commands: vec![step.command],
-                    ..Plan::default()
-                }));
+                let commands = vec![step.command];
+                return Ok(Outcome::Planned(Plan { prefix, commands, ..Plan::default() }));
             }
             Some(step) => new_python::install(&step, interface)?,
             None => {}

@@ -1,5 +1,7 @@
 //! `--install-python`: the locked Python by uv, where none of its series is here.
 
+use std::path::Path;
+
 use super::start;
 use crate::lockfile::Target;
 use crate::model::patches::WantedPython;
@@ -11,13 +13,14 @@ use crate::session::owner::{self, with_places};
 use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{Purpose, Step, Talk};
 
-/// The command that installs the Python that a target is for; `None` if one is found.
+/// The command that installs the Python that a target is for; `None` if the environment at `prefix` has it, or one is found.
 ///
 /// # Errors
 /// When uv is not here.
-pub(super) fn command(target: &Target, talk: Talk) -> Result<Option<Step>, Failure> {
+pub(super) fn command(target: &Target, prefix: &Path, talk: Talk) -> Result<Option<Step>, Failure> {
     let wanted = target.wanted_python();
-    if with_places(|places| pythons::python(places, wanted)).is_some() {
+    let is_there = pythons::who(&pythons::interpreter(prefix)).is_some_and(|own| wanted.allows(own.version));
+    if is_there || with_places(|places| pythons::python(places, wanted)).is_some() {
         return Ok(None);
     }
     let Some(uv) = with_places(pythons::uv) else {

@@ -1,8 +1,10 @@
 //! The compatibility explorer: one HTML page over the registry that answers, for a GPU and a driver, which torch builds
-//! run, which do not, and why. It needs no network and no server.
+//! run, which do not, and why. It needs no network and no server, and opens with an example.
 //!
 //! What runs is decided here, by the rules of [`plan`], once for each compute capability; the page only compares the
 //! driver that is typed with the floors that stand in it.
+
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +14,14 @@ use crate::compatibility::{DriverSpan, Policy, required_driver};
 use crate::model::capability::ComputeCapability;
 use crate::model::evidence::Evidence;
 use crate::model::host::{Gpu, Host};
+use crate::model::index_owner::PYTORCH_INDEX;
 use crate::model::platform::Platform;
 use crate::model::request::Request;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::model::wheel::Python;
 use crate::registry::{Build, Cited, Registry};
 use crate::solver::{Catalogue, plan};
+use source::Piece;
 
 /// The page, with a place for the data.
 const PAGE: &str = include_str!("page.html");
@@ -36,9 +40,37 @@ struct Data {
     builds: Vec<BuildRow>,
     gpus: Vec<Product>,
     machines: Vec<Machine>,
-    /// Texts that rows refer to by number.
+    /// Why builds do not run: texts that answers refer to by number.
     texts: Vec<String>,
+    /// What rows refer to by number as their source.
+    sources: Vec<Vec<Piece>>,
     branches: Vec<BranchRow>,
+    /// What the form is filled with at first.
+    example: Example,
+    /// The address below which the builds of another index than PyPI are.
+    pytorch: &'static str,
+}
+
+/// A machine to begin with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Example {
+    /// The name of its GPU, a compute capability, or `none`.
+    gpu: String,
+    /// Its driver; `None` if any is meant.
+    driver: Option<String>,
+}
+
+impl Example {
+    /// A machine by its first GPU; `None` if that is none of the page's, or nothing is known of its GPUs.
+    fn of(host: &Host, machines: &[Machine], gpus: &[Product]) -> Option<Example> {
+        let Some(gpu) = host.gpus.as_ref()?.first() else {
+            return Some(Example { gpu: "none".to_owned(), driver: None });
+        };
+        let capability = gpu.capability.filter(|own| machines.iter().any(|m| m.capability == Some(*own)))?;
+        let is_listed = |name: &&String| gpus.iter().filter(|gpu| gpu.name == **name).count() == 1;
+        let name = gpu.name.as_ref().filter(is_listed).cloned();
+        Some(Example { gpu: name.unwrap_or_else(|| capability.to_string()), driver: driver_of(host) })
+    }
 }
 
 /// A torch build.
@@ -54,7 +86,7 @@ struct BuildRow {
     /// The driver from which PTX of its CUDA runs too.
     native: Option<DottedVersion>,
     evidence: Evidence,
-    /// The number of its source's text.
+    /// The number of its source.
     source: usize,
 }
 
@@ -82,8 +114,12 @@ struct Machine {
 enum Answer {
     /// It runs from this driver on; `null` without a GPU, where no driver is needed.
     Runs { driver: Option<DottedVersion> },
-    /// It does not run.
-    Out { reason: usize },
+    /// It does not run, or, where the fact that decides is not in the data, may run.
+    Out {
+        reason: usize,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        unknown: bool,
+    },
 }
 
 /// A driver branch.
@@ -96,16 +132,20 @@ struct BranchRow {
     kind: Option<String>,
 }
 
-/// The page for a platform.
-pub fn page(registry: &Registry, platform: Platform) -> String {
-    let data = data(registry, platform);
+fn driver_of(host: &Host) -> Option<String> {
+    host.driver.as_ref().map(|driver| driver.version.to_string())
+}
+
+/// The page for a platform. It opens with the machine `example` if the page has its GPU, else with one of the data.
+pub fn page(registry: &Registry, platform: Platform, example: Option<&Host>) -> String {
+    let data = data(registry, platform, example);
     // `</script>` in a text would end the data.
     let json = serde_json::to_string(&data).expect("texts and numbers").replace('<', "\\u003c");
     PAGE.replacen(PLACE, &json, 1)
 }
 
-fn data(registry: &Registry, platform: Platform) -> Data {
-    let mut texts = Texts::default();
+fn data(registry: &Registry, platform: Platform, example: Option<&Host>) -> Data {
+    let (mut texts, mut sources) = (Texts::default(), Texts::default());
     let is_shown = |build: &&Cited<Build>| build.platform == platform && build.yanked.is_none();
     let mut builds: Vec<&Cited<Build>> = registry.builds().iter().filter(is_shown).collect();
     builds.sort_by(|a, b| (&b.version, &b.cuda).cmp(&(&a.version, &a.cuda)));
@@ -118,7 +158,7 @@ fn data(registry: &Registry, platform: Platform) -> Data {
     let catalogue = Catalogue::new(registry, platform);
     let hosts = std::iter::once(None).chain(capabilities.iter().copied().map(Some));
     let hosts = hosts.map(|capability| (capability, host(platform, capability)));
-    let machines = hosts
+    let machines: Vec<Machine> = hosts
         .map(|(capability, host)| {
             let span = capability.map(|capability| DriverSpan::of(registry, capability));
             let first = span.as_ref().and_then(|span| span.from.clone());
@@ -126,7 +166,7 @@ fn data(registry: &Registry, platform: Platform) -> Data {
             Machine { capability, below: span.and_then(|span| span.below), builds }
         })
         .collect();
-    let row = |build: &&Cited<Build>| row(registry, platform, build, &mut texts);
+    let row = |build: &&Cited<Build>| row(registry, platform, build, &mut sources);
     let builds = builds.iter().map(row).collect();
     let mut gpus: Vec<Product> = registry
         .gpus()
@@ -138,25 +178,54 @@ fn data(registry: &Registry, platform: Platform) -> Data {
     gpus.sort_by(|a, b| (&a.name, a.capability).cmp(&(&b.name, b.capability)));
     gpus.dedup_by(|a, b| (&a.name, a.capability) == (&b.name, b.capability));
     let branches = registry.branches().iter().rev();
+    let branches: Vec<BranchRow> = branches
+        .map(|branch| BranchRow {
+            branch: branch.branch,
+            release: registry.oldest_of_branch(branch.branch, platform.os).unwrap_or_default(),
+            cuda: cuda_short(&branch.cuda),
+            kind: branch.kind.clone(),
+        })
+        .collect();
     Data {
         registry: registry.meta().date.to_string(),
         platform,
         builds,
-        gpus,
+        example: example
+            .and_then(|host| Example::of(host, &machines, &gpus))
+            .unwrap_or_else(|| usual(&machines, &gpus, &branches, example.and_then(driver_of))),
+        pytorch: PYTORCH_INDEX,
         machines,
+        gpus,
+        branches,
         texts: texts.all,
-        branches: branches
-            .map(|branch| BranchRow {
-                branch: branch.branch,
-                release: registry.oldest_of_branch(branch.branch, platform.os).unwrap_or_default(),
-                cuda: cuda_short(&branch.cuda),
-                kind: branch.kind.clone(),
-            })
-            .collect(),
+        sources: sources.all.iter().map(|text| source::pieces(text)).collect(),
     }
 }
 
-fn row(registry: &Registry, platform: Platform, build: &Cited<Build>, texts: &mut Texts) -> BuildRow {
+/// The GPU that the page opens with where no machine is given: one that many have and all ask about.
+const USUAL_GPU: &str = "NVIDIA H100";
+
+/// The usual GPU on a driver, or on the newest long-term branch of which a release is known.
+fn usual(machines: &[Machine], gpus: &[Product], branches: &[BranchRow], driver: Option<String>) -> Example {
+    let runs = |machine: &&Machine| {
+        machine.builds.iter().filter(|answer| matches!(answer, Answer::Runs { .. })).count()
+    };
+    let of_gpu = gpus.iter().find(|gpu| gpu.name == USUAL_GPU).map(|gpu| gpu.capability);
+    let known = machines.iter().find(|machine| of_gpu.is_some() && machine.capability == of_gpu);
+    let gpu = match known.filter(|machine| runs(machine) > 0) {
+        Some(_) => USUAL_GPU.to_owned(),
+        None => {
+            let most = machines.iter().filter(|machine| machine.capability.is_some()).max_by_key(runs);
+            let most = most.and_then(|machine| machine.capability);
+            most.map_or("none".to_owned(), |capability| capability.to_string())
+        }
+    };
+    let long_term = branches.iter().filter(|branch| branch.kind.as_deref() == Some("LTS"));
+    let release = long_term.filter_map(|branch| branch.release.as_ref()).next();
+    Example { gpu, driver: driver.or(release.map(ToString::to_string)) }
+}
+
+fn row(registry: &Registry, platform: Platform, build: &Cited<Build>, sources: &mut Texts) -> BuildRow {
     let native = build.cuda.as_ref();
     let native = native.and_then(|cuda| required_driver(registry, cuda, platform.os, Policy::Native));
     BuildRow {
@@ -169,7 +238,7 @@ fn row(registry: &Registry, platform: Platform, build: &Cited<Build>, texts: &mu
         glibc: build.glibc.clone(),
         native: native.map(|native| native.value),
         evidence: build.weakest_evidence(true),
-        source: texts.number(&registry.source_text(&build.source)),
+        source: sources.number(&registry.source_text(&build.source)),
     }
 }
 
@@ -190,13 +259,10 @@ fn answers(
     let found = plan(catalogue, host, &Request::default());
     let mut answers: BTreeMap<(&str, &str), Answer> = BTreeMap::new();
     for out in &found.out {
-        let reason = texts.number(&out.reason);
+        let answer = Answer::Out { reason: texts.number(&out.reason), unknown: out.is_unknown };
         for build in &out.builds {
             answers.extend(
-                build
-                    .torch
-                    .iter()
-                    .map(|torch| ((torch.as_str(), build.variant.as_str()), Answer::Out { reason })),
+                build.torch.iter().map(|torch| ((torch.as_str(), build.variant.as_str()), answer.clone())),
             );
         }
     }
@@ -209,7 +275,7 @@ fn answers(
     let answer = |build: &&Cited<Build>| {
         let torch = build.version.to_string();
         let known = answers.get(&(torch.as_str(), build.variant.as_str()));
-        known.cloned().unwrap_or(Answer::Out { reason: unknown })
+        known.cloned().unwrap_or(Answer::Out { reason: unknown, unknown: true })
     };
     builds.iter().map(answer).collect()
 }
@@ -249,14 +315,14 @@ mod tests {
     #[test]
     fn the_page_says_what_plan_says() {
         let registry = Registry::embedded();
-        let data = data(&registry, Platform::LINUX_X86_64);
+        let data = data(&registry, Platform::LINUX_X86_64, None);
         let find = |torch: &str, variant: &str, capability: Option<&str>| {
             let build = data.builds.iter().position(|b| b.torch == torch && b.variant == variant).unwrap();
             let capability = capability.map(|text| text.parse().unwrap());
             let machine = data.machines.iter().find(|m| m.capability == capability).unwrap();
             match &machine.builds[build] {
                 Answer::Runs { driver } => driver.as_ref().map_or("runs".to_owned(), ToString::to_string),
-                Answer::Out { reason } => data.texts[*reason].clone(),
+                Answer::Out { reason, .. } => data.texts[*reason].clone(),
             }
         };
         assert_eq!(find("2.9.1", "cu128", Some("9.0")), "525.60.13");
@@ -273,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_data_cannot_end_its_element() {
-        let page = page(&Registry::embedded(), Platform::LINUX_X86_64);
+        let page = page(&Registry::embedded(), Platform::LINUX_X86_64, None);
         assert!(!page.contains(PLACE) && page.matches("</script>").count() == 2);
         assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("fetch("));
     }

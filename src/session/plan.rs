@@ -141,19 +141,27 @@ fn request(options: &PlanOptions, registry: &Registry, own_indexes: &[String]) -
     Ok(request)
 }
 
-/// Writes the compatibility explorer. Returns a machine of its platform.
+/// Writes the compatibility explorer, which opens with the machine that options describe, else with this one if it has a GPU of
+/// NVIDIA. Returns the machine.
 fn page(path: &Path, options: &PlanOptions, registry: &Registry) -> Result<Host, Failure> {
-    let MachineOptions { host, gpu, driver, glibc, platform } = &options.host;
-    if host.is_some() || !gpu.is_empty() || driver.is_some() || glibc.is_some() {
-        return Err(Failure::usage("the page of `--html` answers for every machine of a platform")
-            .hint("leave out the machine: GPU and driver are chosen on the page"));
+    if options.host.glibc.is_some() {
+        return Err(
+            Failure::usage("the page of `--html` answers for every glibc").hint("leave out `--glibc`")
+        );
     }
-    let machine = match platform {
-        Some(_) => chosen_host::described(&options.host, registry, &[])?,
-        None => Host::open(Platform::LINUX_X86_64, "the page"),
+    let (machine, example) = match options.host.describe_a_machine() {
+        true => {
+            let machine = chosen_host::described(&options.host, registry, &[])?;
+            (machine.clone(), Some(machine))
+        }
+        false => {
+            let seen = Some(chosen_host::seen())
+                .filter(|seen| seen.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()));
+            (Host::open(Platform::LINUX_X86_64, "the page"), seen)
+        }
     };
     files::refuse_others(path, &|text| text.contains(explorer::MARK), options.force)?;
-    write::write(path, &explorer::page(registry, machine.system.platform))?;
+    write::write(path, &explorer::page(registry, machine.system.platform, example.as_ref()))?;
     Ok(machine)
 }
 

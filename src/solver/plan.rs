@@ -61,6 +61,9 @@ pub struct PlanOut {
     pub party: Party,
     /// The source of the fact.
     pub source: String,
+    /// Whether these may run: the fact that would decide is not in the data.
+    #[serde(skip)]
+    pub is_unknown: bool,
     /// Variants with their torch versions, newest first.
     pub builds: Vec<PlanOutBuild>,
 }
@@ -107,7 +110,7 @@ pub fn plan(catalogue: &Catalogue<'_>, host: &Host, request: &Request) -> Plan {
         })
     };
     let mut plan = Plan::default();
-    let mut out: BTreeMap<(Party, String), (String, Vec<(Version, String)>)> = BTreeMap::new();
+    let mut out: BTreeMap<(Party, String), (Reason, Vec<(Version, String)>)> = BTreeMap::new();
     for i in order.into_iter().filter(|i| is_asked(*i)) {
         let build = &torch.builds[i as usize];
         let variant = &problem.variants[build.variant as usize].name;
@@ -116,19 +119,21 @@ pub fn plan(catalogue: &Catalogue<'_>, host: &Host, request: &Request) -> Plan {
             continue;
         }
         match problem.against(build) {
-            Some((party, reason, source)) => {
-                let (_, builds) = out.entry((party, reason)).or_insert_with(|| (source, Vec::new()));
+            Some(reason) => {
+                let key = (reason.party.clone(), reason.text.clone());
+                let (_, builds) = out.entry(key).or_insert_with(|| (reason, Vec::new()));
                 builds.push((build.version.clone(), problem.variants[build.variant as usize].name.clone()));
             }
             None => plan.runs.extend(problem.row(build)),
         }
     }
     plan.out = out
-        .into_iter()
-        .map(|((party, reason), (source, builds))| PlanOut {
-            reason,
-            party,
-            source,
+        .into_values()
+        .map(|(reason, builds)| PlanOut {
+            reason: reason.text,
+            party: reason.party,
+            source: reason.source,
+            is_unknown: reason.is_unknown,
             builds: by_variant(builds, &plan.runs),
         })
         .collect();
@@ -158,6 +163,7 @@ fn impossible(registry: &Registry, host: &Host, request: &Request) -> Option<Pla
         reason: why.predicate(),
         party,
         source: registry.source_text(why.source()),
+        is_unknown: false,
         builds: vec![PlanOutBuild { variant, torch, spans }],
     })
 }
@@ -186,9 +192,26 @@ fn by_variant(builds: Vec<(Version, String)>, runs: &[PlanRow]) -> Vec<PlanOutBu
     out.into_iter().map(|(builds, _)| builds).collect()
 }
 
+/// Why a build is not among those that run.
+struct Reason {
+    party: Party,
+    /// A predicate: `has no code for 7.0`.
+    text: String,
+    /// The source of the fact.
+    source: String,
+    /// Whether it may run all the same.
+    is_unknown: bool,
+}
+
+impl Reason {
+    fn new(party: Party, text: impl Into<String>, source: impl Into<String>) -> Reason {
+        Reason { party, text: text.into(), source: source.into(), is_unknown: false }
+    }
+}
+
 impl Problem<'_> {
-    /// The first reason against a torch build: party, text and source.
-    fn against(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
+    /// The first reason against a torch build.
+    fn against(&self, build: &BuildRow<'_>) -> Option<Reason> {
         let torch = build.torch?;
         let violations =
             Needs::of_torch(torch).violations(self.registry, self.machine.host, self.machine.policy);
@@ -201,55 +224,61 @@ impl Problem<'_> {
     }
 
     /// What a violation is as a reason; `None` if it is none here.
-    fn reason(&self, torch: &Cited<Build>, violation: Violation<'_>) -> Option<(Party, String, String)> {
+    fn reason(&self, torch: &Cited<Build>, violation: Violation<'_>) -> Option<Reason> {
         let source = |ids: &[String]| self.registry.source_text(ids);
         let own = || source(&torch.source);
-        Some(match violation {
+        let is_unknown = violation.is_unknown();
+        let reason = match violation {
             // CPU builds are acceptable if the machine has no GPU.
             Violation::CpuBuild if self.prefers_cpu() => return None,
             // Checked by the available wheels.
             Violation::Platform | Violation::LibcTooOld(_) => return None,
-            Violation::CpuBuild => (Party::Gpu, "is a CPU build".to_owned(), own()),
+            Violation::CpuBuild => Reason::new(Party::Gpu, "is a CPU build", own()),
             Violation::CodeUnknown(_) if torch.targets.is_none() => {
-                (Party::Gpu, "has unknown code targets".to_owned(), own())
+                Reason::new(Party::Gpu, "has unknown code targets", own())
             }
             Violation::CodeUnknown(gpu) => {
-                (Party::Gpu, format!("may run on {}, of which nothing is known", gpu.label()), own())
+                let text = format!("may run on {}, of which nothing is known", gpu.label());
+                Reason::new(Party::Gpu, text, own())
             }
             Violation::NoCode(gpu) | Violation::PtxTooNew(gpu) => {
-                (Party::Gpu, format!("has no code for {}", gpu.label()), source(torch.code_source()))
+                let text = format!("has no code for {}", gpu.label());
+                Reason::new(Party::Gpu, text, source(torch.code_source()))
             }
             Violation::CudnnDropsGpu(_, min, ids) => {
-                (Party::Cudnn, format!("has a cuDNN that requires compute capability >= {min}"), source(ids))
+                let text = format!("has a cuDNN that requires compute capability >= {min}");
+                Reason::new(Party::Cudnn, text, source(ids))
             }
             Violation::NoDriverForGpu(gpu) => {
-                (Party::Driver, format!("needs a driver that no longer supports {}", gpu.label()), own())
+                let text = format!("needs a driver that no longer supports {}", gpu.label());
+                Reason::new(Party::Driver, text, own())
             }
             Violation::DriverTooOld(floor, ids) => {
-                (Party::Driver, format!("needs driver >= {floor}"), source(ids))
+                Reason::new(Party::Driver, format!("needs driver >= {floor}"), source(ids))
             }
             Violation::DriverUnknown(cuda) => {
                 let text =
                     format!("is built with CUDA {}, whose minimum driver is unknown", cuda_short(&cuda));
-                (Party::Driver, text, String::new())
+                Reason::new(Party::Driver, text, "")
             }
-        })
+        };
+        Some(Reason { is_unknown, ..reason })
     }
 
     /// The first reason that does not involve the GPU: glibc, Python, index.
-    fn elsewhere(&self, build: &BuildRow<'_>) -> Option<(Party, String, String)> {
+    fn elsewhere(&self, build: &BuildRow<'_>) -> Option<Reason> {
         let torch = build.torch?;
         if let Some(need) = torch.glibc.as_ref().filter(|need| !self.machine.glibc_suffices(need)) {
-            return Some((Party::Glibc, format!("needs glibc >= {need}"), torch.wheels_source().to_owned()));
+            let text = format!("needs glibc >= {need}");
+            return Some(Reason::new(Party::Glibc, text, torch.wheels_source()));
         }
         if self.build_pythons(build).is_empty() {
-            let series = super::explain::span(&self.pythons.series);
-            let source = torch.wheels_source();
-            return Some((Party::Python, format!("has no wheel for Python {series}"), source.to_owned()));
+            let text = format!("has no wheel for Python {}", super::explain::span(&self.pythons.series));
+            return Some(Reason::new(Party::Python, text, torch.wheels_source()));
         }
         let index = &self.indexes[build.index as usize];
         if !self.index_allowed(index) {
-            return Some((Party::Index, "is on an index that is not allowed".to_owned(), String::new()));
+            return Some(Reason::new(Party::Index, "is on an index that is not allowed", ""));
         }
         None
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use super::browser::seen_in_browser;
 use super::context::{TestContext, skipped};
 
 const GPUS: [&str; 9] = [
@@ -90,18 +91,24 @@ fn the_page_runs_what_plan_runs() {
     }
 }
 
-/// What a person does in the page, and what is then in its table; and whether a phone shows all of it without scrolling aside.
-const HANDS: &str = r#"
-<script>
-{
+/// What a person does in the page, and what is then in its table and its commands; and whether a phone shows all of it without
+/// scrolling aside.
+const HANDS: &str = r#"{
   const type = (id, text) => { at(id).value = text; at(id).dispatchEvent(new Event("input")); };
   const rows = () => [...at("rows").rows].map((row) => row.cells[0].textContent + " " + row.cells[1].textContent);
-  const out = {};
+  const commands = () => [...document.querySelectorAll(".command code")].map((code) => code.textContent);
+  const out = { example: [at("gpu").value, at("driver").value, rows().length, ...commands()] };
   for (const gpu of GPUS) for (const driver of DRIVERS) {
     type("gpu", gpu);
     type("driver", driver);
     out[gpu + "/" + driver] = rows();
+    out[gpu + "/" + driver + "/commands"] = commands();
   }
+  type("gpu", "GeForce RTX 3090");
+  const button = [...at("rows").rows].map((row) => row.querySelector("button")).find((button) => button.textContent === "2.7.1");
+  button.click();
+  out.chosen = commands();
+  out.links = [...document.querySelectorAll("dd a")].map((link) => link.href);
   type("gpu", "no such GPU");
   out.unknown = at("summary").textContent;
   type("gpu", "8.6");
@@ -110,42 +117,42 @@ const HANDS: &str = r#"
   out.all = rows().length;
   const page = document.documentElement;
   out.fits = page.scrollWidth <= page.clientWidth;
-  const pre = document.createElement("pre");
-  pre.id = "seen";
-  pre.textContent = btoa(JSON.stringify(out));
-  document.body.append(pre);
-}
-</script>
-"#;
+  tell(out);
+}"#;
 
-/// The page in headless Chromium, from the file alone and as wide as a phone.
+/// The page in headless Chromium, from the file alone and as wide as a phone. Its commands are run by `resolve` and
+/// understood.
 #[test]
 fn the_page_in_a_browser() {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let has =
-        |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success());
-    let Some(browser) = names.into_iter().find(has) else {
-        return skipped("chromium is not installed: the page is not shown");
-    };
     let context = TestContext::new().with_shipped_registry();
     context.run(&["plan", "--html", "page.html"]).expect(0);
     let (gpus, drivers) = (["NVIDIA V100", "GeForce RTX 5090", "none"], ["470.129.06", "580.65.06"]);
     let list = |all: &[&str]| serde_json::to_string(all).unwrap();
     let hands = HANDS.replace("GPUS", &list(&gpus)).replace("DRIVERS", &list(&drivers));
-    let page = context.read("page.html").replace("</body>", &format!("{hands}</body>"));
-    let page = context.write("page.html", &page);
-    let profile = context.dir.path().join("profile");
-    let mut command = Command::new(browser);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
-    command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-    command.args(["--window-size=390,844", "--dump-dom"]);
-    command.arg(format!("--user-data-dir={}", profile.display())).arg(format!("file://{}", page.display()));
-    let out = command.output().unwrap();
-    let dom = String::from_utf8_lossy(&out.stdout).into_owned();
-    let seen = dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split('<').next());
-    let Some(seen) = seen else { panic!("{}", String::from_utf8_lossy(&out.stderr)) };
-    let seen = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, seen).unwrap();
-    let seen: serde_json::Value = serde_json::from_slice(&seen).unwrap();
+    let Some(seen) = seen_in_browser(&context, "page.html", "390,844", &hands) else { return };
+    let texts = |name: &str| -> Vec<String> { serde_json::from_value(seen[name].clone()).unwrap() };
+    let example: Vec<String> = seen["example"].as_array().unwrap().iter().map(|v| v.to_string()).collect();
+    assert_eq!(example[..2], ["\"NVIDIA H100\"", "\"580.65.06\""]);
+    assert!(example.len() == 5 && example[2].parse::<usize>().unwrap() > 50, "{example:?}");
+    assert_eq!(
+        texts("chosen"),
+        [
+            "envlock resolve \"torch==2.7.1\" --variant cu128 --gpu \"NVIDIA GeForce RTX 3090\" --driver 580.65.06",
+            "pip install torch==2.7.1 --index-url https://download.pytorch.org/whl/cu128"
+        ]
+    );
+    let links = texts("links");
+    let is_web = |link: &String| link.starts_with("https://") && !link.contains(' ');
+    assert!(links.len() > 3 && links.iter().all(is_web), "{links:?}");
+    for gpu in gpus {
+        for driver in drivers {
+            let commands = texts(&format!("{gpu}/{driver}/commands"));
+            let Some(command) = commands.first() else { continue };
+            let words = shlex::split(command).unwrap();
+            let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+            context.run(&[&words[..], &["--stack-only", "--offline", "--dry-run"]].concat()).expect(0);
+        }
+    }
     for gpu in gpus {
         for driver in drivers {
             let machine = match gpu {
@@ -170,10 +177,22 @@ fn the_page_in_a_browser() {
 }
 
 #[test]
-fn the_page_is_for_all_machines_and_replaces_only_its_own() {
+fn the_page_opens_with_a_machine_and_replaces_only_its_own() {
     let context = TestContext::new();
-    let run = context.run(&["plan", "--html", "page.html", "--gpu", "A100"]).expect(2);
-    assert!(run.flat().contains("hint: leave out the machine"), "{}", run.shown());
+    let run = context.run(&["plan", "--html", "page.html", "--glibc", "2.28"]).expect(2);
+    assert!(run.flat().contains("hint: leave out `--glibc`"), "{}", run.shown());
+    // A machine that is named is what the page opens with, if the page has it.
+    for (machine, opens) in [
+        (&["--gpu", "A100 PCIe", "--driver", "535"][..], r#""example":{"gpu":"A100 PCIe 40GB","driver":"535.54.03"}"#),
+        (&["--gpu", "none"], r#""example":{"gpu":"none","driver":null}"#),
+        (&["--driver", "470.129.06"], r#""example":{"gpu":"NVIDIA H100","driver":"470.129.06"}"#),
+        (&["--platform", "windows-x86_64"], r#""example":{"gpu":"NVIDIA H100","driver":"#),
+    ] {
+        context.run(&[&["plan", "--html", "example.html"], machine].concat()).expect(0);
+        let page = context.read("example.html");
+        let found = page.split("\"example\":").nth(1).unwrap();
+        assert!(page.contains(opens), "{machine:?} {}", &found[..80]);
+    }
     context.write("page.html", "mine\n");
     context.run(&["plan", "--html", "page.html"]).expect(2);
     assert_eq!(context.read("page.html"), "mine\n");

@@ -2,6 +2,7 @@
 
 mod aged;
 mod architecture;
+mod browser;
 #[cfg(feature = "conda")]
 mod channels;
 mod circles;
@@ -40,6 +41,7 @@ mod not_known;
 mod one_verdict;
 mod options;
 mod owned;
+mod pages;
 mod parts;
 #[cfg(unix)]
 mod paths;

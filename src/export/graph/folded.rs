@@ -8,6 +8,8 @@ use super::{Drawing, Kind, Node};
 const MANY: usize = 40;
 /// How many packages of a group are named in its label.
 const NAMED: usize = 3;
+/// How many characters their names have together; the first is named in any case.
+const WIDTH: usize = 30;
 
 /// The drawing with the dependencies of each requested package, framework or part of the machine as one node, and those that
 /// several of them bring as another one; `None` if there are few dependencies.
@@ -82,8 +84,16 @@ fn owners(drawing: &Drawing) -> Vec<BTreeSet<usize>> {
 
 /// `12 packages: aiohttp, attrs, certifi, ...`
 fn label(labels: &[String]) -> String {
-    let names: Vec<&str> = labels.iter().filter_map(|label| label.split(' ').next()).take(NAMED).collect();
-    let more = if labels.len() > NAMED { ", ..." } else { "" };
+    let mut names: Vec<&str> = Vec::new();
+    let mut width = 0;
+    for name in labels.iter().filter_map(|label| label.split(' ').next()).take(NAMED) {
+        width += name.len();
+        if width > WIDTH && !names.is_empty() {
+            break;
+        }
+        names.push(name);
+    }
+    let more = if labels.len() > names.len() { ", ..." } else { "" };
     format!("{} packages: {}{more}", labels.len(), names.join(", "))
 }
 
@@ -128,5 +138,16 @@ mod tests {
         assert!(folded.edges.iter().all(|(from, to)| folded.nodes[*from].layer < folded.nodes[*to].layer));
         let few = Drawing { nodes: drawing.nodes[..10].to_vec(), edges: Vec::new(), title: String::new() };
         assert_eq!(super::folded(&few), None);
+    }
+
+    #[test]
+    fn names_of_a_group() {
+        let of = |names: &[&str]| label(&names.iter().map(|name| format!("{name} 1")).collect::<Vec<_>>());
+        assert_eq!(of(&["a", "b", "c"]), "3 packages: a, b, c");
+        assert_eq!(of(&["cwevals", "opentelemetry-exporter-otlp", "x"]), "3 packages: cwevals, ...");
+        assert_eq!(
+            of(&["opentelemetry-exporter-otlp-proto-http", "x"]),
+            "2 packages: opentelemetry-exporter-otlp-proto-http, ..."
+        );
     }
 }

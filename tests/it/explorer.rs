@@ -183,7 +183,10 @@ fn the_page_opens_with_a_machine_and_replaces_only_its_own() {
     assert!(run.flat().contains("hint: leave out `--glibc`"), "{}", run.shown());
     // A machine that is named is what the page opens with, if the page has it.
     for (machine, opens) in [
-        (&["--gpu", "A100 PCIe", "--driver", "535"][..], r#""example":{"gpu":"A100 PCIe 40GB","driver":"535.54.03"}"#),
+        (
+            &["--gpu", "A100 PCIe", "--driver", "535"][..],
+            r#""example":{"gpu":"A100 PCIe 40GB","driver":"535.54.03"}"#,
+        ),
         (&["--gpu", "none"], r#""example":{"gpu":"none","driver":null}"#),
         (&["--driver", "470.129.06"], r#""example":{"gpu":"NVIDIA H100","driver":"470.129.06"}"#),
         (&["--platform", "windows-x86_64"], r#""example":{"gpu":"NVIDIA H100","driver":"#),

@@ -63,5 +63,6 @@ mod update;
 mod verify;
 #[cfg(unix)]
 mod violated;
+mod workflows;
 
 use common::{context, tools, wheels};

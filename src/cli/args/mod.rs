@@ -103,7 +103,7 @@ pub(super) enum Command {
     List(ListArgs),
     /// Show the locked packages as a tree, with the machine at the top
     Tree(TreeArgs),
-    /// Draw the locked dependency graph, with the machine at the top
+    /// Draw the locked dependency graph, with what it needs of a machine
     Graph(GraphArgs),
     /// Show what changed on a machine since a host file was saved
     Drift(DriftArgs),

@@ -136,7 +136,11 @@ pub(super) fn causes(
     let is_of_stack_alone = conflict.also.is_empty() && conflict.would_work_if.iter().all(is_of_stack);
     let heading = match conflict.also.is_empty() {
         false => format!("ways out of this, each of them solved{of_target} with the rest out of the way:"),
-        true if is_of_stack_alone => format!("ways out, each of them solved for the stack{of_target}:"),
+        true if is_of_stack_alone => {
+            let has_command = conflict.would_work_if.iter().any(|way| way.command.is_some());
+            let rest = if has_command { "; the command solves the rest" } else { "" };
+            format!("ways out, each of them solved for the stack{of_target}{rest}:")
+        }
         true => format!("ways out, each of them solved{of_target}:"),
     };
     let words = Words { heading: &heading, nothing, marks_stack: has_others && !is_of_stack_alone };

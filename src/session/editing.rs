@@ -19,14 +19,33 @@ pub(crate) struct Edited {
     pub manifest: NewManifest,
 }
 
-/// Adds packages (PEP 508) to the manifest.
+/// Which list of the manifest is edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum List {
+    /// What the project requires.
+    Dependencies,
+    /// Bounds on packages, whoever requires them.
+    Constraints,
+}
+
+/// Adds packages (PEP 508) to a list of the manifest.
 ///
 /// # Errors
 /// When there is no manifest, another tool holds the packages, or one is no requirement.
-pub(crate) fn add(global: &Global, packages: &[String], options: &SolveOptions) -> Result<Edited, Failure> {
-    edit(global, packages, options, &|document, name| {
+pub(crate) fn add(
+    global: &Global,
+    packages: &[String],
+    list: List,
+    options: &SolveOptions,
+) -> Result<Edited, Failure> {
+    edit(global, packages, options, &|document, name, owner| {
         for text in packages {
             let parsed = settings::requirement(text)?;
+            if list == List::Constraints {
+                check_bound(&parsed, text)?;
+                put_into(constraints(document, name, owner)?, &parsed, text.trim())?;
+                continue;
+            }
             let package = parsed.name().to_owned();
             let specifier = manifest::stack_specifier(&parsed);
             // One that is in the list already stays there.
@@ -43,19 +62,29 @@ pub(crate) fn add(global: &Global, packages: &[String], options: &SolveOptions) 
     })
 }
 
-/// Removes packages from the manifest, by name.
+/// Removes packages from a list of the manifest, by name.
 ///
 /// # Errors
 /// When there is no manifest, another tool holds the packages, or one is not in it.
 pub(crate) fn remove(
     global: &Global,
     packages: &[String],
+    list: List,
     options: &SolveOptions,
 ) -> Result<Edited, Failure> {
-    edit(global, packages, options, &|document, name| {
+    edit(global, packages, options, &|document, name, _| {
         for text in packages {
             let parsed = settings::requirement(text)?;
             let package = parsed.name().to_owned();
+            if list == List::Constraints {
+                let removed = CONSTRAINTS
+                    .map(|path| array_at(document, path).is_some_and(|list| remove_from(list, &package)));
+                if !removed.contains(&true) {
+                    let what = format!("`{package}` is not in the constraints of {name}");
+                    return Err(Failure::usage(what));
+                }
+                continue;
+            }
             let in_stack =
                 stack(document).as_table_like_mut().is_some_and(|table| table.remove(&package).is_some());
             let in_list = dependencies(document, name)?.is_some_and(|list| remove_from(list, &package));
@@ -71,12 +100,13 @@ fn edit(
     global: &Global,
     packages: &[String],
     options: &SolveOptions,
-    change: &dyn Fn(&mut DocumentMut, &str) -> Result<(), Failure>,
+    change: &dyn Fn(&mut DocumentMut, &str, Option<Owner>) -> Result<(), Failure>,
 ) -> Result<Edited, Failure> {
     let folder = files::project_folder(global.project.as_deref(), false)?;
     let name = files::manifest_in(&folder)
         .ok_or_else(|| Failure::usage("there is no envlock.toml here").hint("start with `envlock init`"))?;
-    if files::owner_in(&folder) == Some(Owner::Pixi) {
+    let owner = files::owner_in(&folder);
+    if owner == Some(Owner::Pixi) {
         let asked = packages.join(" ");
         return Err(Failure::usage("pixi holds the packages (`pixi.lock`)")
             .hint(format!("`pixi add {asked}`, or `pixi remove`, then `envlock resolve`")));
@@ -91,7 +121,7 @@ fn edit(
         let mut document: DocumentMut = text
             .parse()
             .map_err(|e: toml_edit::TomlError| Failure::input(format!("{name}: {}", e.message())))?;
-        change(&mut document, name)?;
+        change(&mut document, name, owner)?;
         // With the old cutoff, what is added would be refused the next time.
         if let Some(cutoff) = &options.exclude_newer
             && move_cutoff(&mut document, cutoff)
@@ -138,6 +168,55 @@ fn stack(document: &mut DocumentMut) -> &mut Item {
         true => &mut document["tool"]["envlock"]["stack"],
         false => &mut document["stack"],
     }
+}
+
+/// Where manifests have their constraints: envlock.toml, a pyproject.toml, one of uv.
+const CONSTRAINTS: [&[&str]; 3] = [
+    &["project", "constraints"],
+    &["tool", "envlock", "constraints"],
+    &["tool", "uv", "constraint-dependencies"],
+];
+
+/// The list at a path of tables; `None` if there is none.
+fn array_at<'d>(document: &'d mut DocumentMut, path: &[&str]) -> Option<&'d mut Array> {
+    let mut item = document.as_item_mut();
+    for key in path {
+        item = item.as_table_like_mut()?.get_mut(key)?;
+    }
+    item.as_array_mut()
+}
+
+/// The list of constraints, which is made where there is none: uv's own where it holds the packages, so that it has them too.
+fn constraints<'d>(
+    document: &'d mut DocumentMut,
+    name: &str,
+    owner: Option<Owner>,
+) -> Result<&'d mut Array, Failure> {
+    let [of_envlock, of_pyproject, of_uv] = CONSTRAINTS;
+    let path = match (name == files::PYPROJECT, owner) {
+        (false, _) => of_envlock,
+        (true, Some(Owner::Uv)) => of_uv,
+        (true, _) => of_pyproject,
+    };
+    let wrong = || Failure::input(format!("{name}: `{}` is not an array", path.join(".")));
+    let (last, tables) = path.split_last().expect("a path has a last part");
+    let mut item = document.as_item_mut();
+    for key in tables {
+        let table = item.as_table_like_mut().ok_or_else(wrong)?;
+        item = table.entry(key).or_insert(toml_edit::table());
+    }
+    let list = item.as_table_like_mut().ok_or_else(wrong)?.entry(last);
+    list.or_insert(Item::Value(Value::Array(Array::new()))).as_array_mut().ok_or_else(wrong)
+}
+
+/// A constraint has a bound, and no extras or address.
+fn check_bound(parsed: &UserRequirement, text: &str) -> Result<(), Failure> {
+    if parsed.specifiers().is_none() || !parsed.requirement.extras.is_empty() {
+        let shown = crate::model::text::clean(text.trim(), 60);
+        return Err(Failure::usage(format!("`{shown}` bounds no version"))
+            .hint(format!("a constraint is a name with a bound, as `{}<2`", parsed.name())));
+    }
+    Ok(())
 }
 
 /// The list of dependencies; `None` if there is none.

@@ -60,6 +60,7 @@ pub(crate) mod prebuilt;
 pub(crate) mod registry_update;
 pub(crate) mod requirements;
 pub mod resolve;
+pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod settings;
 pub mod sync;

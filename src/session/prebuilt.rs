@@ -1,10 +1,15 @@
 //! Wheels that projects publish outside the index, one for each torch: offered where a solution would compile.
 
+use pep440_rs::Version;
+
+use super::learning::{self, PYPI};
 use crate::index::IndexClient;
 use crate::model::platform::Platform;
+use crate::model::project::Release;
 use crate::model::request::Request;
 use crate::model::solution::{ChosenPackage, Note, Solution};
 use crate::model::source::BuildKind;
+use crate::model::timestamp::Timestamp;
 use crate::registry::conda_builds::PYTORCH;
 use crate::registry::{PrebuiltFor, Registry};
 
@@ -40,7 +45,17 @@ pub(crate) fn offers(
         let (name, version) = (&package.name, &package.version);
         // Without a space, so that the reference stays on one line.
         let add = format!("`envlock add \"{name}@{url}\"`");
+        let day = |name: &str, version: &Version| first_day(client, name, version);
+        let is_older = has.is_none()
+            && day(name, version)
+                .zip(day(&stack.framework, &stack.version))
+                .is_some_and(|(own, torch)| own < torch);
         let text = match has {
+            // Wheels are built when a release is made.
+            None if is_older => format!(
+                "{name} {version} is compiled: it is older than {} {}, so its project has no wheel for that",
+                stack.framework, stack.version
+            ),
             Some(true) => format!(
                 "{name} {version} would be compiled; its project has a wheel for this torch, CUDA and Python: {add}"
             ),
@@ -57,4 +72,12 @@ pub(crate) fn offers(
         Some(Note { text, source: None })
     };
     compiled.filter_map(offer).collect()
+}
+
+/// When the first file of a release was put on the index pypi; `None` where that is not known.
+fn first_day(client: &IndexClient, name: &str, version: &Version) -> Option<Timestamp> {
+    let page = learning::page(client, PYPI, name).ok()??;
+    let is_it =
+        |release: &&Release| release.version.clone().without_local() == version.clone().without_local();
+    page.releases().iter().find(is_it).and_then(|release| page.first_upload(release))
 }

@@ -1,6 +1,7 @@
 //! One change of a question. A way out of a conflict is an edit with which the question was solved.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, VersionOrUrl};
@@ -394,9 +395,9 @@ pub(super) fn overrides(request: &Request) -> Vec<Edit> {
     request.overrides.iter().cloned().map(Edit::WithoutOverride).collect()
 }
 
-/// Releases near the one that a requirement pins: those of its minor line, and of its major one. Where its bounds exclude each
-/// other, it without one of them. Nothing if it is neither.
-pub(super) fn near(user: &UserRequirement) -> Vec<Edit> {
+/// Releases near the one that a requirement pins: those of its minor line, of the lines around it among the `known` releases, the
+/// nearest first, and of its major one. Where its bounds exclude each other, it without one of them. Nothing if it is neither.
+pub(super) fn near(user: &UserRequirement, known: &[Version]) -> Vec<Edit> {
     let Some(specifiers) = user.specifiers() else { return Vec::new() };
     let [one] = &**specifiers else {
         let without = |place: usize| {
@@ -409,10 +410,36 @@ pub(super) fn near(user: &UserRequirement) -> Vec<Edit> {
     };
     let pins = matches!(one.operator(), Operator::Equal | Operator::ExactEqual);
     let parts: Vec<String> = one.version().release().iter().map(ToString::to_string).collect();
-    let lines = [2, 1].into_iter().filter(|length| pins && parts.len() > *length);
-    let line = |length: usize| format!("=={}.*", parts[..length].join(".")).parse::<VersionSpecifiers>().ok();
-    lines.filter_map(line).map(|line| Edit::Near(user.clone(), line)).collect()
+    if !pins {
+        return Vec::new();
+    }
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend((parts.len() > 2).then(|| parts[..2].join(".")));
+    lines.extend(lines_around(one.version(), known));
+    lines.extend((parts.len() > 1).then(|| parts[0].clone()));
+    let line = |line: &String| format!("=={line}.*").parse::<VersionSpecifiers>().ok();
+    lines.iter().filter_map(line).map(|line| Edit::Near(user.clone(), line)).collect()
 }
+
+/// The minor lines of the known releases around a version, the nearest first, of two the newer one.
+fn lines_around(version: &Version, known: &[Version]) -> Vec<String> {
+    let line = |of: &Version| {
+        let release = of.release();
+        (release.first().copied().unwrap_or_default(), release.get(1).copied().unwrap_or_default())
+    };
+    let lines: BTreeSet<(u64, u64)> = known.iter().map(line).collect();
+    let own = line(version);
+    let newer = lines.range((Bound::Excluded(own), Bound::Unbounded)).enumerate();
+    let older = lines.range(..own).rev().enumerate();
+    let mut around: Vec<(usize, bool, &(u64, u64))> = newer.map(|(far, line)| (far, false, line)).collect();
+    around.extend(older.map(|(far, line)| (far, true, line)));
+    around.sort();
+    around.truncate(MAX_LINES);
+    around.iter().map(|(_, _, (major, minor))| format!("{major}.{minor}")).collect()
+}
+
+/// The maximum number of minor lines around a pinned release that are tried: each costs a search.
+const MAX_LINES: usize = 20;
 
 /// The maximum number of bounds of a requirement of which each is left out in turn: each costs a search.
 const MAX_BOUNDS: usize = 4;
@@ -501,4 +528,37 @@ fn indexes_beside(allowed: &Only, solution: &Solution) -> Vec<String> {
     let of_stack = solution.stack.iter().map(|stack| family(&stack.index));
     let names: BTreeSet<String> = of_packages.chain(of_stack).filter(|name| !allowed.admits(name)).collect();
     names.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_around_a_pin() {
+        let known: Vec<Version> =
+            ["1.13.1", "2.0.0", "2.0.1", "2.1.0", "2.2.0", "2.10.0"].map(|text| text.parse().unwrap()).into();
+        for (pin, expected) in [
+            ("2.1.0", &["2.2", "2.0", "2.10", "1.13"][..]),
+            // One that is none of them.
+            ("2.3.0", &["2.10", "2.2", "2.1", "2.0", "1.13"]),
+            ("3", &["2.10", "2.2", "2.1", "2.0", "1.13"]),
+            ("1.13.1", &["2.0", "2.1", "2.2", "2.10"]),
+        ] {
+            assert_eq!(lines_around(&pin.parse().unwrap(), &known), expected, "{pin}");
+        }
+        let user = |text: &str| UserRequirement::parse(text, Origin::CommandLine).unwrap();
+        let near = |text: &str| {
+            let edits = near(&user(text), &known);
+            edits
+                .iter()
+                .map(|edit| match edit {
+                    Edit::Near(_, specifiers) => specifiers.to_string(),
+                    other => panic!("{other:?}"),
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(near("torch==2.1.1"), ["==2.1.*", "==2.2.*", "==2.0.*", "==2.10.*", "==1.13.*", "==2.*"]);
+        assert_eq!(near("torch>=2.1"), [] as [&str; 0]);
+    }
 }

@@ -119,15 +119,18 @@ pub(super) fn beside(facts: &Facts<'_>) -> Option<Area> {
         return None;
     }
     let is_locked = |name: &str| target.package(name).is_some() || PREINSTALLED_PACKAGES.contains(&name);
+    let versions = versions(installed);
     let mut active = active_requirements(installed, target.platform, facts.registry);
     active.retain(|(distribution, _, requirement)| {
+        let name = requirement.name.as_ref();
+        // What is locked and missing is said as that: it is installed again, and not added.
+        if !versions.contains_key(name) && target.package(name).is_some() {
+            return false;
+        }
         // conda installs what its own records require.
         let is_of_conda = distribution.installer.as_deref() == Some("conda");
-        !is_of_conda
-            && !is_locked(&distribution.name)
-            && !installed.overridden.iter().any(|name| name == requirement.name.as_ref())
+        !is_of_conda && !is_locked(&distribution.name) && !installed.overridden.iter().any(|own| own == name)
     });
-    let versions = versions(installed);
     let of = |(name, broken): (&str, Vec<(&str, String)>)| {
         let (by, line) = broken.first().map_or((name, name), |(by, line)| (*by, line.as_str()));
         let fix = Fix::advice(format!(

@@ -402,6 +402,32 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
+/// Wheels are built when a release is made: of one that is older than the torch none is offered.
+#[test]
+fn a_release_that_is_older_than_the_torch_has_no_wheel_for_it() {
+    let newer =
+        little_pypi().into_iter().map(|(index, wheel)| (index, wheel.uploaded("2026-11-18T09:00:00Z")));
+    let mut all: Vec<_> = newer.collect();
+    for (name, version) in [
+        ("setuptools", "84.0"),
+        ("wheel", "0.45"),
+        ("ninja", "1.13"),
+        ("psutil", "7.0"),
+        ("packaging", "25.0"),
+    ] {
+        all.push(("pypi", wheel(name, version)));
+    }
+    let setup = "import torch\nfrom setuptools import setup\nsetup()\n";
+    let flash = wheel("flash-attn", "2.8.3").needs("torch").uploaded("2025-08-14T09:00:00Z");
+    all.push(("pypi", flash.source(setup)));
+    let server = IndexServer::start(all, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server).with_shipped_registry();
+    let asked = ["resolve", "torch", "flash-attn", "--python", "3.12", "--only-index", "pypi"];
+    let told = context.run(&[&asked[..], &MACHINE[..4]].concat()).expect(0).flat();
+    assert!(told.contains("flash-attn 2.8.3 is compiled: it is older than torch 2.15.0"), "{told}");
+    assert!(!told.contains("envlock add"), "{told}");
+}
+
 /// flash-attn is on the index as source; its project publishes a wheel for each torch. Their METADATA has the public
 /// version, as those of the project do.
 #[test]

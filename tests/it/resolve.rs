@@ -799,6 +799,43 @@ fn escapes_of_others_do_not_reach_the_terminal() {
     assert!(run.flat().contains("is not a valid requirement"), "{}", run.shown());
 }
 
+/// Constraints are edited where each form of manifest has them, and a way out of one is the command that removes it.
+#[test]
+fn constraints_are_edited() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    let box_ = "[target.box]\ngpus = [\"none\"]\n";
+    let manifest =
+        |list: &str| format!("[project]\nname = \"demo\"\ndependencies = [\"requests\"]\n{list}\n{box_}");
+    context.write("envlock.toml", &manifest(""));
+    context.run(&["add", "--constraint", "idna<99", "filelock<99"]).expect(0);
+    assert_eq!(context.read("envlock.toml"), manifest("constraints = [\"idna<99\", \"filelock<99\"]\n"));
+    assert!(!context.read("envlock.lock").contains("name = \"filelock\""));
+    context.run(&["remove", "--constraint", "filelock"]).expect(0);
+    context.run(&["add", "--constraint", "idna<98"]).expect(0);
+    assert_eq!(context.read("envlock.toml"), manifest("constraints = [\"idna<98\"]\n"));
+    let run = context.run(&["remove", "--constraint", "requests"]).expect(2);
+    assert!(run.flat().contains("`requests` is not in the constraints of envlock.toml"), "{}", run.shown());
+    let run = context.run(&["add", "--constraint", "idna"]).expect(2);
+    assert!(run.flat().contains("a constraint is a name with a bound, as `idna<2`"), "{}", run.shown());
+    // The command of the way out is run by the context.
+    context.write("envlock.toml", &manifest("constraints = [\"idna<1\"]\n"));
+    let run = context.run(&["resolve"]).expect(1);
+    assert!(run.stdout.contains("\n      envlock remove --constraint idna\n"), "{}", run.shown());
+    // A pyproject.toml has them in envlock's table, and where uv holds the packages in uv's.
+    std::fs::remove_file(context.project().join("envlock.toml")).unwrap();
+    let pyproject = |tables: &str| {
+        format!(
+            "[project]\nname = \"demo\"\nversion = \"1\"\ndependencies = [\"requests\"]\n[tool.envlock]\n{tables}"
+        )
+    };
+    context.write("pyproject.toml", &pyproject("[tool.envlock.target.box]\ngpus = [\"none\"]\n"));
+    context.run(&["add", "--constraint", "idna<99"]).expect(0);
+    let text = context.read("pyproject.toml");
+    assert!(text.contains("[tool.envlock]\nconstraints = [\"idna<99\"]\n"), "{text}");
+    context.run(&["remove", "--constraint", "idna"]).expect(0);
+}
+
 #[test]
 fn add_and_remove_edit_and_resolve() {
     let server = server();

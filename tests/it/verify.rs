@@ -249,6 +249,17 @@ fn without_a_lock() {
     );
 }
 
+/// What is locked and missing is installed again, whoever else requires it: no fix adds it to the manifest.
+#[test]
+fn what_is_locked_and_gone_is_not_to_be_added() {
+    let laid = laid();
+    install(&laid.site, &wheel("needy", "1.0").needs("filelock>=3").needs("gone>=1"));
+    std::fs::remove_dir_all(laid.site.join("filelock-3.20.0.dist-info")).unwrap();
+    let run = laid.verify(&[]).expect(1);
+    assert!(!run.flat().contains("envlock add 'filelock>=3'"), "{}", run.shown());
+    assert!(run.flat().contains("envlock add 'gone>=1'"), "{}", run.shown());
+}
+
 #[test]
 fn hosts_are_judged_from_the_lock_alone() {
     let laid = laid();

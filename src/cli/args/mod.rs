@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::session::editing::List;
 use crate::session::export::ExportOptions;
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 use crate::session::plan::PlanOptions;
@@ -227,8 +228,18 @@ pub(super) struct AddArgs {
     /// Packages (PEP 508 for `add`, names for `remove`)
     #[arg(required = true, value_name = "PKG")]
     pub packages: Vec<String>,
+    /// Edit the constraints: bounds on a package, whoever requires it
+    #[arg(long)]
+    pub constraint: bool,
     #[command(flatten)]
     pub solve: SolveOptions,
+}
+
+impl AddArgs {
+    /// The list of the manifest that is meant.
+    pub fn list(&self) -> List {
+        if self.constraint { List::Constraints } else { List::Dependencies }
+    }
 }
 
 #[derive(Debug, ClapArgs)]

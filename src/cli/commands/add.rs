@@ -7,11 +7,11 @@ use crate::session::failure::Failure;
 use crate::session::options::Global;
 
 pub(super) fn add(global: &Global, args: &AddArgs, printer: &Printer) -> Result<u8, Failure> {
-    resolve(global, editing::add(global, &args.packages, &args.solve)?, printer)
+    resolve(global, editing::add(global, &args.packages, args.list(), &args.solve)?, printer)
 }
 
 pub(super) fn remove(global: &Global, args: &AddArgs, printer: &Printer) -> Result<u8, Failure> {
-    resolve(global, editing::remove(global, &args.packages, &args.solve)?, printer)
+    resolve(global, editing::remove(global, &args.packages, args.list(), &args.solve)?, printer)
 }
 
 fn resolve(global: &Global, edited: Edited, printer: &Printer) -> Result<u8, Failure> {

@@ -7,7 +7,6 @@ pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod machines;
 mod of_conda;
-mod retry;
 mod solving;
 mod stack_only;
 mod task;
@@ -25,7 +24,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
-use super::{fetch, learned_rows, lock, owner, requirements};
+use super::{fetch, files, learned_rows, lock, owner, requirements, retry};
 use crate::compatibility::{Open, UnknownGpu, Unread};
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
@@ -248,8 +247,8 @@ impl<'p> ResolveRun<'p> {
 
     /// How it was asked. `adds`: whether a changed manifest is not written yet.
     fn as_command(&self, adds: bool) -> retry::TypedRequest<'_> {
-        let files = &self.project.reads;
-        let has_manifest = self.project.manifest.is_some() && files.is_empty();
+        let reads = &self.project.reads;
+        let has_manifest = self.project.manifest.is_some() && reads.is_empty();
         let form = match (has_manifest, adds) {
             (false, _) => retry::Form::CommandLine,
             (true, false) => retry::Form::Manifest,
@@ -260,10 +259,11 @@ impl<'p> ResolveRun<'p> {
             global: self.global,
             request: &self.request,
             options: self.options,
+            manifest_name: manifest.and_then(|_| files::manifest_in(&self.project.folder)),
             manifest_python: manifest.and_then(|manifest| manifest.request.python.as_ref()),
             form,
             packages: self.packages,
-            files,
+            files: reads,
         }
     }
 

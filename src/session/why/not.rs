@@ -12,7 +12,10 @@ use crate::model::text::clean;
 use crate::model::wheel::Python;
 use crate::session::exit;
 use crate::session::failure::{Failure, FailureKind};
+use crate::session::files;
 use crate::session::manifest::{self, narrowed};
+use crate::session::options::SolveOptions;
+use crate::session::retry::{Form, TypedRequest};
 use crate::solver::open_question;
 
 /// Whether a requirement can be met.
@@ -95,8 +98,39 @@ impl Subject<'_> {
             }
             (None, Answer::TooLong | Answer::NeedMetadata(_)) => return Err(Failure::too_long()),
         };
+        let outcome = match outcome {
+            Outcome::Conflict(mut conflict) => {
+                self.name_commands(spec, &request, &mut conflict);
+                Outcome::Conflict(conflict)
+            }
+            met => met,
+        };
         let possible = matches!(outcome, Outcome::Met { .. });
         Ok(NotAnswer { possible, outcome, spec: clean(spec, 60), request })
+    }
+
+    /// Names the commands of the ways out, where the question can be added to a manifest. Of a lock with several targets another
+    /// one may not allow it.
+    fn name_commands(&self, spec: &str, request: &Request, conflict: &mut Conflict) {
+        let is_requirement = request.requirements.len() > self.request.requirements.len();
+        let Some(manifest) = self.project.manifest.as_ref().filter(|_| is_requirement && !self.alone) else {
+            return;
+        };
+        let mut typed = request.clone();
+        for question in typed.requirements.iter_mut().filter(|own| own.origin == Origin::Question) {
+            question.origin = Origin::CommandLine;
+        }
+        let typed = TypedRequest {
+            global: self.global,
+            request: &typed,
+            options: &SolveOptions::default(),
+            manifest_name: files::manifest_in(&self.project.folder),
+            manifest_python: manifest.request.python.as_ref(),
+            form: Form::Added,
+            packages: &[],
+            files: &[],
+        };
+        typed.name_commands_of_question(spec, conflict);
     }
 
     /// Asks about the Pythons that the project admits too. Where it admits none of them, its limit is returned and the question

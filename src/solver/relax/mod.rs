@@ -8,6 +8,7 @@ mod sets;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use pep440_rs::Version;
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
 
 use super::edit::{self, Edit, HostFact};
@@ -317,7 +318,11 @@ impl Relaxer<'_, '_> {
     /// Of a pin, a release near it; of bounds that exclude each other, each without one of them; then any release.
     fn versions(&mut self, user: &UserRequirement) {
         let mut is_near = false;
-        for near in edit::near(user) {
+        // Of the stack the releases are known before an index is asked.
+        let table = self.tables.stack.get(user.name());
+        let known = table.map(|table| table.builds.iter().map(|build| build.version.clone()).collect());
+        let known: Vec<Version> = known.unwrap_or_default();
+        for near in edit::near(user, &known) {
             is_near |= self.offer_if_solved(&near);
             if is_near && !user.is_contradiction() {
                 break;

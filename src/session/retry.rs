@@ -7,16 +7,17 @@ use pep440_rs::VersionSpecifiers;
 use pep508_rs::{ExtraName, VersionOrUrl};
 
 use crate::model::conflict::{Change, Conflict, WayOut};
-use crate::model::level::Level;
 use crate::model::request::{Origin, PythonRequest, Request, UserRequirement};
-use crate::model::text::{plain_address, shell_word};
+use crate::model::text::{plain_address, requirement_name, shell_word};
 use crate::session::options::{Global, SolveOptions};
 
 /// How a request was made.
-pub(super) struct TypedRequest<'a> {
+pub(crate) struct TypedRequest<'a> {
     pub global: &'a Global,
     pub request: &'a Request,
     pub options: &'a SolveOptions,
+    /// The name of the manifest.
+    pub manifest_name: Option<&'a str>,
     /// The Pythons that the manifest allows.
     pub manifest_python: Option<&'a PythonRequest>,
     /// What states the packages.
@@ -29,7 +30,7 @@ pub(super) struct TypedRequest<'a> {
 
 /// Where the packages of a request are stated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// The command line, or a lock that was made by one.
     CommandLine,
     /// A manifest.
@@ -42,28 +43,39 @@ pub(super) enum Form {
 struct Changed {
     /// By package: the requirement, or none.
     requirements: BTreeMap<String, Option<String>>,
+    /// Packages that the manifest no longer bounds.
+    unbounded: Vec<String>,
     options: SolveOptions,
 }
 
 impl TypedRequest<'_> {
-    /// Names the commands of the ways out that lead to a lock.
-    pub fn name_commands(&self, conflict: &mut Conflict) {
-        // Of several causes, a change removes one.
-        let ways = match conflict.also.is_empty() {
-            true => &mut conflict.would_work_if,
-            false => &mut conflict.resolves_all,
+    /// A question about a project, beside what its manifest requires: what meets it is to be added.
+    ///
+    /// `spec`: the question, a requirement.
+    pub fn name_commands_of_question(&self, spec: &str, conflict: &mut Conflict) {
+        let Ok(asked) = crate::session::settings::requirement(spec) else { return };
+        self.name_commands(conflict);
+        // A change of the project's own requirement on the package in question is the question itself.
+        let is_own = |change: &Change| match change {
+            Change::Below { package, .. } | Change::Release { package, .. } => package == asked.name(),
+            _ => false,
         };
-        // Solved as far as it is asked: what is solved for the stack alone may be refused.
-        let is_stack_all = self.options.stack_only || !self.request.has_others();
-        let is_solved = |way: &WayOut| way.level == Level::Full || is_stack_all;
-        for way in ways.iter_mut().filter(|way| way.set.is_none() && is_solved(way)) {
+        for way in whole(conflict).iter_mut().filter(|way| is_own(&way.change)) {
+            way.command = Some(format!("envlock add {}{}", shell_word(spec.trim()), self.global.given()));
+        }
+    }
+
+    /// Names the commands of the ways out. Of one that was solved for the stack alone the command solves the rest.
+    pub fn name_commands(&self, conflict: &mut Conflict) {
+        for way in whole(conflict).iter_mut().filter(|way| way.set.is_none()) {
             way.command = self.command(&way.change);
         }
     }
 
     /// The command with a change; `None` if it takes an edit of a file, or another machine.
     fn command(&self, change: &Change) -> Option<String> {
-        let mut changed = Changed { requirements: BTreeMap::new(), options: self.options.clone() };
+        let mut changed =
+            Changed { requirements: BTreeMap::new(), unbounded: Vec::new(), options: self.options.clone() };
         self.apply(change, &mut changed)?;
         let options =
             format!("{}{}{}", changed.options.given(), changed.options.modes(), self.global.given());
@@ -71,6 +83,12 @@ impl TypedRequest<'_> {
             return None;
         }
         let requirements = changed.requirements;
+        if !changed.unbounded.is_empty() {
+            let is_alone = requirements.is_empty() && self.form == Form::Manifest;
+            return is_alone.then(|| {
+                format!("envlock remove --constraint{}{options}", words(changed.unbounded.iter().collect()))
+            });
+        }
         if !self.files.is_empty() {
             let files: String = self
                 .files
@@ -156,7 +174,7 @@ impl TypedRequest<'_> {
             Change::Python(python) if self.manifest_python.is_some_and(|own| !own.allows(*python)) => {
                 return None;
             }
-            Change::Python(python) => *options.python.as_mut()? = python.to_string(),
+            Change::Python(python) => options.python = Some(python.to_string()),
             Change::AllowIndexes(names) => {
                 let allowed = options.only_index.as_mut()?;
                 *allowed = format!("{allowed},{}", names.join(","));
@@ -164,11 +182,18 @@ impl TypedRequest<'_> {
             Change::AllowSources if options.no_sources => options.no_sources = false,
             Change::WithoutLimit { what: "cuda", .. } => drop(options.cuda.take()?),
             Change::WithoutLimit { what: "exclude-newer", .. } => drop(options.exclude_newer.take()?),
+            Change::WithoutConstraint(bound) => {
+                let package = requirement_name(bound);
+                let mut own = self.request.constraints.iter().filter(|own| own.name() == package);
+                let one = own.next().filter(|_| own.next().is_none())?;
+                // `remove` edits no `constraints.txt`.
+                let is_of_manifest = one.origin == Origin::File(self.manifest_name?.to_owned());
+                is_of_manifest.then(|| to.unbounded.push(package))?;
+            }
             // These take an edit of a file, or another machine.
             Change::AllowSources
             | Change::WithoutLimit { .. }
             | Change::CudaCompat { .. }
-            | Change::WithoutConstraint(_)
             | Change::WithoutOverride(_)
             | Change::AllowCompatibilityMode
             | Change::FromPypi(_)
@@ -200,6 +225,14 @@ impl TypedRequest<'_> {
         edit(&mut requirement.extras);
         to.requirements.insert(package.to_owned(), Some(requirement.to_string()));
         Some(())
+    }
+}
+
+/// The ways out of all of a conflict: of several causes, a change of one removes that one.
+fn whole(conflict: &mut Conflict) -> &mut Vec<WayOut> {
+    match conflict.also.is_empty() {
+        true => &mut conflict.would_work_if,
+        false => &mut conflict.resolves_all,
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn refuse<'m>(
     let of_target = (machines.len() > 1).then_some(conflict.target.as_str());
     causes(conflict, request, (asked, of_target), printer);
     let has_others = asked == Level::Full && request.has_others();
-    let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
+    let is_of_stack = |way: &WayOut| is_of_stack(way, asked, has_others);
     // Else the changes do not depend on what it did not say; where it is not allowed, allowing it may be one.
     let is_open = conflict.would_work_if.is_empty()
         || conflict.would_work_if.iter().any(is_of_stack)
@@ -132,18 +132,23 @@ pub(super) fn causes(
     };
     // Where an index did not answer.
     let has_others = asked == Level::Full && request.has_others();
-    let is_of_stack = |way: &WayOut| has_others && way.level == Level::Stack;
+    let is_of_stack = |way: &WayOut| is_of_stack(way, asked, has_others);
     let is_of_stack_alone = conflict.also.is_empty() && conflict.would_work_if.iter().all(is_of_stack);
+    let mut all = conflict.would_work_if.iter().chain(&conflict.resolves_all);
+    let has_command = all.any(|way| way.command.is_some());
+    // A command is about all that was asked.
+    let rest = match has_command && (is_of_stack_alone || !of_target.is_empty()) {
+        true if of_target.is_empty() => "; the command solves the rest",
+        true => "; the command solves every target",
+        false => "",
+    };
     let heading = match conflict.also.is_empty() {
         false => format!("ways out of this, each of them solved{of_target} with the rest out of the way:"),
-        true if is_of_stack_alone => {
-            let has_command = conflict.would_work_if.iter().any(|way| way.command.is_some());
-            let rest = if has_command { "; the command solves the rest" } else { "" };
-            format!("ways out, each of them solved for the stack{of_target}{rest}:")
-        }
-        true => format!("ways out, each of them solved{of_target}:"),
+        true if is_of_stack_alone => format!("ways out, each of them solved for the stack{of_target}{rest}:"),
+        true => format!("ways out, each of them solved{of_target}{rest}:"),
     };
-    let words = Words { heading: &heading, nothing, marks_stack: has_others && !is_of_stack_alone };
+    let marked = |way: &WayOut| is_of_stack(way) && !is_of_stack_alone;
+    let words = Words { heading: &heading, nothing, marks: &marked };
     reasons(printer, &conflict.reasons);
     // Many causes that one change removes are one cause to the reader: a cutoff, the index.
     let is_one = |way: &WayOut| {
@@ -178,9 +183,19 @@ pub(super) fn causes(
             printer,
             &conflict.resolves_all,
             conflict.into(),
-            Words { heading: &format!("ways out of all of it, each of them solved{of_target}:"), ..words },
+            Words {
+                heading: &format!("ways out of all of it, each of them solved{of_target}{rest}:"),
+                ..words
+            },
         );
     }
+}
+
+/// Whether a change was solved for the stack where more was asked: other packages, or what another index than PyPI has, whose rows
+/// state no requirements.
+fn is_of_stack(way: &WayOut, asked: Level, has_others: bool) -> bool {
+    let is_elsewhere = way.index.as_deref().is_some_and(|index| index != "pypi");
+    asked == Level::Full && way.level == Level::Stack && (has_others || is_elsewhere)
 }
 
 /// Prints the facts, each with its source.
@@ -225,8 +240,8 @@ struct Words<'w> {
     heading: &'w str,
     /// Where there are none.
     nothing: &'w str,
-    /// Whether those that were solved for the stack are marked as such: the heading does not say it of all.
-    marks_stack: bool,
+    /// Which are marked as solved for the stack: the heading does not say it of all.
+    marks: &'w dyn Fn(&WayOut) -> bool,
 }
 
 /// Prints the changes that make the request work.
@@ -252,7 +267,7 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Wor
     let width = lengths.filter(|length| *length <= 40).max().unwrap_or(0).max(24);
     for way in ways {
         let mut gives = way.gives.clone();
-        if words.marks_stack && way.level == Level::Stack {
+        if (words.marks)(way) {
             gives.push_str(" (solved for the stack)");
         }
         let change = way.change.to_string();

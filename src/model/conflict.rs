@@ -194,6 +194,12 @@ pub struct WayOut {
     /// A requested package is far behind its newest release in it: it is solved, and seldom what is meant.
     #[serde(skip)]
     pub is_far_behind: bool,
+    /// A requested framework has no CUDA in it, though the machine has a GPU.
+    #[serde(skip)]
+    pub is_less: bool,
+    /// The index of the stack's build: `pypi`, `pytorch/cu126`.
+    #[serde(skip)]
+    pub index: Option<String>,
 }
 
 impl Reason {
@@ -244,6 +250,8 @@ impl WayOut {
             gives: gives.into(),
             is_provisional: false,
             is_far_behind: false,
+            is_less: false,
+            index: None,
         }
     }
 

@@ -109,6 +109,7 @@ impl Solution {
         WayOut {
             release,
             is_far_behind,
+            index: self.stack.as_ref().map(|stack| stack.index.clone()),
             ..WayOut::new(change, party, level, self.in_words()).with(self.parts())
         }
     }

@@ -16,6 +16,18 @@ pub fn rule<'r>(registry: &'r Registry, code: &str) -> Option<&'r Cited<ErrorRul
     rules.iter().find(|rule| rule.id == id).or_else(by_message)
 }
 
+/// The causes of a component, each with its code: what stands in brackets behind a cause.
+pub fn of_component(registry: &Registry, component: &str) -> Option<String> {
+    let is_of = |rule: &&Cited<ErrorRule>| rule.answer.component.to_string() == component;
+    let rules: Vec<String> = registry
+        .errors()
+        .iter()
+        .filter(is_of)
+        .map(|rule| format!("{}: {}\n", rule.id, rule.answer.cause))
+        .collect();
+    (!rules.is_empty()).then(|| format!("{component}, the causes by their codes:\n\n{}", rules.concat()))
+}
+
 /// The codes nearest to one that no rule has.
 pub fn nearest(registry: &Registry, code: &str) -> Vec<String> {
     let wanted = code.trim().to_lowercase().replace('_', "-");

@@ -3,17 +3,19 @@
 use std::path::Path;
 
 use super::failure::Failure;
-use super::files;
 use super::options::Global;
-use super::settings::Project;
+use super::settings::{self, Project};
+use super::{files, owner};
 use crate::git::{self, GitError};
 use crate::lockfile::{self, Lockfile};
+use crate::model::owner::Owner;
 use crate::model::text::clean;
 
 /// The lock before and after; `None` where there was none.
 pub(crate) type Compared = (Option<Lockfile>, Option<Lockfile>);
 
 /// Two locks, each named by a file or by a revision; by default that of the last commit and the one in the project's folder.
+/// Where uv holds the packages, they are those of the `uv.lock` of the revision, or of the one beside the file.
 ///
 /// # Errors
 /// What is named is neither a file nor a revision, or is no lock.
@@ -24,7 +26,14 @@ pub(crate) fn locks(global: &Global, old: Option<&Path>, new: Option<&Path>) -> 
         Some(new) => named(global, new)?,
         None => {
             let path = Project::find(global, true)?.lock_path();
-            files::read(&path)?.map(|text| parsed(&text, &path.display().to_string())).transpose()?
+            match files::read(&path)? {
+                None => None,
+                Some(text) => {
+                    let lock = parsed(&text, &path.display().to_string())?;
+                    let of_tool = files::read(&path.with_file_name(Owner::Uv.file()))?;
+                    Some(with_packages(global, lock, of_tool.as_deref())?)
+                }
+            }
         }
     };
     if old.is_none() && new.is_none() {
@@ -51,22 +60,38 @@ pub(crate) fn file(path: &Path) -> Result<Option<Lockfile>, Failure> {
 
 fn named(global: &Global, name: &Path) -> Result<Option<Lockfile>, Failure> {
     if name.exists() {
-        return file(name);
+        let Some(lock) = file(name)? else { return Ok(None) };
+        let of_tool = files::read(&name.with_file_name(Owner::Uv.file()))?;
+        return with_packages(global, lock, of_tool.as_deref()).map(Some);
     }
     let project = Project::find(global, true)?;
     let shown = clean(&name.display().to_string(), 200);
-    let text = git::file_at(&project.folder, &shown, files::LOCK).map_err(|error| {
-        let message = match error {
-            GitError::Failed { why, .. } => {
-                format!("`{shown}` is neither a file nor a revision of git: {why}")
-            }
-            GitError::NoGit(_) => {
-                format!("`{shown}` is no file, and to read a commit there is no `git` on the PATH")
-            }
-        };
-        Failure::input(message).hint("name two locks: `envlock diff OLD.lock envlock.lock`")
-    })?;
-    text.map(|text| parsed(&text, &format!("{shown}:{}", files::LOCK))).transpose()
+    let at_revision = |file: &str| {
+        git::file_at(&project.folder, &shown, file).map_err(|error| {
+            let message = match error {
+                GitError::Failed { why, .. } => {
+                    format!("`{shown}` is neither a file nor a revision of git: {why}")
+                }
+                GitError::NoGit(_) => {
+                    format!("`{shown}` is no file, and to read a commit there is no `git` on the PATH")
+                }
+            };
+            Failure::input(message).hint("name two locks: `envlock diff OLD.lock envlock.lock`")
+        })
+    };
+    let Some(text) = at_revision(files::LOCK)? else { return Ok(None) };
+    let lock = parsed(&text, &format!("{shown}:{}", files::LOCK))?;
+    let of_tool = at_revision(Owner::Uv.file())?;
+    with_packages(global, lock, of_tool.as_deref()).map(Some)
+}
+
+/// A lock with the packages that uv's lock of the same time holds for it.
+fn with_packages(global: &Global, lock: Lockfile, of_tool: Option<&str>) -> Result<Lockfile, Failure> {
+    let is_of_uv = lock.packages_in.as_ref().is_some_and(|held| held.owner == Owner::Uv);
+    let Some(text) = of_tool.filter(|_| is_of_uv) else { return Ok(lock) };
+    let registry = settings::registry_here(global)?;
+    let current = owner::parsed(Owner::Uv.file().into(), Owner::Uv, text)?;
+    Ok(owner::filled(lock, &current, &registry))
 }
 
 fn parsed(text: &str, shown: &str) -> Result<Lockfile, Failure> {

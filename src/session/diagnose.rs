@@ -9,6 +9,7 @@ use super::settings::{self, Project};
 use super::verify::{self, Place, Question};
 use super::{chosen_host, lock};
 use crate::diagnose::{self, DiagnoseContext, Diagnosis, Facts, Matcher, Reader};
+use crate::lockfile;
 use crate::lockfile::Target;
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
@@ -67,9 +68,11 @@ pub(crate) fn in_project(global: &Global, diagnosis: &Diagnosis) -> Option<Strin
     let is_of_stack = |user: &UserRequirement| STACK_PACKAGES.contains(&user.name());
     if asked.iter().any(is_of_stack) {
         // What else a project states of its stack, such as the companions and the machine, decides with it.
-        return Some(
-            "`envlock resolve --dry-run` with `--gpu` and `--driver` of that machine tells which torch and companions it chooses for it, or what stands against it".to_owned(),
-        );
+        let only = lockfile::read_request(&lock.request).ok().and_then(|request| request.only_index);
+        let only = only.map(|only| format!(" --only-index {}", only.value)).unwrap_or_default();
+        return Some(format!(
+            "`envlock resolve --dry-run{only}` with `--gpu` and `--driver` of that machine tells which torch and companions it chooses for it, or what stands against it"
+        ));
     }
     let is_locked = |user: &UserRequirement| {
         let locked = |target: &Target| {

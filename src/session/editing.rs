@@ -136,7 +136,7 @@ fn edit(
         let typed: Vec<UserRequirement> =
             packages.iter().filter_map(|text| settings::requirement(text).ok()).collect();
         for user in &mut manifest.request.requirements {
-            if typed.iter().any(|own| own.requirement.name == user.requirement.name) {
+            if typed.iter().any(|own| own.requirement == user.requirement) {
                 user.origin = Origin::CommandLine;
             }
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::formats::Imported;
+use crate::model::request::UserRequirement;
 use crate::model::text::{clean, toml_string as quote};
 use crate::session::Interface;
 use crate::session::manifest;
@@ -62,7 +63,11 @@ pub(crate) fn warn(from: &Imported, interface: &dyn Interface) {
 pub(crate) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String {
     let mut stack: Vec<(String, String)> = Vec::new();
     let mut dependencies: Vec<String> = Vec::new();
+    let all: Vec<UserRequirement> = from.requirements.iter().map(|(_, user)| user.clone()).collect();
     for (written, requirement) in from.requirements {
+        if says_less(&requirement, &all) {
+            continue;
+        }
         match manifest::stack_specifier(&requirement) {
             Some(specifier) => stack_row(&mut stack, requirement.name().to_owned(), specifier),
             None => dependencies.push(written),
@@ -126,6 +131,16 @@ pub(crate) fn of(from: Imported, folder: &Path, own: &Own<'_>) -> String {
         text.push_str("]\n");
     }
     text
+}
+
+/// Whether a line is a name alone beside another line that says more of the package for the same environments.
+fn says_less(user: &UserRequirement, all: &[UserRequirement]) -> bool {
+    let is_bare = user.requirement.version_or_url.is_none() && user.requirement.extras.is_empty();
+    is_bare
+        && all.iter().any(|other| {
+            let (own, other) = (&user.requirement, &other.requirement);
+            own.name == other.name && own.marker == other.marker && other.version_or_url.is_some()
+        })
 }
 
 /// Adds a row of `[stack]`. A package that is required twice must satisfy both.

@@ -10,7 +10,7 @@ use crate::model::text::shell_word;
 pub struct Global {
     /// Project folder
     pub project: Option<PathBuf>,
-    /// Use this registry instead of the program's; `embedded`: not what `registry update` stored
+    /// Use this registry instead of the program's; `embedded`: without its updates
     pub registry: Option<PathBuf>,
     /// Cache folder
     pub cache_dir: Option<PathBuf>,

@@ -181,13 +181,21 @@ pub(crate) struct Current {
 pub(crate) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, Failure> {
     let path = project.folder.join(owner.file());
     let Some(text) = files::read(&path)? else { return Ok(None) };
+    parsed(path, owner, &text).map(Some)
+}
+
+/// The text of a tool's lock.
+///
+/// # Errors
+/// When it cannot be read as a lock of that tool.
+pub(crate) fn parsed(path: PathBuf, owner: Owner, text: &str) -> Result<Current, Failure> {
     let tool = match owner {
         Owner::Uv => Tool::Uv,
         Owner::Pixi => Tool::Pixi,
     };
-    let lock = ForeignLock::parse(tool, &text).map_err(|error| {
+    let lock = ForeignLock::parse(tool, text).map_err(|error| {
         let (file, program) = (owner.file(), owner.program());
-        if conflict_marker(&text).is_some() {
+        if conflict_marker(text).is_some() {
             return Failure::input(format!("`{}` has conflict markers of a merge", path.display())).hint(format!(
                 "resolve those of the manifest, take one side of the lock with `git checkout --ours {file}`, then run `envlock resolve`"
             ));
@@ -195,7 +203,7 @@ pub(crate) fn read(project: &Project, owner: Owner) -> Result<Option<Current>, F
         Failure::input(format!("`{}` cannot be read as a lock of {}: {error}", path.display(), tool.name()))
             .hint(format!("restore it with `git checkout {file}`, or remove it and run `{program} lock`"))
     })?;
-    Ok(Some(Current { path, lock, state: PackageLock::of(owner, &text) }))
+    Ok(Current { path, lock, state: PackageLock::of(owner, text) })
 }
 
 /// The tool's lock that holds the packages of a lock of envlock.
@@ -218,13 +226,18 @@ pub(crate) fn held(project: &Project, lock: &Lockfile) -> Result<Option<Current>
 /// When that lock is not there or cannot be read.
 pub(crate) fn with_packages(
     project: &Project,
-    mut lock: Lockfile,
+    lock: Lockfile,
     registry: &Registry,
 ) -> Result<Lockfile, Failure> {
     let Some(current) = held(project, &lock)? else { return Ok(lock) };
     if current.state.owner == Owner::Pixi {
         return Err(Failure::lock("`pixi.lock` holds the packages").hint("pixi shows them: `pixi tree`"));
     }
+    Ok(filled(lock, &current, registry))
+}
+
+/// A lock with the packages that another tool's lock has for its targets.
+pub(crate) fn filled(mut lock: Lockfile, current: &Current, registry: &Registry) -> Lockfile {
     for target in &mut lock.targets {
         let mut packages: Vec<ChosenPackage> = Vec::new();
         for environment in current.lock.environments(target.platform, Some(target.python)) {
@@ -255,7 +268,7 @@ pub(crate) fn with_packages(
         target.packages.sort_by(|a, b| a.name.cmp(&b.name));
         target.level = Level::Full;
     }
-    Ok(lock)
+    lock
 }
 
 /// A package of the tool's lock, with what envlock knows of it.

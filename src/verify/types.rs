@@ -143,8 +143,9 @@ pub fn has_errors(areas: &[Area]) -> bool {
 
 /// A verdict in one line: the finding that decides it, else what is well.
 pub fn line(verdict: Verdict, areas: &[Area]) -> String {
-    let findings = areas.iter().flat_map(|area| &area.findings);
-    let worst = findings.max_by_key(|finding| match verdict {
+    let findings: Vec<&Finding> = areas.iter().flat_map(|area| &area.findings).collect();
+    // Of several the first: a GPU without code stays so with another driver.
+    let worst = findings.into_iter().rev().max_by_key(|finding| match verdict {
         Verdict::Unknown => (finding.code == Code::NotJudged, finding.severity),
         _ => (true, finding.severity),
     });

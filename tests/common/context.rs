@@ -384,22 +384,27 @@ impl TestContext {
 
     pub fn run(&self, arguments: &[&str]) -> Run {
         let output = self.command().args(arguments).output().unwrap();
-        if output.status.code() == Some(1)
-            && matches!(arguments.first(), Some(&"resolve" | &"add" | &"remove"))
-        {
+        let refuses = match arguments.first() {
+            Some(&"resolve" | &"add" | &"remove") => output.status.code() == Some(1),
+            Some(&"why") => arguments.contains(&"--not") && output.status.success(),
+            _ => false,
+        };
+        if refuses {
             self.take_ways_out(arguments, &String::from_utf8_lossy(&output.stdout));
         }
         self.finish(output)
     }
 
     /// Runs every command that a refusal prints: each leads to a lock, but for those of ways that were solved for the stack
-    /// alone: these are understood.
+    /// or for a target alone: these are understood.
     fn take_ways_out(&self, arguments: &[&str], refusal: &str) {
         let mut is_of_stack = false;
         for line in refusal.lines() {
             if !line.starts_with("      envlock ") {
-                is_of_stack =
-                    line.contains("solved for the stack") || is_of_stack && !line.starts_with("ways out");
+                let is_heading = line.starts_with("ways out");
+                let is_partial =
+                    ["solved for the stack", "the command solves"].iter().any(|of| line.contains(of));
+                is_of_stack = is_partial || is_of_stack && !is_heading;
                 continue;
             }
             let words = line.trim().strip_prefix("envlock").unwrap();

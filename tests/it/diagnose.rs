@@ -1085,7 +1085,11 @@ fn the_fix_in_a_project_with_a_lock() {
     for (locked, text, expected) in [
         ("2.0.2", numpy, "`envlock add 'numpy<2'`, then `envlock sync`"),
         ("1.26.4", numpy, "it has a release that fits, which `envlock sync` installs"),
-        ("1.26.4", gpu, "`envlock resolve --dry-run` with `--gpu` and `--driver` of that machine"),
+        (
+            "1.26.4",
+            gpu,
+            "`envlock resolve --dry-run --only-index pypi` with `--gpu` and `--driver` of that machine",
+        ),
     ] {
         context.write("envlock.toml", &format!("[project]\ndependencies = [\"numpy=={locked}\"]\n"));
         context.run(&["resolve", "--gpu", "none", "--only-index", "pypi", "--python", "3.12"]).expect(0);

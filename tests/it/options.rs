@@ -371,3 +371,26 @@ fn the_answer_of_locked_in_formats_of_ci_servers() {
     );
     context.run(&["resolve", "--format", "junit", "--force"]).expect(2);
 }
+
+/// What stands in backticks can be copied: no help text is wrapped in between.
+#[test]
+fn help_is_not_wrapped_in_backticks() {
+    let context = TestContext::new();
+    let names: Vec<String> = context
+        .run(&["--help"])
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next().map(str::to_owned))
+        .filter(|name| name.len() > 2 && name.chars().all(|c| c.is_ascii_lowercase()))
+        .collect();
+    assert!(names.len() > 20, "{names:?}");
+    for columns in ["80", "100"] {
+        for name in names.iter().map(String::as_str).chain(["--help"]) {
+            let arguments = if name == "--help" { vec![name] } else { vec![name, "--help"] };
+            let out = context.command().env("COLUMNS", columns).args(arguments).output().unwrap();
+            let help = String::from_utf8(out.stdout).unwrap();
+            let odd: Vec<&str> = help.lines().filter(|line| line.matches('`').count() % 2 == 1).collect();
+            assert!(odd.is_empty(), "{name} at {columns}: {odd:#?}");
+        }
+    }
+}

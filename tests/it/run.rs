@@ -261,7 +261,7 @@ fn venv_beside_the_lock_is_found_and_not_executed() {
     assert!(verify.stdout.starts_with("environment [DIR]/project/.venv"), "{}", verify.shown());
     assert!(verify.flat().contains("the project's own"), "{}", verify.shown());
     assert!(
-        verify.flat().contains("smoke test not run: the environment is not active"),
+        verify.flat().contains("smoke test not run, as the environment is not active"),
         "{}",
         verify.shown()
     );

@@ -671,8 +671,7 @@ fn check() {
 
     Global options:
           --project <DIR>    Project folder
-          --registry <DIR>   Use this registry instead of the program's; `embedded`: not what `registry
-                             update` stored
+          --registry <DIR>   Use this registry instead of the program's; `embedded`: without its updates
           --cache-dir <DIR>  Cache folder
           --offline          Do not use the network; answer from the cache
           --json             Print one JSON document
@@ -791,8 +790,8 @@ fn data() {
 
     Commands:
       lint    Check the compatibility data for errors
-      show    Show the rows of a subject: `torch 2.9.1`, `gpu "RTX 4090"`, `driver 535`; without one,
-              which data are used
+      show    Show the rows of a subject: `torch 2.9.1`, `gpu A100`, `driver 535`; without one, which
+              data are used
       learn   Read a wheel and print its compatibility data as a registry row
       update  Take newer compatibility data, signed, from the index `pypi`; used from then on
       pack    Write the compatibility data to sign, or with their signature the wheel that `update`
@@ -804,8 +803,7 @@ fn data() {
 
     Global options:
           --project <DIR>    Project folder
-          --registry <DIR>   Use this registry instead of the program's; `embedded`: not what `registry
-                             update` stored
+          --registry <DIR>   Use this registry instead of the program's; `embedded`: without its updates
           --cache-dir <DIR>  Cache folder
           --offline          Do not use the network; answer from the cache
           --json             Print one JSON document

@@ -571,7 +571,7 @@ fn a_failing_smoke_test_is_annotated() {
     assert!(run.stdout.contains("\n::error title=envlock smoke-crashed::"), "{}", run.shown());
     let run = env.sync(&["--format", "github"]).expect(0);
     assert!(!run.stdout.contains("::error"), "{}", run.shown());
-    assert!(run.flat().contains("smoke test not run: the environment is not active"), "{}", run.shown());
+    assert!(run.flat().contains("smoke test not run, as the environment is not active"), "{}", run.shown());
 }
 
 /// A package that goes takes files of one that stays with it: that one is installed again in the same run.

@@ -53,6 +53,45 @@ impl Conflict<'_> {
         all
     }
 
+    /// `==2.1.*`, `==2.2.*`, `==2.0.*` and `==2.*` of `==2.1.0`, as far as there are such releases.
+    fn lines_of_pin(&self, user: &UserRequirement) -> Vec<String> {
+        let text = user.requirement.version_or_url.as_ref().map(ToString::to_string).unwrap_or_default();
+        let Some(version) = text.trim().strip_prefix("==").filter(|v| !v.contains([',', '*'])) else {
+            return Vec::new();
+        };
+        let line_of = |version: &str| {
+            let parts: Vec<u64> = version.split('.').map(|part| part.parse().unwrap()).collect();
+            (parts[0], parts[1])
+        };
+        let own = line_of(version.trim().split('+').next().unwrap());
+        let platform = self.host.system.platform;
+        let builds =
+            || self.registry.builds().iter().filter(|b| b.platform == platform && b.yanked.is_none());
+        let known: BTreeSet<String> = match user.requirement.name.as_ref() {
+            "torch" => builds().map(|build| build.version.to_string()).collect(),
+            name => {
+                let rows = self.registry.companions().iter().filter(|row| row.package == name);
+                let of_torch = builds().filter_map(|build| build.companion(name));
+                rows.map(|row| row.version.to_string()).chain(of_torch.map(ToString::to_string)).collect()
+            }
+        };
+        let lines: BTreeSet<(u64, u64)> = known.iter().map(|version| line_of(version)).collect();
+        // How many lines are between, and whether it is an older one.
+        let far = |line: &(u64, u64)| {
+            let is_between =
+                |other: &&(u64, u64)| **other != own && *other != line && (**other > own) != (*other > line);
+            let between = lines.iter().filter(is_between);
+            (between.count(), *line < own)
+        };
+        let mut around: Vec<&(u64, u64)> = lines.iter().filter(|line| **line != own).collect();
+        around.sort_by_key(|line| far(line));
+        let around = around.into_iter().map(|(major, minor)| format!("=={major}.{minor}.*"));
+        std::iter::once(format!("=={}.{}.*", own.0, own.1))
+            .chain(around)
+            .chain([format!("=={}.*", own.0)])
+            .collect()
+    }
+
     fn all(mut self) -> Vec<Expected> {
         let (host, request) = (self.host, self.request);
         if let Some(now) = &host.driver {
@@ -68,8 +107,8 @@ impl Conflict<'_> {
             let mut free = request.clone();
             free.requirements[i].requirement.version_or_url = None;
             let had = user.requirement.version_or_url.is_some();
-            // Of a pin, a release of its minor line first, then of its major one.
-            let _ = lines_of_pin(user).into_iter().any(|line| {
+            // Of a pin, a release of its minor line first, then of those around it, then of its major one.
+            let _ = self.lines_of_pin(user).into_iter().any(|line| {
                 let mut near = request.clone();
                 let specifiers = line.parse().unwrap();
                 near.requirements[i].requirement.version_or_url =
@@ -144,16 +183,6 @@ impl Conflict<'_> {
         self.expected.dedup();
         self.expected
     }
-}
-
-/// `==2.1.*` and `==2.*` of `==2.1.0`.
-fn lines_of_pin(user: &UserRequirement) -> Vec<String> {
-    let text = user.requirement.version_or_url.as_ref().map(ToString::to_string).unwrap_or_default();
-    let Some(version) = text.trim().strip_prefix("==").filter(|v| !v.contains([',', '*'])) else {
-        return Vec::new();
-    };
-    let parts: Vec<&str> = version.trim().split('+').next().unwrap().split('.').collect();
-    [2, 1].into_iter().filter(|n| parts.len() > *n).map(|n| format!("=={}.*", parts[..n].join("."))).collect()
 }
 
 /// Another GPU in place of the only one is offered by the range that serves; it is not compared. Sets of changes are

@@ -41,7 +41,7 @@ struct GlobalArgs {
     /// Project folder
     #[arg(long, global = true, value_name = "DIR")]
     pub project: Option<PathBuf>,
-    /// Use this registry instead of the program's; `embedded`: not what `registry update` stored
+    /// Use this registry instead of the program's; `embedded`: without its updates
     #[arg(long, global = true, value_name = "DIR")]
     pub registry: Option<PathBuf>,
     /// Cache folder
@@ -470,7 +470,7 @@ struct InstallArgs {
     /// Python to make the environment with
     #[arg(long, value_name = "FILE")]
     pub python: Option<PathBuf>,
-    /// Let uv install the locked Python where it is not found (`uv python install`)
+    /// Let uv install the locked Python where it is not found
     #[arg(long, conflicts_with = "python")]
     pub install_python: bool,
     /// Print the commands and change nothing
@@ -499,7 +499,7 @@ struct InstallArgs {
 pub(super) enum RegistryCommand {
     /// Check the compatibility data for errors
     Lint,
-    /// Show the rows of a subject: `torch 2.9.1`, `gpu "RTX 4090"`, `driver 535`; without one, which data are used
+    /// Show the rows of a subject: `torch 2.9.1`, `gpu A100`, `driver 535`; without one, which data are used
     Show {
         /// Subject: torch, gpu or driver
         subject: Option<String>,

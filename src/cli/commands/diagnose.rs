@@ -39,7 +39,8 @@ pub(super) fn run(global: &Global, args: &DiagnoseArgs, printer: &Printer) -> Re
 fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, Failure> {
     let text = match explain::rule(registry, code) {
         Some(rule) => Some(explain::text(registry, rule)),
-        None => explain::of_page(include_str!("../../../docs/diagnostics.md"), code),
+        None => explain::of_page(include_str!("../../../docs/diagnostics.md"), code)
+            .or_else(|| explain::of_component(registry, code.trim())),
     };
     let Some(text) = text else {
         let near = explain::nearest(registry, code);

@@ -36,7 +36,18 @@ pub(super) fn run(global: &Global, args: &DiffArgs, printer: &Printer) -> Result
     if printer.json {
         printer.json(&serde_json::json!({ "targets": changes }));
     } else if changes.is_empty() {
-        printer.out("no change in packages or in requirements on the machine");
+        // Packages that another tool holds are compared where its lock is beside this one.
+        let is_unread = |lock: &Lockfile| {
+            lock.packages_in.is_some() && lock.targets.iter().all(|target| target.level != Level::Full)
+        };
+        let tool = [&old, &new].into_iter().flatten().filter(|lock| is_unread(lock));
+        let tool = tool.filter_map(|lock| lock.packages_in.as_ref()).map(|held| held.owner.file()).next();
+        printer.out(&match tool {
+            Some(file) => {
+                format!("no change of the stack or in requirements on the machine; packages are in `{file}`")
+            }
+            None => "no change in packages or in requirements on the machine".to_owned(),
+        });
     } else {
         let several = changes.len() > 1 || [&old, &new].into_iter().flatten().any(|l| l.targets.len() > 1);
         for change in &changes {

@@ -42,7 +42,11 @@ pub(super) fn rendered(
             // Another command without the target would write another target's.
             let named = options.target.as_ref().filter(|_| lock.targets.len() > 1);
             let of_target = named.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
-            with_options(&text, &format!("{of_target}{}", options.parts.options()))
+            let text = with_options(&text, &format!("{of_target}{}", options.parts.options()));
+            match options.output.as_deref().and_then(|path| path.file_name()) {
+                Some(name) => with_name(&text, &name.to_string_lossy()),
+                None => text,
+            }
         }
         Format::RequirementsBuild => {
             write::requirements_to_build(target, &addresses())?.ok_or_else(|| {
@@ -127,6 +131,16 @@ fn in_newest_pixi_format(text: &str) -> Result<String, Failure> {
 #[cfg(not(feature = "conda"))]
 fn in_newest_pixi_format(text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
+}
+
+/// A requirements file whose commands name the file that it is written to.
+fn with_name(text: &str, name: &str) -> String {
+    const NAME: &str = " requirements.txt\n";
+    let of = |line: &str| match line.strip_suffix(NAME).filter(|line| line.starts_with("#   ")) {
+        Some(command) => format!("{command} {}\n", shell_word(name)),
+        None => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(of).collect()
 }
 
 /// A requirements file with the options that chose its packages, for the command that writes it anew.

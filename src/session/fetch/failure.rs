@@ -44,6 +44,9 @@ pub(crate) fn index_error(error: &IndexError, request: Option<&Request>) -> Fail
             }
             _ => format!("check the network and the `url` of the index `{own}` in envlock.toml"),
         },
+        _ if pytorch => {
+            "check the network and the URL of the pytorch index (`ENVLOCK_PYTORCH_INDEX_URL`)".to_owned()
+        }
         _ => "check the network and the URL of the index (`--index-url`, `ENVLOCK_INDEX_URL`)".to_owned(),
     };
     match error {

@@ -316,9 +316,10 @@ impl<'p> ResolveRun<'p> {
             let kept = self.kept.join(", ");
             interface.note(&format!("{kept} kept from the lock; `--redetect` drops such options"));
         }
-        // What the lock is for stays, unless `.python-version` names another one.
+        // What the lock is for stays, unless `.python-version` names another one; an upgrade is for the Python that is here.
+        let is_open = self.old.is_none() || !options.upgrade.is_empty();
         let python = match owner {
-            Some(Owner::Uv) if self.old.is_none() || owner::pinned_python(&project.folder).is_some() => {
+            Some(Owner::Uv) if is_open || owner::pinned_python(&project.folder).is_some() => {
                 owner::python_of_uv(project)
             }
             _ => None,
@@ -426,10 +427,7 @@ impl<'p> Prepared<'p> {
                 learning::cite_pypi(&task, &registry, &mut refused);
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
                 self.asked.registry = registry;
-                // The other targets may refuse a change.
-                if let [_] = *self.machines {
-                    self.asked.as_command(self.manifest.is_some()).name_commands(&mut refused);
-                }
+                self.asked.as_command(self.manifest.is_some()).name_commands(&mut refused);
                 return Ok((self, ResolveAnswer::Refused(refused, hint)));
             }
             JointAnswer::TooLong => return Err(Failure::too_long()),
@@ -443,8 +441,13 @@ impl<'p> Prepared<'p> {
         typed_names::warn(&task, &registry, &solutions);
         self.asked.registry = registry;
         let lock = self.lock_of(&solutions);
+        let before = self.asked.old.clone().and_then(|old| self.with_packages(old));
         let (written, changed) = self.write(&lock)?;
-        let changes = self.asked.old.as_ref().map(|old| lockfile::changes(old, &lock)).unwrap_or_default();
+        let after = match self.owner.is_some() && !options.dry_run {
+            true => lock::read(project)?.and_then(|now| self.with_packages(now)),
+            false => Some(lock.clone()),
+        };
+        let changes = before.zip(after).map(|(old, new)| lockfile::changes(&old, &new)).unwrap_or_default();
         let mut resolved = Resolved { solutions, preferences, series, lock, written, changed, changes };
         if self.owner == Some(Owner::Uv) && !options.dry_run {
             with_uv::as_locked_by_uv(&mut resolved.solutions, project)?;
@@ -477,6 +480,14 @@ impl<'p> Prepared<'p> {
             preferences
         };
         self.machines.iter().map(of).collect()
+    }
+
+    /// A lock with its packages, also those that another tool's lock holds as it is now; `None` where they are not known.
+    fn with_packages(&self, lock: Lockfile) -> Option<Lockfile> {
+        match lock.packages_in {
+            None => Some(lock),
+            Some(_) => owner::with_packages(self.asked.project, lock, &self.asked.registry).ok(),
+        }
     }
 
     fn lock_of(&self, solutions: &[Solution]) -> Lockfile {

@@ -48,10 +48,11 @@ pub(super) fn offer(
         [_] => "[stack]".to_owned(),
         _ => format!("[target.{}]", conflict.target),
     };
+    let manifest = if project.manifest.is_some() { "" } else { " of an envlock.toml (`envlock init`)" };
     let of_registry = || {
         let (version, cuda) = (&build.version, cuda_short(&build.cuda));
         format!(
-            "conda-forge's pytorch {version} for CUDA {cuda} runs on these GPUs: `source = \"{CONDA_FORGE}\"` under `{table}` takes torch from there"
+            "conda-forge's pytorch {version} for CUDA {cuda} runs on these GPUs: `source = \"{CONDA_FORGE}\"` under `{table}`{manifest} takes torch from there"
         )
     };
     let is_closed = |only: &Limit<Only>| !only.value.has_channel(CONDA_FORGE);

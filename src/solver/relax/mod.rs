@@ -8,7 +8,6 @@ mod sets;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use pep440_rs::Version;
 use pep508_rs::{ExtraName, Requirement, VerbatimUrl};
 
 use super::edit::{self, Edit, HostFact};
@@ -161,7 +160,7 @@ impl Relaxer<'_, '_> {
 
     fn ways(self) -> Ways {
         let mut ways = self.ways;
-        ways.found.sort_by_key(|way| way.is_far_behind);
+        ways.found.sort_by_key(|way| (way.is_less, way.is_far_behind));
         ways.needs.sort();
         ways.needs.dedup();
         ways
@@ -239,11 +238,30 @@ impl Relaxer<'_, '_> {
         if self.wants_gpu() && !has_framework && solution.envelope.driver.is_none() {
             way.gives.push_str(", without CUDA");
         }
+        for name in self.without_cuda(solution) {
+            way.gives.push_str(&format!(", {name} without CUDA"));
+            way.is_less = true;
+        }
         if let (Change::Below { package, .. }, Some(version)) = (&way.change, &way.release) {
             let is_told = way.stack.contains_key(package);
             way.gives = if is_told { way.gives } else { format!("{package} {version}, {}", way.gives) };
         }
         self.ways.found.push(way);
+    }
+
+    /// The frameworks of a solution for a GPU that it has without CUDA, beside one that it has with it.
+    fn without_cuda<'s>(&self, solution: &'s Solution) -> Vec<&'s str> {
+        let has_cuda = solution.stack.is_some() || !solution.frameworks.is_empty();
+        if !self.wants_gpu() || !has_cuda {
+            return Vec::new();
+        }
+        let rows = self.inputs.catalogue.registry.frameworks();
+        let is_without = |own: &&ChosenPackage| {
+            let mut of_framework = rows.iter().filter(|row| row.framework == own.name).peekable();
+            of_framework.peek().is_some()
+                && !of_framework.any(|row| solution.frameworks.iter().any(|have| have.package == row.package))
+        };
+        solution.packages.iter().filter(is_without).map(|own| own.name.as_str()).collect()
     }
 
     fn wants_gpu(&self) -> bool {
@@ -320,9 +338,8 @@ impl Relaxer<'_, '_> {
         let mut is_near = false;
         // Of the stack the releases are known before an index is asked.
         let table = self.tables.stack.get(user.name());
-        let known = table.map(|table| table.builds.iter().map(|build| build.version.clone()).collect());
-        let known: Vec<Version> = known.unwrap_or_default();
-        for near in edit::near(user, &known) {
+        let known = table.map(|table| table.versions.as_slice()).unwrap_or_default();
+        for near in edit::near(user, known) {
             is_near |= self.offer_if_solved(&near);
             if is_near && !user.is_contradiction() {
                 break;

@@ -269,8 +269,10 @@ impl Told<'_> {
                 (None, None) => return None,
             })
         };
-        let packages = self.changes.iter().flat_map(|target| &target.packages).filter_map(changed);
-        let files = self.changes.iter().flat_map(|target| &target.files);
+        // A target that is new has not changed.
+        let targets = || self.changes.iter().filter(|target| !target.added);
+        let packages = targets().flat_map(|target| &target.packages).filter_map(changed);
+        let files = targets().flat_map(|target| &target.files);
         let files = files.map(|name| format!("{} with other files", clean(name, 60)));
         let all: BTreeSet<String> = packages.chain(files).collect();
         if all.is_empty() {

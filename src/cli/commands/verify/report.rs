@@ -141,7 +141,7 @@ impl Report<'_> {
                     && self.has_framework()
                     && (!environment.is_explicit() || self.args.is_found) =>
             {
-                "; smoke test not run: the environment is not active (`--smoke cpu` or `cuda` runs it)"
+                "; smoke test not run, as the environment is not active: `--smoke cpu` or `cuda` runs it"
             }
             (None, 0) if self.args.smoke == SmokeChoice::Off => "; smoke test off",
             (None, 0) => "; smoke test not run: no framework installed",

@@ -240,6 +240,18 @@ fn a_limit_that_a_conflict_rests_on_is_named() {
     assert!(run.flat().contains("you require CUDA 11.6"), "{}", run.shown());
 }
 
+/// A name alone says nothing beside a bound on it: one line of a package is what `add` replaces.
+#[test]
+fn a_name_beside_a_bound_is_one_requirement() {
+    let server = index();
+    let context = TestContext::with_index(&server);
+    context.write("requirements.txt", "six\nsix>=1\nidna\nidna; python_version < '3'\n");
+    context.run(&["init", "--from", "requirements.txt"]).expect(0);
+    let text = context.read("envlock.toml");
+    assert_eq!(text.matches("six").count(), 1, "{text}");
+    assert!(text.contains("\"six>=1\"") && text.matches("idna").count() == 2, "{text}");
+}
+
 #[test]
 fn a_manifest_that_is_written_anew_keeps_its_machines() {
     let server = index();

@@ -15,6 +15,7 @@ struct Project {
 
 fn world(minor: &str) -> Vec<(&'static str, Wheel)> {
     let linux = format!("cp3{minor}-cp3{minor}-manylinux_2_17_x86_64");
+    let newer = format!(">=3.{}", minor.parse::<u32>().unwrap() + 1);
     let torch = |version: &str| {
         wheel("torch", version).tags(&linux).needs("filelock").file("torch/__init__.py", "\n")
     };
@@ -30,6 +31,8 @@ fn world(minor: &str) -> Vec<(&'static str, Wheel)> {
         ("pypi", wheel("filelock", "3.20.0").file("filelock.py", "\n")),
         ("pypi", wheel("trainer", "1.0").needs("torch").file("trainer.py", "import torch\n")),
         ("pypi", wheel("colors", "1.0").file("colors.py", "\n")),
+        ("pypi", wheel("modern", "1.0").file("modern.py", "\n")),
+        ("pypi", wheel("modern", "2.0").python(&newer).file("modern.py", "\n")),
         ("pypi", wheel("pytest", "9.0").file("pytest.py", "\n")),
         ("pypi", wheel("numpy", "1.26.4")),
         ("pypi", wheel("numpy", "2.2.6")),
@@ -198,6 +201,31 @@ fn what_uv_changes_is_told_and_locked_again() {
         context.read("pyproject.toml").contains("torch==2.15.0+cpu"),
         "envlock's entries are there again"
     );
+}
+
+/// An upgrade is for the Python that uv takes; what changed is told of uv's packages, also against another lock.
+#[test]
+fn an_upgrade_keeps_the_python_and_tells_what_changed() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"trainer\", \"modern\"", "");
+    context.run(&["resolve", "--gpu", "none"]).expect(0);
+    for name in ["envlock.lock", "uv.lock"] {
+        context.write(&format!("old/{name}"), &context.read(name));
+    }
+    let python = format!("  python        {} ", project.series);
+    let run = context.run(&["upgrade"]).expect(0);
+    assert!(run.stdout.contains(&python) && !run.stdout.contains("changed"), "{}", run.shown());
+    let run = context.run(&["add", "colors"]).expect(0);
+    assert!(run.stdout.contains("changed        colors 1.0 added\n"), "{}", run.shown());
+    let run = context.run(&["diff", "old/envlock.lock", "envlock.lock"]).expect(0);
+    assert!(
+        run.stdout.contains("colors + 1.0") && !run.stderr.contains("no request needs"),
+        "{}",
+        run.shown()
+    );
+    let run = context.run(&["remove", "colors"]).expect(0);
+    assert!(run.stdout.contains("changed        colors 1.0 removed\n"), "{}", run.shown());
 }
 
 #[test]

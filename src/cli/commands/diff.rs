@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::cli::args::DiffArgs;
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
-use crate::lockfile::{self, Change, Lockfile, TargetChanges};
+use crate::lockfile::{self, Change, Lockfile, Target, TargetChanges};
 use crate::model::count::Count;
 use crate::model::level::Level;
 use crate::model::text::clean;
@@ -64,7 +64,9 @@ pub(super) fn run(global: &Global, args: &DiffArgs, printer: &Printer) -> Result
 fn warn_of_unneeded(lock: &Lockfile, printer: &Printer) {
     let Ok(request) = lockfile::read_request(&lock.request) else { return };
     let requested = || request.requirements.iter().map(|user| user.name());
-    let full = lock.targets.iter().filter(|target| target.level == Level::Full);
+    // What the lock of another tool has, that tool decides.
+    let is_full = |target: &&Target| target.level == Level::Full && lock.packages_in.is_none();
+    let full = lock.targets.iter().filter(is_full);
     let unneeded = full.flat_map(|target| lockfile::unneeded(target, requested()));
     let names: BTreeSet<String> = unneeded.map(|p| format!("{} {}", p.name, p.version)).collect();
     for name in names {

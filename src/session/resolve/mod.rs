@@ -30,7 +30,7 @@ use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
-use crate::model::request::{Preferences, PythonAllowed, Request};
+use crate::model::request::{Preferences, PythonAllowed, PythonRequest, Request};
 use crate::model::solution::{Series, Solution};
 use crate::model::variant::is_cuda;
 use crate::model::wheel::Python;
@@ -290,7 +290,7 @@ impl<'p> ResolveRun<'p> {
         if owner::of(project).is_none() {
             held::check_upgrades(self.old.as_ref(), request, options)?;
         }
-        let machines = machines::machines(project, options, self.old.as_ref(), registry)?;
+        let mut machines = machines::machines(project, options, self.old.as_ref(), registry)?;
         if options.redetect && project.manifest.as_ref().is_some_and(|manifest| !manifest.targets.is_empty())
         {
             interface.note("`--redetect` detects no machine: the `[target]` tables describe them");
@@ -324,6 +324,15 @@ impl<'p> ResolveRun<'p> {
             }
             _ => None,
         };
+        // An upgrade takes newer releases for it, and no newer Python for newer releases.
+        if let Some((own, why)) = python.filter(|_| self.old.is_some()) {
+            let names_one = |asked: &PythonRequest| matches!(asked.allowed, PythonAllowed::Exact(_));
+            let is_named = request.python.as_ref().is_some_and(names_one);
+            for machine in machines.iter_mut().filter(|machine| machine.python.is_none() && !is_named) {
+                let allowed = PythonAllowed::Exact(own);
+                machine.python = Some(PythonRequest { allowed, text: own.to_string(), origin: why.into() });
+            }
+        }
         Ok(Prepared { machines, owner, held, environments, beside, manifest, python, asked: self })
     }
 }

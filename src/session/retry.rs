@@ -20,6 +20,8 @@ pub(crate) struct TypedRequest<'a> {
     pub manifest_name: Option<&'a str>,
     /// The Pythons that the manifest allows.
     pub manifest_python: Option<&'a PythonRequest>,
+    /// Whether a target of the manifest has a limit of its own on Python.
+    pub has_python_of_target: bool,
     /// What states the packages.
     pub form: Form,
     /// The packages of the command line, where there is none.
@@ -171,6 +173,7 @@ impl TypedRequest<'_> {
             Change::Variant(_) if options.variant.is_none() && self.request.variant.is_some() => return None,
             Change::Variant(name) => options.variant = Some(name.clone()),
             Change::OtherVariant(_) => drop(options.variant.take()?),
+            Change::Python(_) if self.has_python_of_target => return None,
             Change::Python(python) if self.manifest_python.is_some_and(|own| !own.allows(*python)) => {
                 return None;
             }

@@ -12,6 +12,7 @@ use crate::model::machine_state::MachineState;
 use crate::model::native::Native;
 use crate::model::nvidia::is_cuda_runtime;
 use crate::model::owner::Owner;
+use crate::model::patches::WantedPython;
 use crate::model::platform::Platform;
 use crate::model::variant::is_cuda;
 use crate::registry::Registry;
@@ -87,6 +88,8 @@ pub struct ImageFacts<'i> {
 /// What a lock says beyond one of its environments, and how it relates to what it was made from.
 #[derive(Debug, Clone, Default)]
 pub struct LockFacts {
+    /// The Python that envlock's lock is for, where there is one.
+    pub python: Option<WantedPython>,
     /// The installed packages that it has in any of its environments.
     pub mentions: BTreeSet<String>,
     /// Why it is not that of the manifest, as a sentence.

@@ -20,9 +20,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Option<Area> {
     let (locked, contents) = (facts.packages?, facts.contents?);
     let (target, installed) = (&*locked.target, contents.installed);
     let mut found = Vec::new();
-    let wanted = target.wanted_python();
+    // Where another tool locks the packages, for each of its Pythons, envlock's lock is for one of them.
+    let of_envlock = facts.lock.and_then(|lock| lock.python).filter(|_| locked.conda.is_empty());
+    let wanted = [Some(target.wanted_python()), of_envlock];
     if let Some(python) = installed.python.map(|_| installed.marker_python())
-        && !wanted.allows(python)
+        && let Some(wanted) = wanted.into_iter().flatten().find(|wanted| !wanted.allows(python))
     {
         found.push(findings::wrong_python(WrongPython::Lock { installed: python, locked: wanted }));
     }

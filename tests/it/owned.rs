@@ -228,6 +228,24 @@ fn an_upgrade_keeps_the_python_and_tells_what_changed() {
     assert!(run.stdout.contains("changed        colors 1.0 removed\n"), "{}", run.shown());
 }
 
+/// uv.lock is for every Python, envlock.lock for one: `verify` and `sync` say the same of an environment with another one.
+#[test]
+fn an_environment_of_another_python_than_the_locked_one() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"colors\"", "");
+    project.resolve(&[]).expect(0);
+    project.uv(&["sync"]).expect(0);
+    context.run(&["verify", "--smoke", "off"]).expect(0);
+    let minor: u32 = project.series.rsplit('.').next().unwrap().parse().unwrap();
+    let newer = format!("3.{}", minor + 1);
+    context.run(&["resolve", "--gpu", "none", "--python", &newer]).expect(0);
+    let run = context.run(&["verify", "--smoke", "off"]).expect(1);
+    assert!(run.stdout.contains("error[wrong-python]"), "{}", run.shown());
+    let run = context.run(&["sync", "--smoke", "off"]).expect(2);
+    assert!(run.flat().contains(&format!("and {newer} is locked")), "{}", run.shown());
+}
+
 #[test]
 fn what_uv_cannot_lock_leaves_the_files_as_they_were() {
     let Some(project) = Project::new() else { return };

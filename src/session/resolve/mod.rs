@@ -261,6 +261,8 @@ impl<'p> ResolveRun<'p> {
             options: self.options,
             manifest_name: manifest.and_then(|_| files::manifest_in(&self.project.folder)),
             manifest_python: manifest.and_then(|manifest| manifest.request.python.as_ref()),
+            has_python_of_target: manifest
+                .is_some_and(|manifest| manifest.targets.iter().any(|row| row.python.is_some())),
             form,
             packages: self.packages,
             files: reads,

@@ -106,6 +106,7 @@ pub(crate) fn judge(
     installed.conda = verify::conda_here(&traces, gather::conda_client(place), &pins);
     let outside = outside(&installed, question, registry);
     let lock_facts = LockFacts {
+        python: target.map(Target::wanted_python),
         mentions: mentioned(lock, held.as_ref(), &installed, &traces),
         stale: question.stale.map(str::to_owned),
         changed: held.as_ref().and_then(|held| changed(lock, held, target?, registry)),

@@ -126,6 +126,7 @@ impl Subject<'_> {
             options: &SolveOptions::default(),
             manifest_name: files::manifest_in(&self.project.folder),
             manifest_python: manifest.request.python.as_ref(),
+            has_python_of_target: manifest.targets.iter().any(|row| row.python.is_some()),
             form: Form::Added,
             packages: &[],
             files: &[],

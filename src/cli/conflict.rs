@@ -138,8 +138,8 @@ pub(super) fn causes(
     let has_command = all.any(|way| way.command.is_some());
     // A command is about all that was asked.
     let rest = match has_command && (is_of_stack_alone || !of_target.is_empty()) {
-        true if of_target.is_empty() => "; the command solves the rest",
-        true => "; the command solves every target",
+        true if of_target.is_empty() => "; the command asks for the rest, too",
+        true => "; the command asks for every target",
         false => "",
     };
     let heading = match conflict.also.is_empty() {

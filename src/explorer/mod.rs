@@ -132,6 +132,18 @@ struct BranchRow {
     kind: Option<String>,
 }
 
+/// Whether the page has rows about GPUs of a compute capability.
+pub fn has_capability(registry: &Registry, capability: ComputeCapability) -> bool {
+    capabilities(registry).contains(&capability)
+}
+
+/// The compute capabilities that the page is about: those of GPUs in cards.
+fn capabilities(registry: &Registry) -> BTreeSet<ComputeCapability> {
+    let of_architectures = registry.architectures().iter();
+    let all = of_architectures.flat_map(|architecture| architecture.capabilities.iter().copied());
+    all.filter(|capability| !registry.tegra().capabilities.contains(capability)).collect()
+}
+
 fn driver_of(host: &Host) -> Option<String> {
     host.driver.as_ref().map(|driver| driver.version.to_string())
 }
@@ -149,12 +161,7 @@ fn data(registry: &Registry, platform: Platform, example: Option<&Host>) -> Data
     let is_shown = |build: &&Cited<Build>| build.platform == platform && build.yanked.is_none();
     let mut builds: Vec<&Cited<Build>> = registry.builds().iter().filter(is_shown).collect();
     builds.sort_by(|a, b| (&b.version, &b.cuda).cmp(&(&a.version, &a.cuda)));
-    let capabilities: BTreeSet<ComputeCapability> = registry
-        .architectures()
-        .iter()
-        .flat_map(|architecture| architecture.capabilities.iter().copied())
-        .filter(|capability| !registry.tegra().capabilities.contains(capability))
-        .collect();
+    let capabilities = capabilities(registry);
     let catalogue = Catalogue::new(registry, platform);
     let hosts = std::iter::once(None).chain(capabilities.iter().copied().map(Some));
     let hosts = hosts.map(|capability| (capability, host(platform, capability)));

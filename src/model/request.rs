@@ -308,6 +308,11 @@ impl Request {
 }
 
 impl PythonRequest {
+    /// One series, or one release of it.
+    pub fn exactly(python: Python, origin: Origin) -> PythonRequest {
+        PythonRequest { allowed: PythonAllowed::Exact(python), text: python.to_string(), origin }
+    }
+
     /// Whether it allows a Python.
     pub fn allows(&self, python: Python) -> bool {
         match &self.allowed {

@@ -18,6 +18,7 @@ pub fn rule<'r>(registry: &'r Registry, code: &str) -> Option<&'r Cited<ErrorRul
 
 /// The causes of a component, each with its code: what stands in brackets behind a cause.
 pub fn of_component(registry: &Registry, component: &str) -> Option<String> {
+    let component = component.trim().to_lowercase().replace('_', "-");
     let is_of = |rule: &&Cited<ErrorRule>| rule.answer.component.to_string() == component;
     let rules: Vec<String> = registry
         .errors()

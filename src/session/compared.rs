@@ -8,7 +8,8 @@ use super::settings::{self, Project};
 use super::{files, owner};
 use crate::git::{self, GitError};
 use crate::lockfile::{self, Lockfile};
-use crate::model::owner::Owner;
+use crate::model::level::Level;
+use crate::model::owner::{Owner, PackageLock};
 use crate::model::text::clean;
 
 /// The lock before and after; `None` where there was none.
@@ -41,7 +42,27 @@ pub(crate) fn locks(global: &Global, old: Option<&Path>, new: Option<&Path>) -> 
             "run it in the project's folder, or name two locks: `envlock diff OLD.lock envlock.lock`",
         ));
     }
-    Ok((old, new))
+    Ok(alike(old, new))
+}
+
+/// Both with the packages that uv holds, or both without.
+fn alike(old: Option<Lockfile>, new: Option<Lockfile>) -> Compared {
+    let is_unread = |lock: &Lockfile| lock.packages_in.is_some() && !has_packages(lock);
+    if ![&old, &new].into_iter().flatten().any(is_unread) {
+        return (old, new);
+    }
+    let without = |mut lock: Lockfile| {
+        if lock.packages_in.is_some() {
+            lock.targets.iter_mut().for_each(|target| target.packages.clear());
+        }
+        lock
+    };
+    (old.map(without), new.map(without))
+}
+
+/// Whether the packages that another tool holds were read.
+fn has_packages(lock: &Lockfile) -> bool {
+    lock.targets.iter().any(|target| target.level == Level::Full)
 }
 
 /// The lock of a file.
@@ -61,8 +82,10 @@ pub(crate) fn file(path: &Path) -> Result<Option<Lockfile>, Failure> {
 fn named(global: &Global, name: &Path) -> Result<Option<Lockfile>, Failure> {
     if name.exists() {
         let Some(lock) = file(name)? else { return Ok(None) };
+        // Another lock of uv than the one that it was made beside says nothing of it.
         let of_tool = files::read(&name.with_file_name(Owner::Uv.file()))?;
-        return with_packages(global, lock, of_tool.as_deref()).map(Some);
+        let is_its_own = |text: &String| lock.packages_in == Some(PackageLock::of(Owner::Uv, text));
+        return with_packages(global, lock.clone(), of_tool.filter(is_its_own).as_deref()).map(Some);
     }
     let project = Project::find(global, true)?;
     let shown = clean(&name.display().to_string(), 200);

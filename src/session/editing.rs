@@ -43,7 +43,9 @@ pub(crate) fn add(
             let parsed = settings::requirement(text)?;
             if list == List::Constraints {
                 check_bound(&parsed, text)?;
-                put_into(constraints(document, name, owner)?, &parsed, text.trim())?;
+                take_own(document);
+                let there = CONSTRAINTS.into_iter().find(|path| bounds(document, path, parsed.name()));
+                put_into(constraints(document, name, owner, there)?, &parsed, text.trim())?;
                 continue;
             }
             let package = parsed.name().to_owned();
@@ -135,7 +137,8 @@ fn edit(
     if let Some(manifest) = &mut project.manifest {
         let typed: Vec<UserRequirement> =
             packages.iter().filter_map(|text| settings::requirement(text).ok()).collect();
-        for user in &mut manifest.request.requirements {
+        let request = &mut manifest.request;
+        for user in request.requirements.iter_mut().chain(request.constraints.iter_mut()) {
             if typed.iter().any(|own| own.requirement == user.requirement) {
                 user.origin = Origin::CommandLine;
             }
@@ -186,18 +189,35 @@ fn array_at<'d>(document: &'d mut DocumentMut, path: &[&str]) -> Option<&'d mut 
     item.as_array_mut()
 }
 
-/// The list of constraints, which is made where there is none: uv's own where it holds the packages, so that it has them too.
+/// Takes envlock's own entries out of uv's list, which `resolve` writes anew.
+fn take_own(document: &mut DocumentMut) {
+    if let Some(list) = array_at(document, CONSTRAINTS[2]) {
+        let mut entries = Entries::of(list);
+        if !entries.take_own().is_empty() {
+            replace(list, entries);
+        }
+    }
+}
+
+/// Whether the list at a path has a bound on a package.
+fn bounds(document: &mut DocumentMut, path: &[&str], package: &str) -> bool {
+    array_at(document, path).is_some_and(|list| list.iter().any(|entry| is_about(entry, package)))
+}
+
+/// The list of constraints: the one at the path `there`, else the manifest's, which is made where there is none; uv's own where it
+/// holds the packages, so that it has them too.
 fn constraints<'d>(
     document: &'d mut DocumentMut,
     name: &str,
     owner: Option<Owner>,
+    there: Option<&'static [&'static str]>,
 ) -> Result<&'d mut Array, Failure> {
     let [of_envlock, of_pyproject, of_uv] = CONSTRAINTS;
-    let path = match (name == files::PYPROJECT, owner) {
+    let path = there.unwrap_or(match (name == files::PYPROJECT, owner) {
         (false, _) => of_envlock,
         (true, Some(Owner::Uv)) => of_uv,
         (true, _) => of_pyproject,
-    };
+    });
     let wrong = || Failure::input(format!("{name}: `{}` is not an array", path.join(".")));
     let (last, tables) = path.split_last().expect("a path has a last part");
     let mut item = document.as_item_mut();
@@ -211,12 +231,14 @@ fn constraints<'d>(
 
 /// A constraint has a bound, and no extras or address.
 fn check_bound(parsed: &UserRequirement, text: &str) -> Result<(), Failure> {
-    if parsed.specifiers().is_none() || !parsed.requirement.extras.is_empty() {
-        let shown = crate::model::text::clean(text.trim(), 60);
-        return Err(Failure::usage(format!("`{shown}` bounds no version"))
-            .hint(format!("a constraint is a name with a bound, as `{}<2`", parsed.name())));
-    }
-    Ok(())
+    let wrong = match (parsed.specifiers(), parsed.requirement.extras.is_empty()) {
+        (Some(_), true) => return Ok(()),
+        (Some(_), false) => "has extras, which bound no version",
+        (None, _) => "bounds no version",
+    };
+    let shown = crate::model::text::clean(text.trim(), 60);
+    Err(Failure::usage(format!("`{shown}` {wrong}"))
+        .hint(format!("a constraint is a name with a bound, as `{}<2`", parsed.name())))
 }
 
 /// The list of dependencies; `None` if there is none.

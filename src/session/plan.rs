@@ -1,6 +1,7 @@
 //! `plan`: what runs on a machine, from the registry alone: builds of torch, an image, a lock; or a page that answers for every
 //! machine.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::failure::{Failure, FailureKind};
@@ -152,6 +153,7 @@ fn page(path: &Path, options: &PlanOptions, registry: &Registry) -> Result<Host,
     let (machine, example) = match options.host.describe_a_machine() {
         true => {
             let machine = chosen_host::described(&options.host, registry, &[])?;
+            check_example(&machine, registry)?;
             (machine.clone(), Some(machine))
         }
         false => {
@@ -163,6 +165,23 @@ fn page(path: &Path, options: &PlanOptions, registry: &Registry) -> Result<Host,
     files::refuse_others(path, &|text| text.contains(explorer::MARK), options.force)?;
     write::write(path, &explorer::page(registry, machine.system.platform, example.as_ref()))?;
     Ok(machine)
+}
+
+/// The page opens with one kind of GPU, which it has to be about.
+fn check_example(machine: &Host, registry: &Registry) -> Result<(), Failure> {
+    let gpus = machine.gpus.iter().flatten();
+    let kinds: BTreeSet<_> = gpus.filter_map(|gpu| gpu.capability).collect();
+    if kinds.len() > 1 {
+        return Err(Failure::usage("the page of `--html` is about machines with one kind of GPU")
+            .hint("name one `--gpu`; `envlock plan` without `--html` takes several"));
+    }
+    match kinds.first().filter(|own| !explorer::has_capability(registry, **own)) {
+        None => Ok(()),
+        Some(own) => {
+            Err(Failure::usage(format!("the page of `--html` has no row about compute capability {own}"))
+                .hint("`envlock registry show` lists the data that are used"))
+        }
+    }
 }
 
 fn image(name: &str, host: &Host, registry: &Registry) -> Result<Answer, Failure> {

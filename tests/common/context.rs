@@ -403,7 +403,7 @@ impl TestContext {
             if !line.starts_with("      envlock ") {
                 let is_heading = line.starts_with("ways out");
                 let is_partial =
-                    ["solved for the stack", "the command solves"].iter().any(|of| line.contains(of));
+                    ["solved for the stack", "the command asks for"].iter().any(|of| line.contains(of));
                 is_of_stack = is_partial || is_of_stack && !is_heading;
                 continue;
             }

@@ -181,6 +181,11 @@ fn the_page_opens_with_a_machine_and_replaces_only_its_own() {
     let context = TestContext::new();
     let run = context.run(&["plan", "--html", "page.html", "--glibc", "2.28"]).expect(2);
     assert!(run.flat().contains("hint: leave out `--glibc`"), "{}", run.shown());
+    for gpus in [&["13.7"][..], &["V100", "RTX 5090"]] {
+        let named: Vec<&str> = gpus.iter().flat_map(|gpu| ["--gpu", gpu]).collect();
+        context.run(&[&["plan", "--html", "odd.html"], &named[..]].concat()).expect(2);
+        assert!(!context.exists("odd.html"));
+    }
     // A machine that is named is what the page opens with, if the page has it.
     for (machine, opens) in [
         (

@@ -228,6 +228,33 @@ fn an_upgrade_keeps_the_python_and_tells_what_changed() {
     assert!(run.stdout.contains("changed        colors 1.0 removed\n"), "{}", run.shown());
 }
 
+/// Constraints are uv's, beside those that envlock writes anew; a lock whose uv.lock is not known is not compared with one of
+/// which it is.
+#[test]
+fn constraints_beside_envlocks_own() {
+    let Some(project) = Project::new() else { return };
+    let context = &project.context;
+    project.start("\"trainer\"", "");
+    context.run(&["resolve", "--gpu", "none", "--only-index", "pypi"]).expect(0);
+    assert!(context.read("pyproject.toml").contains("torch==2.15.0"));
+    context.run(&["add", "--constraint", "torch<2.15", "filelock<3.20"]).expect(0);
+    let text = context.read("pyproject.toml");
+    assert!(text.contains("\"torch<2.15\",\n") && text.contains("\"filelock<3.20\",\n"), "{text}");
+    assert!(text.contains("torch==2.9.1") && !text.contains("torch==2.15.0"), "{text}");
+    assert_eq!(project.locked("filelock"), ["3.19.0"]);
+    let run = context.run(&["remove", "--constraint", "triton"]).expect(2);
+    assert!(run.flat().contains("`triton` is not in the constraints"), "{}", run.shown());
+    context.run(&["remove", "--constraint", "torch"]).expect(0);
+
+    context.write("old/envlock.lock", &context.read("envlock.lock"));
+    let run = context.run(&["diff", "old/envlock.lock", "envlock.lock"]).expect(0);
+    assert!(
+        run.stdout.starts_with("no change of the stack") && run.flat().contains("not compared"),
+        "{}",
+        run.shown()
+    );
+}
+
 /// uv.lock is for every Python, envlock.lock for one: `verify` and `sync` say the same of an environment with another one.
 #[test]
 fn an_environment_of_another_python_than_the_locked_one() {

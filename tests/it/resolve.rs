@@ -1407,7 +1407,7 @@ fn every_independent_cause_is_named() {
         "{}",
         run.shown()
     );
-    assert!(run.flat().contains("the command solves the rest: torchvision"), "{}", run.shown());
+    assert!(run.flat().contains("the command asks for the rest, too: torchvision"), "{}", run.shown());
     assert!(run.flat().contains("without an answer of the index pypi"), "{}", run.shown());
 }
 

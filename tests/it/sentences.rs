@@ -305,7 +305,7 @@ fn ways_out_of_several_targets_name_theirs() {
     );
     let run = context.run(&["resolve", "--stack-only", "--dry-run"]).expect(1);
     assert!(
-        run.flat().contains("each of them solved for target `new`; the command solves every target:"),
+        run.flat().contains("each of them solved for target `new`; the command asks for every target:"),
         "{}",
         run.shown()
     );

@@ -40,7 +40,7 @@ fn explained(code: &str, registry: &Registry, printer: &Printer) -> Result<u8, F
     let text = match explain::rule(registry, code) {
         Some(rule) => Some(explain::text(registry, rule)),
         None => explain::of_page(include_str!("../../../docs/diagnostics.md"), code)
-            .or_else(|| explain::of_component(registry, code.trim())),
+            .or_else(|| explain::of_component(registry, code)),
     };
     let Some(text) = text else {
         let near = explain::nearest(registry, code);

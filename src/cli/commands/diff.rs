@@ -33,26 +33,29 @@ pub(super) fn run(global: &Global, args: &DiffArgs, printer: &Printer) -> Result
         (Some(old), None) => only(old, true),
         (None, None) => Vec::new(),
     };
+    // Packages that another tool holds are compared where its lock of that time is known.
+    let is_unread = |lock: &&Lockfile| {
+        lock.packages_in.is_some() && lock.targets.iter().all(|target| target.packages.is_empty())
+    };
+    let unread = [&old, &new].into_iter().flatten().find(is_unread);
+    let unread = unread.and_then(|lock| lock.packages_in.as_ref()).map(|held| held.owner.file());
     if printer.json {
         printer.json(&serde_json::json!({ "targets": changes }));
     } else if changes.is_empty() {
-        // Packages that another tool holds are compared where its lock is beside this one.
-        let is_unread = |lock: &Lockfile| {
-            lock.packages_in.is_some() && lock.targets.iter().all(|target| target.level != Level::Full)
-        };
-        let tool = [&old, &new].into_iter().flatten().filter(|lock| is_unread(lock));
-        let tool = tool.filter_map(|lock| lock.packages_in.as_ref()).map(|held| held.owner.file()).next();
-        printer.out(&match tool {
-            Some(file) => {
-                format!("no change of the stack or in requirements on the machine; packages are in `{file}`")
-            }
-            None => "no change in packages or in requirements on the machine".to_owned(),
+        printer.out(match unread {
+            Some(_) => "no change of the stack or in requirements on the machine",
+            None => "no change in packages or in requirements on the machine",
         });
     } else {
         let several = changes.len() > 1 || [&old, &new].into_iter().flatten().any(|l| l.targets.len() > 1);
         for change in &changes {
             show(printer, change, several);
         }
+    }
+    if let Some(file) = unread.filter(|_| !printer.json) {
+        printer.note(&format!(
+            "packages are not compared: they are in `{file}`; `envlock diff REVISION` compares those of a commit"
+        ));
     }
     if let Some(new) = new.as_ref().filter(|_| !printer.json) {
         warn_of_unneeded(new, printer);

@@ -30,7 +30,7 @@ use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
-use crate::model::request::{Preferences, PythonAllowed, PythonRequest, Request};
+use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request};
 use crate::model::solution::{Series, Solution};
 use crate::model::variant::is_cuda;
 use crate::model::wheel::Python;
@@ -326,16 +326,27 @@ impl<'p> ResolveRun<'p> {
             }
             _ => None,
         };
-        // An upgrade takes newer releases for it, and no newer Python for newer releases.
-        if let Some((own, why)) = python.filter(|_| self.old.is_some()) {
-            let names_one = |asked: &PythonRequest| matches!(asked.allowed, PythonAllowed::Exact(_));
-            let is_named = request.python.as_ref().is_some_and(names_one);
-            for machine in machines.iter_mut().filter(|machine| machine.python.is_none() && !is_named) {
-                let allowed = PythonAllowed::Exact(own);
-                machine.python = Some(PythonRequest { allowed, text: own.to_string(), origin: why.into() });
-            }
+        if owner == Some(Owner::Uv) {
+            self.hold_python(&mut machines, python);
         }
         Ok(Prepared { machines, owner, held, environments, beside, manifest, python, asked: self })
+    }
+}
+
+impl ResolveRun<'_> {
+    /// In a project of uv that has a lock, newer releases are taken for the Python that uv takes or that is locked, and no newer
+    /// Python for newer releases: uv locks them for its own.
+    fn hold_python(&self, machines: &mut [Machine], of_uv: Option<(Python, &'static str)>) {
+        let names_one = |asked: &PythonRequest| matches!(asked.allowed, PythonAllowed::Exact(_));
+        let Some(old) = self.old.as_ref().filter(|_| !self.request.python.as_ref().is_some_and(names_one))
+        else {
+            return;
+        };
+        for machine in machines.iter_mut().filter(|machine| machine.python.is_none()) {
+            let locked = old.target(Some(&machine.name)).map(|target| (target.python, Origin::Lock));
+            let own = of_uv.map(|(python, why)| (python, why.into())).or(locked);
+            machine.python = own.map(|(python, origin)| PythonRequest::exactly(python, origin));
+        }
     }
 }
 

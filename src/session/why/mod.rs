@@ -19,7 +19,8 @@ use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
 use crate::model::host::Host;
 use crate::model::level::Level;
-use crate::model::request::{Origin, Preferences, Request, UserRequirement};
+use crate::model::owner::Owner;
+use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::{clean, normalized_name};
@@ -101,14 +102,20 @@ pub(crate) fn why(
     };
     let targets = without_conda(lock::targets(&lock, asked.target)?, asked, package.as_deref(), interface)?;
     let registry = learned_rows::with_rows_of(global, registry, &|name| lock::mentions(&targets, name));
+    let is_of_uv = lock.packages_in.as_ref().is_some_and(|held| held.owner == Owner::Uv);
     let answer = |target: &&Target| {
+        let mut request = settings::request_of_target(&project, &lock, target, &registry)?;
+        // uv locks for its own Python.
+        if is_of_uv {
+            request.python = Some(PythonRequest::exactly(target.python, Origin::Lock));
+        }
         let subject = Subject {
             global,
             project: &project,
             registry: &registry,
             target,
             host: chosen_host::finish(target.host.clone(), &registry)?,
-            request: settings::request_of_target(&project, &lock, target, &registry)?,
+            request,
             alone: lock.targets.len() > 1,
             index_url: asked.index_url,
             interface,

@@ -52,9 +52,7 @@ fn alike(old: Option<Lockfile>, new: Option<Lockfile>) -> Compared {
         return (old, new);
     }
     let without = |mut lock: Lockfile| {
-        if lock.packages_in.is_some() {
-            lock.targets.iter_mut().for_each(|target| target.packages.clear());
-        }
+        lock.targets.iter_mut().for_each(|target| target.packages.clear());
         lock
     };
     (old.map(without), new.map(without))

@@ -67,7 +67,8 @@ impl TypedRequest<'_> {
         }
     }
 
-    /// Names the commands of the ways out. Of one that was solved for the stack alone the command solves the rest.
+    /// Names the commands of the ways out. The command of one that was solved for the stack alone asks for
+    /// the rest, too.
     pub fn name_commands(&self, conflict: &mut Conflict) {
         for way in whole(conflict).iter_mut().filter(|way| way.set.is_none()) {
             way.command = self.command(&way.change);

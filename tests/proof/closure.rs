@@ -301,7 +301,7 @@ fn packages_are_solved_exactly_where_they_can_be() {
     let host = Host::open(Platform::LINUX_X86_64, "proof");
     let catalogue = Catalogue::new(&registry, host.system.platform);
     let (mut solved, mut conflicts, mut steps, mut labelled) = (0, 0, 0, 0);
-    for seed in 0..super::worlds(5_000) {
+    for seed in 0..super::worlds(10_000) {
         let mut random = Random::new(seed ^ 0xc105);
         let world = world(&mut random);
         let mut asked: Vec<Asked> = Vec::new();

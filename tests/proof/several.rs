@@ -199,7 +199,7 @@ fn no_requested_package_is_sacrificed_for_another() {
     let host = Host::open(Platform::LINUX_X86_64, "proof");
     let catalogue = Catalogue::new(&registry, host.system.platform);
     let (mut solved, mut steps_back, mut conflicts) = (0, 0, 0);
-    for seed in 0..super::worlds(2_000) {
+    for seed in 0..super::worlds(6_000) {
         let mut random = Random::new(seed ^ 0x5e7e_7a15);
         let world = world(&mut random);
         if world.asked.is_empty() {

@@ -55,7 +55,7 @@ pub fn told(registry: &Registry, host: &Host, request: &Request) -> String {
 fn the_solver_says_what_brute_force_says() {
     let common = common_files();
     let (mut solved, mut conflicts) = (0, 0);
-    for seed in 0..super::worlds(5_000) / QUESTIONS {
+    for seed in 0..super::worlds(10_000) / QUESTIONS {
         let mut random = Random::new(seed);
         let registry = registry(&mut random, &common);
         for n in 0..QUESTIONS {
@@ -87,7 +87,7 @@ fn the_solver_says_what_brute_force_says() {
 #[test]
 fn a_newer_driver_that_knows_the_gpus_loses_nothing() {
     let common = common_files();
-    for seed in 0..super::worlds(5_000) / 50 {
+    for seed in 0..super::worlds(10_000) / 50 {
         let mut random = Random::new(seed ^ 0xd1);
         let registry = registry(&mut random, &common);
         let (mut host, request) = (host(&mut random), request(&mut random));
@@ -111,7 +111,7 @@ fn a_newer_driver_that_knows_the_gpus_loses_nothing() {
 #[test]
 fn letting_go_of_a_request_loses_nothing() {
     let common = common_files();
-    for seed in 0..super::worlds(5_000) / 50 {
+    for seed in 0..super::worlds(10_000) / 50 {
         let mut random = Random::new(seed ^ 0x1e7);
         let registry = registry(&mut random, &common);
         let (host, request) = (host(&mut random), request(&mut random));
@@ -142,7 +142,7 @@ fn letting_go_of_a_request_loses_nothing() {
 #[test]
 fn the_order_of_rows_changes_nothing() {
     let common = common_files();
-    for seed in 0..super::worlds(5_000) / 100 {
+    for seed in 0..super::worlds(10_000) / 100 {
         let mut random = Random::new(seed ^ 0x0f11e);
         let registry = registry(&mut random, &common);
         let shuffled = shuffled(&mut random, &registry);
@@ -161,7 +161,7 @@ fn the_order_of_rows_changes_nothing() {
 #[test]
 fn the_order_of_requests_changes_nothing() {
     let common = common_files();
-    for seed in 0..super::worlds(5_000) / 50 {
+    for seed in 0..super::worlds(10_000) / 50 {
         let mut random = Random::new(seed ^ 0x0dde);
         let registry = registry(&mut random, &common);
         let (host, request) = (host(&mut random), request(&mut random));

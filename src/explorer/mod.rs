@@ -342,6 +342,15 @@ mod tests {
         let of = |name: &str| data.gpus.iter().filter(|gpu| gpu.name == name).count();
         assert_eq!(of("GeForce GTX 750 Ti"), 2, "a name of two generations");
         assert!(data.machines.iter().all(|machine| machine.builds.len() == data.builds.len()));
+        // What nobody read is not known, and not a no.
+        for answer in data.machines.iter().flat_map(|machine| &machine.builds) {
+            if let Answer::Out { reason, unknown } = answer {
+                let is_open =
+                    data.texts[*reason].contains("unknown") || data.texts[*reason].contains("not in the");
+                assert_eq!(*unknown, is_open, "{}", data.texts[*reason]);
+            }
+        }
+        assert!(data.texts.iter().any(|text| text == "has unknown code targets"));
     }
 
     #[test]

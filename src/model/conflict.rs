@@ -9,7 +9,8 @@ use serde::{Serialize, Serializer};
 
 use super::capability::ComputeCapability;
 use super::level::Level;
-use super::request::Origin;
+use super::request::{Origin, UserRequirement};
+use super::text::clean;
 use super::version::DottedVersion;
 use super::wheel::Python;
 
@@ -376,8 +377,8 @@ pub enum Change {
     },
     /// The request without a package.
     WithoutRequest(String),
-    /// The request without a constraint, as written.
-    WithoutConstraint(String),
+    /// The request without a constraint.
+    WithoutConstraint(Box<UserRequirement>),
     /// The request without an override, as written.
     WithoutOverride(String),
     /// Source distributions are built: without `--no-sources` and `sources = false`.
@@ -436,7 +437,9 @@ impl fmt::Display for Change {
             Change::Extras { package, extras } => write!(f, "{package}[{}]", extras.join(",")),
             Change::WithoutExtra { package, extra } => write!(f, "{package} without [{extra}]"),
             Change::WithoutRequest(package) => write!(f, "without {package}"),
-            Change::WithoutConstraint(text) => write!(f, "without the constraint {text}"),
+            Change::WithoutConstraint(bound) => {
+                write!(f, "without the constraint {}", clean(&bound.requirement.to_string(), 60))
+            }
             Change::WithoutOverride(text) => write!(f, "without the override {text}"),
             Change::AllowSources => f.write_str("with builds from source"),
             Change::WithoutLimit { what, value } => write!(f, "without {what} {value}"),

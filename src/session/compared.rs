@@ -45,22 +45,24 @@ pub(crate) fn locks(global: &Global, old: Option<&Path>, new: Option<&Path>) -> 
     Ok(alike(old, new))
 }
 
+/// Whether another tool holds the packages of a lock and they were not read from its lock.
+pub(crate) fn is_unread(lock: &Lockfile) -> bool {
+    lock.packages_in.is_some() && lock.targets.iter().all(|target| target.level != Level::Full)
+}
+
 /// Both with the packages that uv holds, or both without.
 fn alike(old: Option<Lockfile>, new: Option<Lockfile>) -> Compared {
-    let is_unread = |lock: &Lockfile| lock.packages_in.is_some() && !has_packages(lock);
     if ![&old, &new].into_iter().flatten().any(is_unread) {
         return (old, new);
     }
     let without = |mut lock: Lockfile| {
-        lock.targets.iter_mut().for_each(|target| target.packages.clear());
+        for target in &mut lock.targets {
+            target.packages.clear();
+            target.level = Level::Stack;
+        }
         lock
     };
     (old.map(without), new.map(without))
-}
-
-/// Whether the packages that another tool holds were read.
-fn has_packages(lock: &Lockfile) -> bool {
-    lock.targets.iter().any(|target| target.level == Level::Full)
 }
 
 /// The lock of a file.

@@ -138,9 +138,17 @@ fn edit(
         let typed: Vec<UserRequirement> =
             packages.iter().filter_map(|text| settings::requirement(text).ok()).collect();
         let request = &mut manifest.request;
-        for user in request.requirements.iter_mut().chain(request.constraints.iter_mut()) {
-            if typed.iter().any(|own| own.requirement == user.requirement) {
-                user.origin = Origin::CommandLine;
+        for list in [&mut request.requirements, &mut request.constraints] {
+            // Where the manifest has one line of a package, that is the typed one, though extras of the table may be added to it.
+            let names: Vec<String> = list.iter().map(|user| user.name().to_owned()).collect();
+            let is_only = |name: &str| names.iter().filter(|own| *own == name).count() == 1;
+            for user in list {
+                let is_it = |own: &UserRequirement| {
+                    own.name() == user.name() && (own.requirement == user.requirement || is_only(own.name()))
+                };
+                if typed.iter().any(is_it) {
+                    user.origin = Origin::CommandLine;
+                }
             }
         }
     }

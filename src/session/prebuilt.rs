@@ -51,9 +51,10 @@ pub(crate) fn offers(
                 .zip(day(&stack.framework, &stack.version))
                 .is_some_and(|(own, torch)| own < torch);
         let text = match has {
-            // Wheels are built when a release is made.
+            // Projects build wheels when they make a release: an address would be a guess.
             None if is_older => format!(
-                "{name} {version} is compiled: it is older than {} {}, so its project has no wheel for that",
+                "{name} {version} would be compiled; it was released before {} {}, so that its project seldom has a \
+                 wheel for that (not checked)",
                 stack.framework, stack.version
             ),
             Some(true) => format!(

@@ -8,8 +8,9 @@ use pep508_rs::{ExtraName, VersionOrUrl};
 
 use crate::model::conflict::{Change, Conflict, WayOut};
 use crate::model::request::{Origin, PythonRequest, Request, UserRequirement};
-use crate::model::text::{plain_address, requirement_name, shell_word};
+use crate::model::text::{plain_address, shell_word};
 use crate::session::options::{Global, SolveOptions};
+use crate::session::settings;
 
 /// How a request was made.
 pub(crate) struct TypedRequest<'a> {
@@ -55,7 +56,7 @@ impl TypedRequest<'_> {
     ///
     /// `spec`: the question, a requirement.
     pub fn name_commands_of_question(&self, spec: &str, conflict: &mut Conflict) {
-        let Ok(asked) = crate::session::settings::requirement(spec) else { return };
+        let Ok(asked) = settings::requirement(spec) else { return };
         self.name_commands(conflict);
         // A change of the project's own requirement on the package in question is the question itself.
         let is_own = |change: &Change| match change {
@@ -111,7 +112,7 @@ impl TypedRequest<'_> {
         }
         let mut packages: Vec<String> = Vec::new();
         for text in self.packages {
-            let name = crate::session::settings::requirement(text).ok()?.name().to_owned();
+            let name = settings::requirement(text).ok()?.name().to_owned();
             match requirements.get(&name) {
                 None => packages.push(text.clone()),
                 Some(changed) => packages.extend(changed.clone()),
@@ -187,12 +188,11 @@ impl TypedRequest<'_> {
             Change::WithoutLimit { what: "cuda", .. } => drop(options.cuda.take()?),
             Change::WithoutLimit { what: "exclude-newer", .. } => drop(options.exclude_newer.take()?),
             Change::WithoutConstraint(bound) => {
-                let package = requirement_name(bound);
-                let mut own = self.request.constraints.iter().filter(|own| own.name() == package);
-                let one = own.next().filter(|_| own.next().is_none())?;
-                // `remove` edits no `constraints.txt`.
-                let is_of_manifest = one.origin == Origin::File(self.manifest_name?.to_owned());
-                is_of_manifest.then(|| to.unbounded.push(package))?;
+                // `remove` drops every bound on a package, and edits no `constraints.txt`.
+                let of_package = self.request.constraints.iter().filter(|own| own.name() == bound.name());
+                let is_only = of_package.count() == 1;
+                let is_of_manifest = bound.origin == Origin::File(self.manifest_name?.to_owned());
+                (is_only && is_of_manifest).then(|| to.unbounded.push(bound.name().to_owned()))?;
             }
             // These take an edit of a file, or another machine.
             Change::AllowSources

@@ -265,9 +265,7 @@ impl Edit {
                 Change::WithoutExtra { package: user.name().to_owned(), extra: extra.to_string() }
             }
             Edit::Without(user) => Change::WithoutRequest(without(user, request)),
-            Edit::WithoutConstraint(user) => {
-                Change::WithoutConstraint(clean(&user.requirement.to_string(), 60))
-            }
+            Edit::WithoutConstraint(user) => Change::WithoutConstraint(Box::new(user.clone())),
             Edit::WithoutOverride(user) => Change::WithoutOverride(clean(&user.requirement.to_string(), 60)),
             Edit::Near(user, _) => Change::Release {
                 package: user.name().to_owned(),

@@ -897,6 +897,9 @@ fn what_a_code_means() {
         let said = context.run(&["diagnose", "--explain", code]).expect(0);
         assert!(said.stdout.contains(expected), "{}", said.shown());
     }
+    // What stands in brackets behind a cause is its component, which has several.
+    let said = context.run(&["diagnose", "--explain", "GPU_arch"]).expect(0);
+    assert!(said.stdout.contains("\nno-kernel-image: "), "{}", said.shown());
     let said = context.run(&["diagnose", "--explain", "no-kernel"]).expect(1);
     assert!(said.flat().contains("near it: `no-kernel-image`"), "{}", said.shown());
     // Every rule can be explained, each placeholder as it is written.

@@ -404,7 +404,7 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
 
 /// Wheels are built when a release is made: of one that is older than the torch none is offered.
 #[test]
-fn a_release_that_is_older_than_the_torch_has_no_wheel_for_it() {
+fn a_release_that_is_older_than_the_torch_has_no_address_of_a_wheel() {
     let newer =
         little_pypi().into_iter().map(|(index, wheel)| (index, wheel.uploaded("2026-11-18T09:00:00Z")));
     let mut all: Vec<_> = newer.collect();
@@ -424,7 +424,7 @@ fn a_release_that_is_older_than_the_torch_has_no_wheel_for_it() {
     let context = TestContext::with_index(&server).with_shipped_registry();
     let asked = ["resolve", "torch", "flash-attn", "--python", "3.12", "--only-index", "pypi"];
     let told = context.run(&[&asked[..], &MACHINE[..4]].concat()).expect(0).flat();
-    assert!(told.contains("flash-attn 2.8.3 is compiled: it is older than torch 2.15.0"), "{told}");
+    assert!(told.contains("it was released before torch 2.15.0"), "{told}");
     assert!(!told.contains("envlock add"), "{told}");
 }
 

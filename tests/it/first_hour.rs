@@ -149,6 +149,10 @@ fn checks_say_what_they_compare() {
     let run = locked(&[], 0);
     assert!(run.flat().contains("`requirements.txt` was not written by envlock"), "{}", run.shown());
     let exported = context.read("requirements.b.txt");
+    assert!(
+        exported.contains(" -r requirements.b.txt\n") && !exported.contains(" requirements.txt\n"),
+        "{exported}"
+    );
     context.write("requirements.b.txt", &format!("{exported}idna\n"));
     // The first target may have a file of its name, too.
     context.run(&["export", "requirements.txt", "--target", "a", "-o", "requirements.a.txt"]).expect(0);

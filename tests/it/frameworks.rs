@@ -65,6 +65,18 @@ fn tensorflow_2_9_takes_its_cuda_from_conda() {
     context.run(&["export", "requirements.txt"]).expect(2);
 }
 
+/// A way out that leaves a framework without CUDA, beside a torch that has it, says so.
+#[test]
+fn a_way_out_without_cuda_says_so() {
+    let mut wheels = little_pypi();
+    let cu12 = "nvidia-cudnn-cu12<10,>=9.3; extra == 'and-cuda'";
+    wheels.extend([tensorflow("2.21.0").needs(cu12), wheel("absl-py", "2.3.1")].map(|one| ("pypi", one)));
+    let server = IndexServer::start(wheels, Shape { json: true, metadata: true, ..Shape::default() });
+    let context = TestContext::with_index(&server);
+    let run = resolve(&context, &["tensorflow==2.20.0", "torch>=2.8"], "NVIDIA A100", "580.65.06").expect(1);
+    assert!(run.flat().contains("torch 2.10.0 cu128, tensorflow without CUDA"), "{}", run.shown());
+}
+
 #[test]
 fn the_driver_decides_and_ways_out_are_said() {
     let server = index();

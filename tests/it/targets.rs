@@ -107,6 +107,24 @@ fn no_torch_for_all_targets() {
     assert_eq!(run.json()["conflict"]["target"], "kepler");
 }
 
+/// What is locked for a new target is no change of what was locked before.
+#[test]
+fn a_new_target_is_no_change() {
+    let server = server();
+    let context = TestContext::with_index(&server);
+    context.write(
+        "envlock.toml",
+        "[project]\nname = \"x\"\ndependencies = [\"filelock\"]\n[stack]\ntorch = \"*\"\n",
+    );
+    let machine = ["--gpu", "H200", "--driver", "595.45.04", "--only-index", "pypi"];
+    context.run(&[&["resolve"], &machine[..]].concat()).expect(0);
+    let targets = "[target.a]\ngpus = [\"none\"]\n[target.b]\ngpus = [\"H200\"]\ndriver = \"595.45.04\"\n";
+    let manifest = context.read("envlock.toml");
+    context.write("envlock.toml", &manifest.replace("torch = \"*\"\n", &format!("\n{targets}")));
+    let run = context.run(&["resolve", "--only-index", "pypi"]).expect(0);
+    assert!(!run.stdout.contains("\nchanged"), "{}", run.shown());
+}
+
 #[test]
 fn files_and_packages_of_several_targets() {
     let server = server();

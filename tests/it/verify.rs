@@ -285,6 +285,12 @@ fn hosts_are_judged_from_the_lock_alone() {
     let json = laid.context.run(&["verify", "--host", "nodes", "--format", "sarif"]).expect(1).json();
     let results = json["runs"][0]["results"].as_array().unwrap();
     assert_eq!(results.iter().filter(|result| result["level"] == "error").count(), 2, "{json:#}");
+    // A GPU without code is named before a driver that is too old: a newer driver does not help it.
+    let old =
+        "schema = 1\n[driver]\nversion = \"470.57.02\"\n[[gpu]]\nname = \"NVIDIA GeForce GTX 1080 Ti\"\n";
+    laid.context.write("old/e.toml", old);
+    let run = laid.context.run(&["verify", "--host", "old/e.toml"]).expect(1);
+    assert!(run.flat().contains("is not covered") && !run.flat().contains("is below"), "{}", run.shown());
     // One file that cannot be read hides no verdict.
     laid.context.write("nodes/d.toml", "not toml");
     let json = laid.context.run(&["verify", "--host", "nodes", "--json"]).expect(2).json();

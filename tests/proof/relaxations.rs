@@ -205,9 +205,7 @@ fn changed((mut host, mut out): (Host, Request), change: &Change) -> (Host, Requ
                 .filter(|user| user.requirement.name.to_string() == *package)
                 .for_each(|user| user.requirement.version_or_url = None);
         }
-        Change::WithoutConstraint(text) => {
-            out.constraints.retain(|bound| bound.requirement.to_string() != *text);
-        }
+        Change::WithoutConstraint(meant) => out.constraints.retain(|bound| bound != &**meant),
         Change::WithoutLimit { what: "cuda", .. } => out.cuda = None,
         Change::WithoutLimit { what: "cudnn", .. } => out.cudnn = None,
         Change::WithoutLimit { what: "nccl", .. } => out.nccl = None,

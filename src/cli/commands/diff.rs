@@ -34,10 +34,7 @@ pub(super) fn run(global: &Global, args: &DiffArgs, printer: &Printer) -> Result
         (None, None) => Vec::new(),
     };
     // Packages that another tool holds are compared where its lock of that time is known.
-    let is_unread = |lock: &&Lockfile| {
-        lock.packages_in.is_some() && lock.targets.iter().all(|target| target.packages.is_empty())
-    };
-    let unread = [&old, &new].into_iter().flatten().find(is_unread);
+    let unread = [&old, &new].into_iter().flatten().find(|lock| compared::is_unread(lock));
     let unread = unread.and_then(|lock| lock.packages_in.as_ref()).map(|held| held.owner.file());
     if printer.json {
         printer.json(&serde_json::json!({ "targets": changes }));

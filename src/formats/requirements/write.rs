@@ -9,14 +9,19 @@ use crate::formats::written::{
     pip_constrains_builds, without_hash,
 };
 use crate::lockfile::Target;
+use crate::model::text::shell_word;
 
 /// The requirements of a target, with what the second step requires to build. `addresses` are the URLs of the indexes
-/// other than `pypi`; the URL of `pypi` is left to the installer's own configuration.
+/// other than `pypi`; the URL of `pypi` is left to the installer's own configuration. `file`: the name that its commands have.
 ///
 /// # Errors
 /// See [`ExportError`].
-pub fn requirements(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
-    let mut out = packages(target, addresses)?;
+pub fn requirements(
+    target: &Target,
+    addresses: &[(String, String)],
+    file: &str,
+) -> Result<String, ExportError> {
+    let mut out = packages(target, addresses, file)?;
     if let Some(lines) = build_requirements(target, target) {
         out.push_str("# What requirements-build.txt requires to build:\n");
         let is_hashed = without_hash(&in_two_steps(&installable(target)?).0).is_empty();
@@ -41,7 +46,8 @@ pub fn same_requirements(a: &str, b: &str) -> bool {
 ///
 /// # Errors
 /// See [`ExportError`].
-pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<String, ExportError> {
+pub fn packages(target: &Target, addresses: &[(String, String)], file: &str) -> Result<String, ExportError> {
+    let file = shell_word(file);
     let packages = installable(target)?;
     let (first, built) = in_two_steps(&packages);
     let unhashed = without_hash(&first);
@@ -64,9 +70,9 @@ pub fn packages(target: &Target, addresses: &[(String, String)]) -> Result<Strin
         if has_pip { " one of" } else { "" },
     );
     if has_pip {
-        let _ = writeln!(out, "#   pip install {hashes}{constraints}-r requirements.txt");
+        let _ = writeln!(out, "#   pip install {hashes}{constraints}-r {file}");
     }
-    let _ = writeln!(out, "#   uv pip {uv}requirements.txt");
+    let _ = writeln!(out, "#   uv pip {uv}{file}");
     if !built.is_empty() {
         let names: Vec<&str> = built.iter().map(|package| package.name.as_str()).collect();
         let _ = writeln!(out, "# Then requirements-build.txt: {}", names.join(", "));

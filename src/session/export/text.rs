@@ -38,15 +38,13 @@ pub(super) fn rendered(
             write::conda_explicit(target, &name, &settings::conda_channel_alias())?
         }
         Format::Requirements => {
-            let text = write::requirements(target, &addresses())?;
+            let name = options.output.as_deref().and_then(|path| path.file_name());
+            let name = name.map_or(files::REQUIREMENTS.into(), |name| name.to_string_lossy());
+            let text = write::requirements(target, &addresses(), &name)?;
             // Another command without the target would write another target's.
             let named = options.target.as_ref().filter(|_| lock.targets.len() > 1);
             let of_target = named.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
-            let text = with_options(&text, &format!("{of_target}{}", options.parts.options()));
-            match options.output.as_deref().and_then(|path| path.file_name()) {
-                Some(name) => with_name(&text, &name.to_string_lossy()),
-                None => text,
-            }
+            with_options(&text, &format!("{of_target}{}", options.parts.options()))
         }
         Format::RequirementsBuild => {
             write::requirements_to_build(target, &addresses())?.ok_or_else(|| {
@@ -131,16 +129,6 @@ fn in_newest_pixi_format(text: &str) -> Result<String, Failure> {
 #[cfg(not(feature = "conda"))]
 fn in_newest_pixi_format(text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
-}
-
-/// A requirements file whose commands name the file that it is written to.
-fn with_name(text: &str, name: &str) -> String {
-    const NAME: &str = " requirements.txt\n";
-    let of = |line: &str| match line.strip_suffix(NAME).filter(|line| line.starts_with("#   ")) {
-        Some(command) => format!("{command} {}\n", shell_word(name)),
-        None => line.to_owned(),
-    };
-    text.split_inclusive('\n').map(of).collect()
 }
 
 /// A requirements file with the options that chose its packages, for the command that writes it anew.

@@ -77,4 +77,14 @@ mod tests {
             assert_eq!(without_pytorch(&words, &[]), format!("without the pytorch index: `envlock {told}`"));
         }
     }
+
+    #[test]
+    fn each_index_has_its_own_variable() {
+        let hint = |index: &str| {
+            let (what, why) = ("`torch`".to_owned(), "no route".to_owned());
+            index_error(&IndexError::Request { what, index: index.to_owned(), why }, None).hint.unwrap()
+        };
+        assert!(hint("pypi").contains("`ENVLOCK_INDEX_URL`"));
+        assert!(hint("pytorch/cu126").contains("`ENVLOCK_PYTORCH_INDEX_URL`"));
+    }
 }

@@ -316,7 +316,7 @@ pub(crate) fn stale_exports(
         let Some(text) = text else { continue };
         let gives = |target: &&Target| {
             [&own, &usual].into_iter().any(|addresses| {
-                let expected = formats::write::requirements(target, addresses);
+                let expected = formats::write::requirements(target, addresses, &file);
                 expected.is_ok_and(|expected| formats::write::same_requirements(&text, &expected))
             })
         };

@@ -463,13 +463,8 @@ impl<'p> Prepared<'p> {
         typed_names::warn(&task, &registry, &solutions);
         self.asked.registry = registry;
         let lock = self.lock_of(&solutions);
-        let before = self.asked.old.clone().and_then(|old| self.with_packages(old));
         let (written, changed) = self.write(&lock)?;
-        let after = match self.owner.is_some() && !options.dry_run {
-            true => lock::read(project)?.and_then(|now| self.with_packages(now)),
-            false => Some(lock.clone()),
-        };
-        let changes = before.zip(after).map(|(old, new)| lockfile::changes(&old, &new)).unwrap_or_default();
+        let changes = self.changes(&lock)?;
         let mut resolved = Resolved { solutions, preferences, series, lock, written, changed, changes };
         if self.owner == Some(Owner::Uv) && !options.dry_run {
             with_uv::as_locked_by_uv(&mut resolved.solutions, project)?;
@@ -504,12 +499,28 @@ impl<'p> Prepared<'p> {
         self.machines.iter().map(of).collect()
     }
 
-    /// A lock with its packages, also those that another tool's lock holds as it is now; `None` where they are not known.
-    fn with_packages(&self, lock: Lockfile) -> Option<Lockfile> {
-        match lock.packages_in {
-            None => Some(lock),
-            Some(_) => owner::with_packages(self.asked.project, lock, &self.asked.registry).ok(),
+    /// What a new lock changes. Where uv holds the packages, they are those of its lock before and after; nothing where that is not
+    /// known.
+    fn changes(&self, new: &Lockfile) -> Result<Vec<TargetChanges>, Failure> {
+        let ResolveRun { project, options, registry, old, .. } = &self.asked;
+        let Some(old) = old else { return Ok(Vec::new()) };
+        if old.packages_in.is_none() && self.owner.is_none() {
+            return Ok(lockfile::changes(old, new));
         }
+        let before = match (&old.packages_in, &self.held) {
+            (None, _) => old.clone(),
+            (Some(_), Some(held)) => owner::filled(old.clone(), held, registry),
+            (Some(_), None) => return Ok(Vec::new()),
+        };
+        let written = match self.owner.is_some() && !options.dry_run {
+            true => lock::read(project)?,
+            false => None,
+        };
+        let after = match written {
+            Some(written) => owner::with_packages(project, written, registry)?,
+            None => new.clone(),
+        };
+        Ok(lockfile::changes(&before, &after))
     }
 
     fn lock_of(&self, solutions: &[Solution]) -> Lockfile {

@@ -35,7 +35,8 @@ impl Work<'_> {
         let (direct, hashed) = part.packages.iter().cloned().partition(|package| package.files.is_empty());
         let of = |packages: Vec<ChosenPackage>| {
             let part = Target { packages, ..part.clone() };
-            formats::write::packages(&part, addresses).map(|text| Some(absolute(&text, self.folder)))
+            formats::write::packages(&part, addresses, crate::session::files::REQUIREMENTS)
+                .map(|text| Some(absolute(&text, self.folder)))
         };
         let lists = Lists {
             requirements: list("requirements.txt", of(hashed)?),

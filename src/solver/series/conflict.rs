@@ -166,9 +166,8 @@ impl<'a> Asked<'a> {
                 continue;
             };
             if self.bounds(row).contains(&bound) {
-                let text = clean(&bound.requirement.to_string(), 60);
                 let party = Party::package(bound.name().to_owned());
-                offer(Change::WithoutConstraint(text), party, row);
+                offer(Change::WithoutConstraint(Box::new(bound.clone())), party, row);
             }
         }
         if let Some((capabilities, row)) = self.gpus_that_help(asked) {

@@ -123,9 +123,7 @@ fn apply(change: &Change, party: &Party, changed: &mut (Host, Request)) -> bool 
             let Some(own) = own.next() else { return false };
             own.text = format!("{channel}::{spec}");
         }
-        Change::WithoutConstraint(text) => {
-            request.constraints.retain(|bound| clean(&bound.requirement.to_string(), 60) != *text);
-        }
+        Change::WithoutConstraint(meant) => request.constraints.retain(|bound| bound != &**meant),
         Change::WithoutOverride(text) => {
             request.overrides.retain(|own| clean(&own.requirement.to_string(), 60) != *text);
         }

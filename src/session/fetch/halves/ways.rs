@@ -11,7 +11,6 @@ use crate::model::level::Level;
 use crate::model::request::{Origin, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
-use crate::model::text::clean;
 use crate::registry::conda_names::{framework_of, pypi_name};
 use crate::solver::Question;
 
@@ -132,7 +131,7 @@ impl Session<'_> {
         }
         for bound in &asked.request.constraints {
             let name = bound.name();
-            let change = Change::WithoutConstraint(clean(&bound.requirement.to_string(), 60));
+            let change = Change::WithoutConstraint(Box::new(bound.clone()));
             let ways = conflict.would_work_if.iter().chain(&conflict.resolves_all);
             if !is_party(name) || ways.into_iter().any(|way| way.change == change) {
                 continue;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::printer::{DIM, GOOD, Printer, wrap};
 use super::report::short_source;
 use super::view::Resolution;
-use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, Reason, ReasonKind, RefusedTarget, WayOut};
 use crate::model::host::Host;
 use crate::model::level::Level;
 use crate::model::request::Request;
@@ -24,6 +24,9 @@ const OTHER_NAMES: [(&str, &str); 4] = [
     ),
     ("cudnn", "it comes with torch; limit it with `cudnn = \"9\"` under `[stack]`"),
 ];
+
+/// The maximum number of other targets without a solution that are named.
+const MAX_TARGETS: usize = 5;
 
 /// What stands before a command that takes a way out: on a line of its own, never wrapped, to be copied.
 const COMMAND: &str = "      ";
@@ -67,7 +70,11 @@ pub(super) fn refuse<'m>(
         printer.hint("apply one of the first changes and run the command again: it names what is left");
     } else if conflict.would_work_if.iter().any(|w| w.party == Party::Driver) {
         printer.hint("apply one of these changes, or update the driver on the host (containers share it)");
-    } else if conflict.would_work_if.iter().any(|w| w.party != Party::Gpu && w.command.is_none()) {
+    } else if conflict
+        .would_work_if
+        .iter()
+        .any(|w| w.party != Party::Gpu && w.command.is_none() && w.edit.is_none())
+    {
         printer.hint("apply one of these changes to the request");
     } else if conflict.would_work_if.iter().all(|way| way.party == Party::Gpu)
         && (conflict.would_work_if.len() > 1 || conflict.would_work_if.iter().any(|w| w.set.is_some()))
@@ -189,6 +196,21 @@ pub(super) fn causes(
             },
         );
     }
+    other_targets(&conflict.other_targets, printer);
+}
+
+/// Prints the headline of each other target without a solution.
+fn other_targets(others: &[RefusedTarget], printer: &Printer) {
+    let shown = if printer.verbose { others.len() } else { MAX_TARGETS };
+    for (place, RefusedTarget { target, headline }) in others.iter().take(shown).enumerate() {
+        if place == 0 {
+            printer.out("");
+        }
+        printer.out(&wrap(&format!("target `{}`, too: {headline}", clean(target, 40)), 2));
+    }
+    if others.len() > shown {
+        printer.out(&format!("{} more targets, too (`-v` names them)", others.len() - shown));
+    }
 }
 
 /// Whether a change was solved for the stack where more was asked: other packages, or what another index than PyPI has, whose rows
@@ -286,6 +308,8 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Wor
         }
         if let Some(command) = &way.command {
             printer.out(&format!("{COMMAND}{}", printer.command(command)));
+        } else if let Some(edit) = &way.edit {
+            printer.out(&format!("{COMMAND}{edit}"));
         }
     }
 }

@@ -32,6 +32,9 @@ pub struct Conflict {
     /// Changes that were solved and remove every cause, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resolves_all: Vec<WayOut>,
+    /// The other targets that the compatibility data alone refuse.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_targets: Vec<RefusedTarget>,
     /// The indexes that did not answer while changes and other causes were looked for: there may be more of both.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<String>,
@@ -41,6 +44,15 @@ pub struct Conflict {
     /// What counts as a fault in it only because it is not known.
     #[serde(skip)]
     pub not_known: NotKnown,
+}
+
+/// A target without a solution, beside the one that a conflict explains.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RefusedTarget {
+    /// Its name.
+    pub target: String,
+    /// The headline of its own conflict.
+    pub headline: String,
 }
 
 /// What is not known of the builds that a proof excludes.
@@ -185,6 +197,9 @@ pub struct WayOut {
     pub set: Option<String>,
     /// The command of envlock that makes the change, as a line for a shell, if there is one.
     pub command: Option<String>,
+    /// The edit of a file that makes it, where no command does: `in requirements.txt: torch==2.8.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edit: Option<String>,
     /// A short summary of the result.
     #[serde(skip)]
     pub gives: String,
@@ -248,6 +263,7 @@ impl WayOut {
             release: None,
             set: None,
             command: None,
+            edit: None,
             gives: gives.into(),
             is_provisional: false,
             is_far_behind: false,
@@ -273,6 +289,7 @@ impl Conflict {
             would_work_if: Vec::new(),
             also: Vec::new(),
             resolves_all: Vec::new(),
+            other_targets: Vec::new(),
             silent: Vec::new(),
             cut: false,
             not_known: NotKnown::default(),

@@ -385,7 +385,8 @@ impl Request {
         out
     }
 
-    /// The bounds of all requirements on a package; `None` without one, and where one names a file.
+    /// The bounds of all requirements on a package, and of the constraints that hold everywhere; `None` without a requirement, and
+    /// where one names a file.
     pub fn bounds_on(&self, package: &str) -> Option<VersionSpecifiers> {
         let all: Vec<_> = self.requirements.iter().filter(|user| user.name() == package).collect();
         let is_file =
@@ -393,8 +394,11 @@ impl Request {
         if all.is_empty() || all.iter().any(is_file) {
             return None;
         }
+        let of_package =
+            |user: &&UserRequirement| user.name() == package && user.requirement.marker.is_true();
         Some(
-            all.iter()
+            all.into_iter()
+                .chain(self.constraints.iter().filter(of_package))
                 .filter_map(|user| user.specifiers())
                 .flat_map(|bounds| bounds.iter().cloned())
                 .collect(),

@@ -15,6 +15,7 @@ use crate::index::{Fetched, IndexClient};
 use crate::lockfile::Target;
 use crate::model::host::Host;
 use crate::model::level::Level;
+use crate::model::owner::Owner;
 use crate::model::project::Release;
 use crate::model::request::Preferences;
 use crate::model::solution::{Answer, ChosenPackage, Need, Solution};
@@ -62,12 +63,18 @@ pub(crate) fn newer(
         true => Some(fetch::client(global, &project, index_url)?),
         false => None,
     };
+    let owner = owner::of(&project);
+    let of_uv = owner.filter(|owner| *owner == Owner::Uv).and_then(|_| owner::python_of_uv(&project));
     let budget = Budget::default();
     let mut session = client
         .as_ref()
         .map(|client| Session::new(client, &registry, interface, project.stated_metadata(), &budget));
     let newer = targets.iter().map(|target| {
-        let request = settings::request_of_target(&project, &lock, target, &registry)?;
+        let mut request = settings::request_of_target(&project, &lock, target, &registry)?;
+        if owner == Some(Owner::Uv) {
+            let held = owner::python_of_upgrade(of_uv, Some(target.python), request.python.as_ref());
+            request.python = held.or(request.python);
+        }
         let host = chosen_host::finish(target.host.clone(), &registry)?;
         let stack = match &target.stack {
             Some(locked) if target.pytorch_of_conda().is_none() => {

@@ -19,6 +19,7 @@ use crate::model::choice::Choice;
 use crate::model::level::Level;
 use crate::model::owner::{Owner, PackageLock};
 use crate::model::part::Part;
+use crate::model::request::{Origin, PythonAllowed, PythonRequest};
 use crate::model::solution::ChosenPackage;
 use crate::model::text::{clean, conflict_marker};
 use crate::model::wheel::Python;
@@ -306,6 +307,21 @@ pub(crate) fn python_of_uv(project: &Project) -> Option<(Python, &'static str)> 
         Some(with_places(|places| pythons::of_uv(places, &whole(project), requires.as_deref()))?.version)
     })?;
     Some((Python::new(found.minor), "the one that uv takes here"))
+}
+
+/// The Python for which newer releases are taken in a project of uv that has a lock: the one that uv takes, else the locked one;
+/// a newer one is not taken for newer releases, as uv locks them for its own. `None` if the request names one.
+pub(crate) fn python_of_upgrade(
+    of_uv: Option<(Python, &'static str)>,
+    locked: Option<Python>,
+    asked: Option<&PythonRequest>,
+) -> Option<PythonRequest> {
+    if asked.is_some_and(|asked| matches!(asked.allowed, PythonAllowed::Exact(_))) {
+        return None;
+    }
+    let own = of_uv.map(|(python, why)| (python, why.into()));
+    let (python, origin) = own.or(locked.map(|python| (python, Origin::Lock)))?;
+    Some(PythonRequest::exactly(python, origin))
 }
 
 /// The groups that uv installs when none is named.

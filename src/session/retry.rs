@@ -73,13 +73,36 @@ impl TypedRequest<'_> {
     pub fn name_commands(&self, conflict: &mut Conflict) {
         for way in whole(conflict).iter_mut().filter(|way| way.set.is_none()) {
             way.command = self.command(&way.change);
+            way.edit = match way.command {
+                Some(_) => None,
+                None => self.edit(&way.change),
+            };
         }
+    }
+
+    /// The lines of requirements files with a change; `None` if it is one of something else.
+    fn edit(&self, change: &Change) -> Option<String> {
+        let mut changed = self.unchanged();
+        self.apply(change, &mut changed).filter(|()| !self.files.is_empty())?;
+        let lines = changed.requirements.iter().map(|(name, line)| {
+            let Origin::File(file) = &self.only(name)?.origin else { return None };
+            Some(match line {
+                Some(line) => format!("in {file}: {line}"),
+                None => format!("in {file}: no line for {name}"),
+            })
+        });
+        let lines: Vec<String> = lines.collect::<Option<_>>()?;
+        let is_of_files = changed.unbounded.is_empty() && changed.options.given() == self.options.given();
+        (is_of_files && !lines.is_empty()).then(|| lines.join("; "))
+    }
+
+    fn unchanged(&self) -> Changed {
+        Changed { requirements: BTreeMap::new(), unbounded: Vec::new(), options: self.options.clone() }
     }
 
     /// The command with a change; `None` if it takes an edit of a file, or another machine.
     fn command(&self, change: &Change) -> Option<String> {
-        let mut changed =
-            Changed { requirements: BTreeMap::new(), unbounded: Vec::new(), options: self.options.clone() };
+        let mut changed = self.unchanged();
         self.apply(change, &mut changed)?;
         let options =
             format!("{}{}{}", changed.options.given(), changed.options.modes(), self.global.given());

@@ -7,7 +7,7 @@ use pep440_rs::Version;
 use super::together::newest_common;
 use super::{Catalogue, Edit, PlanOut, Question, plan, solve_stack};
 use crate::model::choice::Choice;
-use crate::model::conflict::{Conflict, Reason, ReasonKind};
+use crate::model::conflict::{Conflict, Reason, ReasonKind, RefusedTarget};
 use crate::model::host::Host;
 use crate::model::marker::marker_environment;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
@@ -244,7 +244,23 @@ impl Joint<'_> {
         if self.members.len() > 1 {
             conflict.headline = format!("{} (target `{name}`)", conflict.headline);
         }
+        conflict.other_targets = self.refused_after(i);
         conflict
+    }
+
+    /// The targets after one that the registry alone refuses.
+    fn refused_after(&self, i: usize) -> Vec<RefusedTarget> {
+        if self.request.has_stack_of_conda() {
+            return Vec::new();
+        }
+        let refused = |j: usize| match self.stack_answer(j, None) {
+            Answer::Conflict(conflict) => {
+                let target = self.members[j].name.to_owned();
+                Some(RefusedTarget { target, headline: conflict.headline })
+            }
+            _ => None,
+        };
+        (i + 1..self.members.len()).filter_map(refused).collect()
     }
 
     /// Which targets step back for the others, and for whom.

@@ -30,7 +30,7 @@ use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
 use crate::model::level::Level;
 use crate::model::owner::Owner;
-use crate::model::request::{Origin, Preferences, PythonAllowed, PythonRequest, Request};
+use crate::model::request::{Preferences, PythonAllowed, Request};
 use crate::model::solution::{Series, Solution};
 use crate::model::variant::is_cuda;
 use crate::model::wheel::Python;
@@ -334,18 +334,12 @@ impl<'p> ResolveRun<'p> {
 }
 
 impl ResolveRun<'_> {
-    /// In a project of uv that has a lock, newer releases are taken for the Python that uv takes or that is locked, and no newer
-    /// Python for newer releases: uv locks them for its own.
+    /// In a project of uv that has a lock, the Python of newer releases.
     fn hold_python(&self, machines: &mut [Machine], of_uv: Option<(Python, &'static str)>) {
-        let names_one = |asked: &PythonRequest| matches!(asked.allowed, PythonAllowed::Exact(_));
-        let Some(old) = self.old.as_ref().filter(|_| !self.request.python.as_ref().is_some_and(names_one))
-        else {
-            return;
-        };
+        let Some(old) = self.old.as_ref() else { return };
         for machine in machines.iter_mut().filter(|machine| machine.python.is_none()) {
-            let locked = old.target(Some(&machine.name)).map(|target| (target.python, Origin::Lock));
-            let own = of_uv.map(|(python, why)| (python, why.into())).or(locked);
-            machine.python = own.map(|(python, origin)| PythonRequest::exactly(python, origin));
+            let locked = old.target(Some(&machine.name)).map(|target| target.python);
+            machine.python = owner::python_of_upgrade(of_uv, locked, self.request.python.as_ref());
         }
     }
 }

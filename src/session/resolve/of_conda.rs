@@ -74,10 +74,11 @@ pub(super) fn offer(
 
 /// The newest build of the channel that runs on a machine and fits the request, as far as the registry knows.
 fn newest_build<'r>(request: &Request, host: &Host, registry: &'r Registry) -> Option<&'r Cited<CondaBuild>> {
-    let torch = request.find("torch").filter(|_| !request.has_stack_of_conda())?;
+    request.find("torch").filter(|_| !request.has_stack_of_conda())?;
+    let bounds = request.bounds_on("torch");
     let policy = Policy::of(request);
     let version = |row: &Cited<CondaBuild>| row.version.parse::<Version>().ok();
-    let is_asked = |version: Version| torch.specifiers().is_none_or(|all| all.contains(&version));
+    let is_asked = |version: Version| bounds.as_ref().is_none_or(|all| all.contains(&version));
     let fits = |row: &&Cited<CondaBuild>| {
         let needs = Needs {
             cuda: Some(&row.cuda),

@@ -13,18 +13,21 @@ mod runtimes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pep440_rs::VersionSpecifiers;
+use pep508_rs::VersionOrUrl;
 use petgraph::graphmap::DiGraphMap;
 use pubgrub::{DerivationTree, External};
 
-use super::closure::Unusable;
+use super::closure::{Unusable, plain_specifiers_contain};
 use super::node::Node;
-use super::problem::Problem;
+use super::problem::{Problem, UserBound};
 use super::search::Proof;
 use super::tables::{Set, is_stack_package};
 use crate::model::conda::CONDA_FORGE;
 use crate::model::conflict::{Conflict, Party, Reason, ReasonKind};
 use crate::model::only::Only;
-use crate::model::request::{Origin, STACK_PACKAGES};
+use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
+use crate::model::text::clean;
 
 /// The maximum number of reasons in a conflict.
 const MAX_REASONS: usize = 7;
@@ -167,7 +170,7 @@ pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     telling.finish()
 }
 
-impl Telling<'_, '_> {
+impl<'a> Telling<'_, 'a> {
     /// The indexes of a limit: a channel that it names has no part in what indexes have.
     fn index_words(&self, only: &Only) -> String {
         let channels = self.problem.asked.request.conda.channels.iter().cloned();
@@ -241,7 +244,32 @@ impl Telling<'_, '_> {
                 }
             }
         }
+        for (_, specifiers) in self.bounds_on(name) {
+            versions.retain(|v| plain_specifiers_contain(specifiers, &table.versions[*v as usize]));
+        }
         versions.into_iter().collect()
+    }
+
+    /// The constraints of the user on a package, if the proof refers to them.
+    fn bounds_on(&self, name: &str) -> impl Iterator<Item = UserBound<'a>> {
+        let has_part = self
+            .leaves
+            .needs
+            .keys()
+            .any(|(_, needed)| matches!(needed, Node::Bound(own) if own.as_ref() == name));
+        self.problem.bounds_on(name).filter(move |_| has_part)
+    }
+
+    /// What the user asks of a package, constraints included: `torch>=2,==2.6.0`.
+    fn asked_of(&self, user: &UserRequirement) -> String {
+        let mut requirement = user.requirement.clone();
+        let of_user = user.specifiers().into_iter();
+        let all = of_user.chain(self.bounds_on(user.name()).map(|(_, specifiers)| specifiers));
+        let all: VersionSpecifiers = all.flat_map(|specifiers| specifiers.iter().cloned()).collect();
+        if !all.is_empty() {
+            requirement.version_or_url = Some(VersionOrUrl::VersionSpecifier(all));
+        }
+        clean(&requirement.to_string(), 60)
     }
 
     fn finish(mut self) -> Conflict {
@@ -273,7 +301,7 @@ impl Telling<'_, '_> {
             .iter()
             .filter(|u| uses_cuda(u.name()) && is_asked(u.name()))
             .max_by_key(|u| u.name() == "torch")
-            .map(|u| (u.name().to_owned(), crate::model::text::clean(&u.requirement.to_string(), 60)));
+            .map(|user| (user.name().to_owned(), self.asked_of(user)));
         let mut gpus: Vec<String> = self
             .leaves
             .needs

@@ -216,6 +216,11 @@ fn an_upgrade_keeps_the_python_and_tells_what_changed() {
     let python = format!("  python        {} ", project.series);
     let run = context.run(&["upgrade"]).expect(0);
     assert!(run.stdout.contains(&python) && !run.stdout.contains("changed"), "{}", run.shown());
+    // What needs another Python is newer, and not to be had.
+    let json = context.run(&["outdated", "--json"]).expect(0).json();
+    let newer = &json["targets"][0];
+    assert_eq!(newer["packages"].as_array().unwrap().len(), 0, "{newer}");
+    assert_eq!(newer["behind"][0]["what"], "modern", "{newer}");
     let run = context.run(&["add", "colors"]).expect(0);
     assert!(run.stdout.contains("changed        colors 1.0 added\n"), "{}", run.shown());
     let run = context.run(&["diff", "old/envlock.lock", "envlock.lock"]).expect(0);

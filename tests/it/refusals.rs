@@ -345,3 +345,39 @@ fn the_command_of_a_way_out_asks_as_before() {
     context.run(&["resolve", "--locked"]).expect(0);
     context.run(&["upgrade", ""]).expect(2);
 }
+
+/// What a constraint leaves is what nothing runs, not all of torch.
+#[test]
+fn a_constraint_is_part_of_what_is_refused() {
+    let context = TestContext::new();
+    let text = "[project]\nconstraints = [\"torch==2.6.0\"]\n[stack]\ntorch = \">=2\"\n";
+    context.write("envlock.toml", text);
+    let machine = ["--gpu", "RTX 5090", "--driver", "580.65.06", "--only-index", "pypi"];
+    let run = context.run(&[&["resolve", "--stack-only"][..], &machine].concat()).expect(1);
+    says(
+        &run,
+        &[
+            "no torch>=2,==2.6.0 of the index pypi runs on NVIDIA GeForce RTX 5090 (12.0)",
+            "torch 2.6.0 (code for 5.0 to 9.0) has no code",
+            "you constrain torch to ==2.6.0",
+            "envlock remove --constraint torch",
+        ],
+    );
+    is_silent_about(&run, &["2.7.0", "conda-forge's pytorch 2.13"]);
+}
+
+/// No command edits a requirements file: its line is said.
+#[test]
+fn lines_of_requirements_files_are_ways_out() {
+    let (_server, context) = index(vec![
+        wheel("flow", "1.0").needs("gamma<2"),
+        wheel("flow", "2.0").needs("gamma>=2"),
+        wheel("gamma", "1.0"),
+        wheel("gamma", "2.0"),
+    ]);
+    context.write("requirements.txt", "flow[fast]==1.0\ngamma>=2\n");
+    let run = resolve(&context, &["-r", "requirements.txt"]).expect(1);
+    insta::assert_snapshot!("lines_of_requirements_files", run.shown());
+    context.write("requirements.txt", "flow==2.0\ngamma>=2\n");
+    resolve(&context, &["-r", "requirements.txt"]).expect(0);
+}

@@ -196,6 +196,22 @@ fn targets_that_cannot_be() {
     context.run(&[&other[..], &["--dry-run"]].concat()).expect(0);
 }
 
+/// A command of a way out asks for every target: what refuses the others is said at once.
+#[test]
+fn each_target_without_a_solution_is_named() {
+    let context = TestContext::new();
+    let blackwell = "[target.new]\ngpus = [\"RTX 5090\"]\ndriver = \"580.65.06\"\n";
+    let behind = "[target.behind]\ngpus = [\"H200\"]\ndriver = \"450.80.02\"\n";
+    let pinned = manifest(&[blackwell, CLUSTER, behind]).replace("torch = \"*\"", "torch = \"==2.6.0\"");
+    context.write("envlock.toml", &pinned);
+    let arguments = ["resolve", "--stack-only", "--only-index", "pypi"];
+    let run = context.run(&arguments).expect(1);
+    insta::assert_snapshot!("each_target_without_a_solution", run.shown());
+    let json = context.run(&[&arguments[..], &["--json"]].concat()).expect(1).json();
+    assert_eq!(json["conflict"]["target"], "new");
+    assert_eq!(json["conflict"]["other_targets"][0]["target"], "behind");
+}
+
 const TWO_CARDS: &str = "schema = 1\n[driver]\nversion = \"580.65.06\"\n[[gpu]]\nname = \"NVIDIA B200\"\nuuid = \"GPU-11111111-2222\"\n[[gpu]]\nname = \"NVIDIA GeForce GTX 1050\"\nuuid = \"GPU-aaaaaaaa-2222\"\n[system]\nos = \"linux\"\narch = \"x86_64\"\nglibc = \"2.35\"\n";
 
 #[test]

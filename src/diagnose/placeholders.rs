@@ -9,7 +9,7 @@ use super::fields::installer;
 use super::situation::{Situation, is_cuda_major, series};
 use super::{memory, who};
 use crate::model::capability::ComputeCapability;
-use crate::model::version::cuda_short;
+use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{Build, Cited, ToolkitTargets};
 
 /// A text with its placeholders filled in; `None` if one is unknown. Values are parsed versions and known names, never
@@ -45,7 +45,16 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         }
         "pytorch-index" => Some(situation.pytorch_index.to_owned()),
         "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
+        // In the names of Debian's packages: `12-8`.
+        "cuda-dashed" => {
+            facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string().replace('.', "-"))
+        }
         "cuda-major" => major().map(|major| major.to_string()),
+        // Where nothing names one, that of most installations: the text says what another takes.
+        "likely-cuda-major" => {
+            let of_driver = || known(situation.driver_cuda()?.split('.').next()?.parse().ok()?);
+            Some(major().or_else(of_driver).unwrap_or(12).to_string())
+        }
         "cuda-suffix" => major().map(suffix),
         // From the missing library's name, independent of torch's CUDA.
         "named-suffix" => named().map(suffix),
@@ -179,6 +188,28 @@ fn of_message(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Optio
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
             (digits.len() == 3 && rest[3..].starts_with('.')).then_some(digits)
         }),
+        // The release of nvJitLink that a symbol is of: `__nvJitLinkCreate_12_9`.
+        "symbol-cuda" | "symbol-cuda-major" => {
+            let (major, minor) = events.iter().find_map(|event| nvjitlink_in(&event.text))?;
+            is_cuda_major(situation.registry, major).then(|| match name {
+                "symbol-cuda" => format!("{major}.{minor}"),
+                _ => major.to_string(),
+            })
+        }
+        // The cuDNN that a program was compiled with: `but source was compiled with: 9.8.0.`
+        "needed-cudnn" => events.iter().find_map(|event| {
+            let text = event.text.to_lowercase();
+            let (_, rest) = text.split_once("source was compiled with:")?;
+            let version: DottedVersion = number_at(rest)?.parse().ok()?;
+            Some(version.to_string())
+        }),
+        // The jaxlib that a plugin is not compatible with.
+        "jaxlib" => events.iter().find_map(|event| {
+            let text = event.text.to_lowercase();
+            let (_, rest) = text.split_once("installed jaxlib version")?;
+            let version: Version = number_at(rest)?.parse().ok()?;
+            Some(version.to_string())
+        }),
         "free-share" => events.iter().find_map(|event| memory::free_share(&event.text)),
         // The newest compiler that a toolkit takes: `gcc versions later than 13 are not supported`.
         "newest-gcc" => events.iter().find_map(|event| {
@@ -189,6 +220,23 @@ fn of_message(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Optio
         }),
         _ => None,
     }
+}
+
+/// The digits and dots at the start of a text, past its spaces.
+fn number_at(text: &str) -> Option<&str> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    Some(text[..end].trim_end_matches('.')).filter(|number| !number.is_empty())
+}
+
+/// The CUDA at the end of a symbol of nvJitLink: `(12, 9)` of `__nvJitLinkCreate_12_9`.
+fn nvjitlink_in(line: &str) -> Option<(u32, u32)> {
+    let lower = line.to_lowercase();
+    let (_, rest) = lower.split_once("nvjitlink")?;
+    let symbol = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
+    let mut parts = symbol.rsplit('_');
+    let minor = parts.next()?.parse().ok()?;
+    Some((parts.next()?.parse().ok()?, minor))
 }
 
 /// The compute capability of `compute_86`, `sm_120` or `sm_90a` in a line.
@@ -209,15 +257,22 @@ fn suffix(major: u32) -> String {
     if major < 13 { format!("-cu{major}") } else { String::new() }
 }
 
-/// The CUDA major in the name of a CUDA library: `libnvJitLink.so.12`, `cublas64_12.dll`, `cudart64_110.dll`.
+/// The CUDA major in the name of a CUDA library: `libnvJitLink.so.12`, `cublas64_12.dll`, `cudart64_110.dll`, or of a plugin: `jax_cuda12_plugin`.
 fn cuda_major_in(line: &str) -> Option<u32> {
     let lower = line.to_lowercase();
     let number = |name: &str| -> Option<u32> {
         let tail = &lower[lower.find(name)? + name.len()..];
         tail.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
     };
-    let names =
-        ["libnvjitlink.so.", "libcudart.so.", "libcublas.so.", "libcublaslt.so.", "cublas64_", "cublaslt64_"];
+    let names = [
+        "libnvjitlink.so.",
+        "libcudart.so.",
+        "libcublas.so.",
+        "libcublaslt.so.",
+        "cublas64_",
+        "cublaslt64_",
+        "jax_cuda",
+    ];
     let major = names.iter().find_map(|name| number(name));
     // Up to CUDA 11, cudart's name on Windows includes the minor: `110`.
     let major = major.or_else(|| number("cudart64_").map(|n| if n >= 100 { n / 10 } else { n }));

@@ -18,6 +18,13 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     named(text, lower, facts);
     asked(lower, facts);
     keyed(text, lower, facts);
+    // Several on one line: `torch 2.7.0+cpu, torch.version.cuda None, torch.cuda.is_available False`.
+    for (at, _) in lower.match_indices(", torch.") {
+        if let (Some(text), Some(lower)) = (text.get(at + 2..), lower.get(at + 2..)) {
+            let end = lower.find(", ").unwrap_or(lower.len());
+            keyed(text.get(..end).unwrap_or(text), &lower[..end], facts);
+        }
+    }
     gpus::read(text, lower, facts);
     driver::read(text, lower, facts);
     cudnn::read(lower, facts);
@@ -147,8 +154,12 @@ fn keyed(text: &str, lower: &str, facts: &mut Facts) {
     {
         facts.torch_cuda = Some(if unknown(&v) { String::new() } else { short(&v) });
     }
-    if let Some(v) = value(&["is cuda available", "cuda available", "torch.cuda.is_available()"])
-        && facts.available.is_none()
+    if let Some(v) = value(&[
+        "is cuda available",
+        "cuda available",
+        "torch.cuda.is_available()",
+        "torch.cuda.is_available",
+    ]) && facts.available.is_none()
     {
         let v = v.to_lowercase();
         let v = v.trim_start_matches(['-', '>', ' ', '=']);

@@ -131,7 +131,10 @@ fn cpu_build(s: &Situation<'_>) -> Option<Cause> {
     let torch = s.facts.torch.as_deref().unwrap_or_default();
     if !has_gpu && !s.facts.is_in(Surrounding::Jetson) {
         // Whether there is a GPU is not said, and that CUDA is not available is.
-        let is_asked = s.facts.said.get(&Fact::Available).is_some_and(|said| said.text.starts_with("False"));
+        let is_asked = s.facts.said.get(&Fact::Available).is_some_and(|said| {
+            // An answer of a person or a program, not the line of a collector.
+            said.text.starts_with("False") || said.text.contains("is_available")
+        });
         if s.facts.available != Some(false) || s.facts.no_driver_seen || !is_asked {
             return None;
         }

@@ -45,6 +45,12 @@ const PLACEHOLDERS: &[&str] = &[
     "legacy-branch",
     "torch-nccl",
     "free-share",
+    "cuda-dashed",
+    "symbol-cuda",
+    "symbol-cuda-major",
+    "likely-cuda-major",
+    "needed-cudnn",
+    "jaxlib",
     "built-for-torch",
     "built-for-variant",
 ];

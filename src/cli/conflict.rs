@@ -90,8 +90,11 @@ pub(super) fn refuse<'m>(
     }
     let mut told = BTreeSet::new();
     for reason in conflict.also.iter().chain([conflict]).flat_map(|conflict| &conflict.reasons) {
-        if let ReasonKind::NoProject { nearest: Some(nearest) } = &reason.kind {
-            printer.hint(&format!("did you mean `{nearest}`?"));
+        if let ReasonKind::NoProject { nearest: Some(nearest), command } = &reason.kind {
+            printer.hint(&match command {
+                Some(command) => format!("did you mean `{nearest}`: `{command}`"),
+                None => format!("did you mean `{nearest}`?"),
+            });
         }
         if let ReasonKind::Stub { packages, index } = &reason.kind
             && told.insert(index)
@@ -291,6 +294,9 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Wor
         let mut gives = way.gives.clone();
         if (words.marks)(way) {
             gives.push_str(" (solved for the stack)");
+        }
+        if way.is_of_one_target {
+            gives.push_str(" (another target refuses it)");
         }
         let change = way.change.to_string();
         let length = change.chars().count();

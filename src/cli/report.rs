@@ -68,14 +68,18 @@ pub(super) fn host_line(host: &Host, registry: &Registry) -> String {
     format!("{} [{}]", parts.join(", "), found.trim_matches(['[', ']']))
 }
 
-/// Says that the line of torch's builds for a GPU of the machine has ended; `None` if it has not, as far as is known.
-pub(super) fn last_build(host: &Host, registry: &Registry) -> Option<String> {
+/// Says that the line of torch's builds for a GPU of the machine has ended, with `-v` also who says so; `None` if it has not, as far
+/// as is known.
+pub(super) fn last_build(host: &Host, registry: &Registry, printer: &Printer) -> Option<String> {
     let gpus = host.gpus.iter().flatten();
     let ended = gpus.filter_map(|gpu| Some((gpu, registry.last_build(gpu.capability?)?)));
     let (gpu, row) = ended.min_by_key(|(gpu, _)| gpu.capability)?;
-    let source = registry.source_text(&row.source);
+    let source = match printer.verbose {
+        true => format!(" [{}]", registry.source_text(&row.source)),
+        false => String::new(),
+    };
     Some(format!(
-        "torch {} is the last series with builds ({}) for {}: newer ones have no code below compute capability {} [{source}]",
+        "torch {} is the last series with builds ({}) for {}: newer ones have no code below compute capability {}{source}",
         row.torch,
         row.variant,
         gpu.label(),

@@ -75,7 +75,7 @@ impl UnreadBuild {
             let known = format!("`torch>={oldest}` asks for one that is known");
             return match self.version {
                 Some(_) => known,
-                None => format!("`envlock resolve 'torch<{oldest}'` reads the older ones, and {known}"),
+                None => format!("`torch<{oldest}` in the place of `torch` reads the older ones, and {known}"),
             };
         }
         // No wheel says which driver its CUDA needs.

@@ -157,6 +157,8 @@ pub enum ReasonKind {
     NoProject {
         /// A known package of nearly the same name.
         nearest: Option<String>,
+        /// The command with that name, as a line for a shell.
+        command: Option<String>,
     },
     /// The requirements of a package that exists only as source cannot be known.
     UnknownMetadata {
@@ -213,6 +215,9 @@ pub struct WayOut {
     /// A requested framework has no CUDA in it, though the machine has a GPU.
     #[serde(skip)]
     pub is_less: bool,
+    /// Another target refuses it: no command makes it for all.
+    #[serde(skip)]
+    pub is_of_one_target: bool,
     /// The index of the stack's build: `pypi`, `pytorch/cu126`.
     #[serde(skip)]
     pub index: Option<String>,
@@ -268,6 +273,7 @@ impl WayOut {
             is_provisional: false,
             is_far_behind: false,
             is_less: false,
+            is_of_one_target: false,
             index: None,
         }
     }
@@ -324,6 +330,30 @@ impl Conflict {
         self.also.iter_mut().for_each(Conflict::forget_ways);
     }
 
+    /// Takes over the ways out of another conflict about the same request: those of all of it, and those of each cause that both
+    /// have.
+    pub fn take_ways_of(&mut self, mut other: Conflict) {
+        let of_all = match other.also.is_empty() {
+            true => std::mem::take(&mut other.would_work_if),
+            false => std::mem::take(&mut other.resolves_all),
+        };
+        if self.also.is_empty() {
+            self.would_work_if = of_all;
+            return;
+        }
+        self.resolves_all = of_all;
+        let mut known = std::mem::take(&mut other.also);
+        known.push(other);
+        let ways_of = |reasons: &[Reason]| -> Vec<WayOut> {
+            let same = known.iter().find(|cause| asked(&cause.reasons) == asked(reasons));
+            same.map(|cause| cause.would_work_if.clone()).unwrap_or_default()
+        };
+        self.would_work_if = ways_of(&self.reasons);
+        for cause in &mut self.also {
+            cause.would_work_if = ways_of(&cause.reasons);
+        }
+    }
+
     /// Whether the system or its Python has a part in it, beside the GPUs and the driver.
     pub fn involves_system(&self) -> bool {
         let is_of_system = |party: &Party| matches!(party, Party::Python | Party::Glibc | Party::Platform);
@@ -343,6 +373,12 @@ impl Conflict {
         self.cut = true;
         self
     }
+}
+
+/// What the user asked for that a conflict rests on.
+fn asked(reasons: &[Reason]) -> Vec<&str> {
+    let is_asked = |reason: &&Reason| matches!(reason.kind, ReasonKind::Asked { .. });
+    reasons.iter().filter(is_asked).map(|reason| reason.text.as_str()).collect()
 }
 
 /// One change of the machine or of the request.
@@ -496,5 +532,39 @@ impl fmt::Display for Change {
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conflict(asked: &str, ways: &[&str]) -> Conflict {
+        let origin = Origin::CommandLine;
+        let ways = ways.iter().map(|name| {
+            let change = Change::WithoutRequest((*name).to_owned());
+            WayOut::new(change, Party::package(*name), Level::Full, "")
+        });
+        Conflict::of("no").because([Reason::asked(&origin, false, asked)]).with_ways(ways)
+    }
+
+    #[test]
+    fn ways_of_the_same_causes_are_taken_over() {
+        let named = |ways: &[WayOut]| ways.iter().map(|way| way.party.to_string()).collect::<Vec<_>>();
+        let known = Conflict {
+            also: vec![conflict("b", &["y"])],
+            resolves_all: conflict("", &["all"]).would_work_if,
+            ..conflict("a", &["x"])
+        };
+        // In another order, and with one that the other does not have.
+        let mut own = Conflict { also: vec![conflict("a", &[]), conflict("c", &[])], ..conflict("b", &[]) };
+        own.take_ways_of(known.clone());
+        assert_eq!(named(&own.would_work_if), ["y"]);
+        assert_eq!(named(&own.also[0].would_work_if), ["x"]);
+        assert_eq!(named(&own.also[1].would_work_if), [""; 0]);
+        assert_eq!(named(&own.resolves_all), ["all"]);
+        let mut one = conflict("a", &[]);
+        one.take_ways_of(known);
+        assert_eq!(named(&one.would_work_if), ["all"]);
     }
 }

@@ -55,14 +55,16 @@ fn alike(old: Option<Lockfile>, new: Option<Lockfile>) -> Compared {
     if ![&old, &new].into_iter().flatten().any(is_unread) {
         return (old, new);
     }
-    let without = |mut lock: Lockfile| {
-        for target in &mut lock.targets {
-            target.packages.clear();
-            target.level = Level::Stack;
-        }
-        lock
-    };
-    (old.map(without), new.map(without))
+    (old.map(without_packages), new.map(without_packages))
+}
+
+/// A lock with its stacks alone.
+pub(crate) fn without_packages(mut lock: Lockfile) -> Lockfile {
+    for target in &mut lock.targets {
+        target.packages.clear();
+        target.level = Level::Stack;
+    }
+    lock
 }
 
 /// The lock of a file.

@@ -138,10 +138,10 @@ fn edit(
         let typed: Vec<UserRequirement> =
             packages.iter().filter_map(|text| settings::requirement(text).ok()).collect();
         let request = &mut manifest.request;
-        for list in [&mut request.requirements, &mut request.constraints] {
-            // Where the manifest has one line of a package, that is the typed one, though extras of the table may be added to it.
+        for (list, takes_extras) in [(&mut request.requirements, true), (&mut request.constraints, false)] {
+            // Where the manifest requires a package in one line, that is the typed one, though extras of the table may be added to it.
             let names: Vec<String> = list.iter().map(|user| user.name().to_owned()).collect();
-            let is_only = |name: &str| names.iter().filter(|own| *own == name).count() == 1;
+            let is_only = |name: &str| takes_extras && names.iter().filter(|own| *own == name).count() == 1;
             for user in list {
                 let is_it = |own: &UserRequirement| {
                     own.name() == user.name() && (own.requirement == user.requirement || is_only(own.name()))

@@ -21,6 +21,7 @@ use crate::model::owner::{Owner, PackageLock};
 use crate::model::part::Part;
 use crate::model::request::{Origin, PythonAllowed, PythonRequest};
 use crate::model::solution::ChosenPackage;
+use crate::model::source::Source;
 use crate::model::text::{clean, conflict_marker};
 use crate::model::wheel::Python;
 use crate::probe::pythons::{self, Places};
@@ -252,6 +253,10 @@ pub(crate) fn filled(mut lock: Lockfile, current: &Current, registry: &Registry)
                 Locked::of_tool(&environment, target.platform, registry).target.into_owned().packages
             {
                 // A requirement stands once for each of its markers.
+                // The project itself is no package of it.
+                if package.source == Source::Path(".".to_owned()) {
+                    continue;
+                }
                 package.requires.sort();
                 package.requires.dedup();
                 match packages.iter_mut().find(|own| own.name == package.name) {

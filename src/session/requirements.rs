@@ -12,6 +12,7 @@ use super::manifest_text;
 use super::settings::{self, Project};
 use crate::formats::{Imported, Optional};
 use crate::lockfile::{self, Lockfile};
+use crate::model::request::{Request, UserRequirement};
 use crate::model::text::{is_line, shell_word};
 use crate::registry::Registry;
 
@@ -28,10 +29,17 @@ pub(crate) fn project(
 ) -> Result<Project, Failure> {
     let Some(first) = files.first() else { return Ok(project) };
     if project.manifest.is_some() {
-        return Err(Failure::usage("`-r` cannot be given if there is an envlock.toml").hint(format!(
-            "import the file instead: `envlock init --force --from {}`, which keeps the other tables",
-            shell_word(&first.display().to_string())
-        )));
+        let name = project.manifest_name();
+        let file = shell_word(&first.display().to_string());
+        let error = Failure::usage(format!("`-r` cannot be given if there is a manifest: {name}"));
+        return Err(match name == files::MANIFEST {
+            true => error.hint(format!(
+                "import the file instead: `envlock init --force --from {file}`, which keeps the other tables"
+            )),
+            false => error.hint(format!(
+                "add what it requires to {name} with `envlock add`; `uv add -r {file}` does where uv holds the packages"
+            )),
+        });
     }
     let mut all = Imported::into_folder(&project.folder);
     for file in files {
@@ -44,12 +52,50 @@ pub(crate) fn project(
     if let Some(interface) = interface {
         manifest_text::warn(&all, interface);
     }
+    let places = Places::of(&all);
     let text = manifest_text::of(all, &project.folder, &manifest_text::Own::default());
     let name = first.file_name().map_or(PathBuf::new(), PathBuf::from).display().to_string();
-    let manifest = manifest::parse(&text, &name)?;
+    let mut manifest = manifest::parse(&text, &name)?;
+    places.name(&mut manifest.request);
     // With more than the files, they do not state the request.
     let is_all = packages.is_empty();
     Ok(Project { manifest: Some(manifest), reads: files.to_vec(), is_all_read: is_all, ..project })
+}
+
+/// Where each line of requirements files is.
+struct Places {
+    requirements: Vec<UserRequirement>,
+    constraints: Vec<UserRequirement>,
+}
+
+impl Places {
+    fn of(all: &Imported) -> Places {
+        let of_constraint = |text: &String| {
+            let place = all.places.get(text)?;
+            UserRequirement::parse(text, place.as_str().into()).ok()
+        };
+        Places {
+            requirements: all.requirements.iter().map(|(_, user)| user.clone()).collect(),
+            constraints: all.constraints.iter().filter_map(of_constraint).collect(),
+        }
+    }
+
+    /// Names the file and line of each requirement and constraint of a request as its origin.
+    fn name(&self, request: &mut Request) {
+        for (users, known) in
+            [(&mut request.requirements, &self.requirements), (&mut request.constraints, &self.constraints)]
+        {
+            for user in users {
+                let of_name = || known.iter().filter(|own| own.name() == user.name());
+                let same = of_name().find(|own| own.requirement == user.requirement);
+                // What a manifest states in another form, as `torch` under `[stack]`.
+                let only = || of_name().next().filter(|_| of_name().count() == 1);
+                if let Some(own) = same.or_else(only) {
+                    user.origin = own.origin.clone();
+                }
+            }
+        }
+    }
 }
 
 /// The files that the lock of a folder without a manifest was made from, where all of them are still there.

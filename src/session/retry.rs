@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pep440_rs::VersionSpecifiers;
 use pep508_rs::{ExtraName, VersionOrUrl};
 
-use crate::model::conflict::{Change, Conflict, WayOut};
+use crate::model::conflict::{Change, Conflict, Party, ReasonKind, WayOut};
 use crate::model::request::{Origin, PythonRequest, Request, UserRequirement};
 use crate::model::text::{plain_address, shell_word};
 use crate::session::options::{Global, SolveOptions};
@@ -71,13 +71,39 @@ impl TypedRequest<'_> {
     /// Names the commands of the ways out. The command of one that was solved for the stack alone asks for
     /// the rest, too.
     pub fn name_commands(&self, conflict: &mut Conflict) {
-        for way in whole(conflict).iter_mut().filter(|way| way.set.is_none()) {
+        for way in whole(conflict).iter_mut().filter(|way| way.set.is_none() && !way.is_of_one_target) {
             way.command = self.command(&way.change);
             way.edit = match way.command {
                 Some(_) => None,
                 None => self.edit(&way.change),
             };
         }
+        self.name_right_names(conflict);
+    }
+
+    /// Names the commands with the right names of packages that no index has.
+    fn name_right_names(&self, conflict: &mut Conflict) {
+        let also = conflict.also.iter_mut().flat_map(|other| &mut other.reasons);
+        for reason in conflict.reasons.iter_mut().chain(also) {
+            let [Party::Package(typed)] = reason.parties.as_slice() else { continue };
+            if let ReasonKind::NoProject { nearest: Some(nearest), command } = &mut reason.kind {
+                *command = self.with_name(typed, nearest);
+            }
+        }
+    }
+
+    /// The command that asks for a package by another name.
+    fn with_name(&self, typed: &str, meant: &str) -> Option<String> {
+        let mut requirement = self.only(typed)?.requirement.clone();
+        requirement.name = meant.parse().ok()?;
+        let mut changed = self.unchanged();
+        changed.requirements.insert(typed.to_owned(), Some(requirement.to_string()));
+        let command = self.command_of(&changed)?;
+        // The manifest has the wrong name as well.
+        Some(match self.form == Form::Manifest && self.files.is_empty() {
+            true => format!("envlock remove {} && {command}", shell_word(typed)),
+            false => command,
+        })
     }
 
     /// The lines of requirements files with a change; `None` if it is one of something else.
@@ -104,12 +130,16 @@ impl TypedRequest<'_> {
     fn command(&self, change: &Change) -> Option<String> {
         let mut changed = self.unchanged();
         self.apply(change, &mut changed)?;
+        self.command_of(&changed)
+    }
+
+    fn command_of(&self, changed: &Changed) -> Option<String> {
         let options =
             format!("{}{}{}", changed.options.given(), changed.options.modes(), self.global.given());
         if changed.options.index_url.as_ref().is_some_and(|url| plain_address(url) != *url) {
             return None;
         }
-        let requirements = changed.requirements;
+        let requirements = &changed.requirements;
         if !changed.unbounded.is_empty() {
             let is_alone = requirements.is_empty() && self.form == Form::Manifest;
             return is_alone.then(|| {
@@ -130,8 +160,8 @@ impl TypedRequest<'_> {
         }
         match self.form {
             Form::CommandLine => {}
-            Form::Manifest => return self.of_manifest(&requirements, &options),
-            Form::Added => return self.of_added(&requirements, &options),
+            Form::Manifest => return self.of_manifest(requirements, &options),
+            Form::Added => return self.of_added(requirements, &options),
         }
         let mut packages: Vec<String> = Vec::new();
         for text in self.packages {

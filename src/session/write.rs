@@ -239,6 +239,15 @@ fn write_to_device(path: &Path, text: &str) -> Result<(), Failure> {
     opened.and_then(|mut device| device.write_all(text.as_bytes())).map_err(|error| failed(path, &error))
 }
 
+/// Makes the folder of a file that the user named: `nodes/a.toml` in a project without `nodes`.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn folder_for(path: &Path) -> Result<(), Failure> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    fs_err::create_dir_all(folder).map_err(|error| failed(path, &error))
+}
+
 fn failed(path: &Path, error: &std::io::Error) -> Failure {
     Failure::files(format!("cannot write `{}`: {error}", path.display()))
         .hint("nothing was changed; check that the folder is writable and the disk has space")

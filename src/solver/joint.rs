@@ -206,7 +206,7 @@ impl Joint<'_> {
     }
 
     /// The answer about the stack of a target from the registry alone, after an edit.
-    fn stack_answer(&self, i: usize, edit: Option<Edit>) -> Answer {
+    pub(super) fn stack_answer(&self, i: usize, edit: Option<Edit>) -> Answer {
         let Member { host, preferences, .. } = &self.members[i];
         let question = after(edit, Question::new(host, &self.request_of(i), preferences));
         solve_stack(self.registry, &question.host, &question.request, &question.preferences)

@@ -36,6 +36,7 @@ mod groups;
 mod inputs;
 mod joint;
 mod joint_python;
+mod joint_ways;
 mod known_candidates;
 mod machine;
 mod memory;

@@ -20,6 +20,7 @@ use crate::model::marker::marker_environment;
 use crate::model::platform::Platform;
 use crate::model::requirement::parse_requirement;
 use crate::model::text::{shell_word, without_logins};
+use crate::model::version::public;
 use crate::registry::Registry;
 
 /// Checks installed packages against each other. With a lock, the lock decides.
@@ -96,8 +97,16 @@ pub(super) fn of_locked(facts: &Facts<'_>) -> Option<Area> {
         WrittenBy::Envlock => Have::Installed,
         WrittenBy::OtherTool => Have::InstalledByTool,
     };
+    // What the lock has of both agrees where the environment has another release of one.
+    let is_changed = |name: &str| {
+        let own = target.package(name);
+        own.is_some_and(|own| versions.get(name).is_some_and(|have| public(have) != public(&own.version)))
+    };
     let of = |(name, broken): (&str, Vec<(&str, String)>)| {
         let fix = match locked.by {
+            _ if is_changed(name) || broken.iter().any(|(by, _)| is_changed(by)) => {
+                Fix::command(findings::install_lock(installed))
+            }
             WrittenBy::Envlock => Fix::command("envlock resolve"),
             WrittenBy::OtherTool => Fix::advice(
                 "lock again with the tool that wrote the lock; if it was told to replace the requirement, this is as intended",

@@ -39,7 +39,7 @@ fn a_requirements_file_is_the_request_where_there_is_no_manifest() {
     // The file is named where it is at fault.
     context.write("requirements.txt", "idna>99\n");
     let run = context.run(&["resolve", "-r", "requirements.txt", "--gpu", "none", "--dry-run"]).expect(1);
-    assert!(run.flat().contains("[requirements.txt]"), "{}", run.shown());
+    assert!(run.flat().contains("[requirements.txt:1]"), "{}", run.shown());
     // Lines that a backslash continues are counted.
     context.write("wrong.txt", "idna \\\n    >=3\n\n  numpy @ ???\n");
     let run = context.run(&["resolve", "-r", "wrong.txt"]).expect(2);
@@ -114,7 +114,8 @@ fn a_slip_in_a_name_is_noticed() {
         ("opencv", None),
     ] {
         let run = context.run(&["resolve", typed, "--gpu", "none", "--dry-run"]).expect(1);
-        let hint = meant.map(|meant| format!("did you mean `{meant}`?"));
+        let hint = meant
+            .map(|meant| format!("did you mean `{meant}`: `envlock resolve {meant} --gpu none --dry-run`"));
         match hint {
             Some(hint) => assert!(run.flat().contains(&hint), "{}", run.shown()),
             None => assert!(!run.flat().contains("did you mean"), "{}", run.shown()),

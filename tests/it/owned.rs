@@ -216,6 +216,11 @@ fn an_upgrade_keeps_the_python_and_tells_what_changed() {
     let python = format!("  python        {} ", project.series);
     let run = context.run(&["upgrade"]).expect(0);
     assert!(run.stdout.contains(&python) && !run.stdout.contains("changed"), "{}", run.shown());
+    let run = context.run(&["upgrade", "colours"]).expect(2);
+    assert!(run.flat().contains("the lock has no package `colours`"), "{}", run.shown());
+    context.run(&["upgrade", "modern", "--dry-run"]).expect(0);
+    let run = context.run(&["tree"]).expect(0);
+    assert!(!run.stdout.contains("needed by no request"), "{}", run.shown());
     // What needs another Python is newer, and not to be had.
     let json = context.run(&["outdated", "--json"]).expect(0).json();
     let newer = &json["targets"][0];
@@ -247,6 +252,16 @@ fn constraints_beside_envlocks_own() {
     assert!(text.contains("\"torch<2.15\",\n") && text.contains("\"filelock<3.20\",\n"), "{text}");
     assert!(text.contains("torch==2.9.1") && !text.contains("torch==2.15.0"), "{text}");
     assert_eq!(project.locked("filelock"), ["3.19.0"]);
+    let run = context.run(&["add", "filelock>=3.20", "--dry-run"]).expect(1);
+    assert!(run.flat().contains("you constrain filelock to <3.20 [pyproject.toml]"), "{}", run.shown());
+    context.run(&["init", "--from", "pyproject.toml"]).expect(0);
+    let imported = context.read("envlock.toml");
+    assert!(imported.contains("filelock<3.20") && !imported.contains("torch=="), "{imported}");
+    std::fs::remove_file(context.project().join("envlock.toml")).unwrap();
+    let other = "[project]\nname = \"x\"\nversion = \"1\"\n[tool.envlock.stack]\ncuda = \"12\"\n";
+    context.write("other/pyproject.toml", other);
+    let run = context.run(&["--project", "other", "init", "--from", "other/pyproject.toml"]).expect(0);
+    assert!(run.flat().contains("left out: `[tool.envlock]`"), "{}", run.shown());
     let run = context.run(&["remove", "--constraint", "triton"]).expect(2);
     assert!(run.flat().contains("`triton` is not in the constraints"), "{}", run.shown());
     context.run(&["remove", "--constraint", "torch"]).expect(0);

@@ -88,6 +88,7 @@ fn nvml_tells_driver_and_gpus() {
     context.run(&["probe", "--save", "host.toml"]).expect(0);
     context.write("mine.toml", "schema = 1\n");
     context.run(&["probe", "--save", "mine.toml"]).expect(2);
+    context.run(&["probe", "--save", "nodes/a.toml"]).expect(0);
     assert!(saved.contains("compute_capability = \"8.6\""), "{saved}");
     let run = context
         .run(&["resolve", "torch", "--stack-only", "--host", "host.toml", "--only-index", "pypi"])

@@ -381,3 +381,22 @@ fn lines_of_requirements_files_are_ways_out() {
     context.write("requirements.txt", "flow==2.0\ngamma>=2\n");
     resolve(&context, &["-r", "requirements.txt"]).expect(0);
 }
+
+/// Each line is said to be where it is, in included files too.
+#[test]
+fn requirements_files_are_named_by_their_lines() {
+    let (_server, context) = index(vec![
+        wheel("flow", "1.0").needs("gamma<2"),
+        wheel("gamma", "1.0"),
+        wheel("gamma", "2.0"),
+        wheel("delta", "1.0"),
+    ]);
+    context.write("requirements.txt", "# ours\n-r lists/base.txt\n-c bounds.txt\n");
+    context.write("lists/base.txt", "delta\n\nflow>=1\n");
+    context.write("bounds.txt", "gamma>=2\n");
+    let run = resolve(&context, &["-r", "requirements.txt"]).expect(1);
+    says(&run, &["you require flow>=1 [base.txt:3]", "you constrain gamma to >=2 [bounds.txt:1]"]);
+    context.write("lists/base.txt", "-r gone.txt\n");
+    let run = resolve(&context, &["-r", "requirements.txt"]).expect(2);
+    says(&run, &["base.txt:1: `", "gone.txt` does not exist"]);
+}

@@ -304,6 +304,7 @@ pub(super) struct ResolveArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("upgrade", |option| option.hide(true)))]
 pub(super) struct UpgradeArgs {
     /// Packages to upgrade (default: all)
     #[arg(value_name = "PKG")]
@@ -378,7 +379,7 @@ pub(super) struct DiagnoseArgs {
     /// Also inspect this machine and the active environment
     #[arg(long)]
     pub here: bool,
-    /// Explain the code of a cause: what it means, its fixes, and where that is stated
+    /// Explain the code of a cause (in its `--json`), or list those of a component: `driver`
     #[arg(long, value_name = "CODE", conflicts_with_all = ["file", "here"])]
     pub explain: Option<String>,
 }

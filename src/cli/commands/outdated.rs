@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, args: &OutdatedArgs, printer: &Printer) -> Re
         report::heading(printer, &newer.target, several, i);
         show_stacks(printer, newer, several);
         let stack = newer.target.stack.as_ref();
-        if let Some(text) = stack.and_then(|_| report::last_build(&newer.host, &registry)) {
+        if let Some(text) = stack.and_then(|_| report::last_build(&newer.host, &registry, printer)) {
             printer.note(&text);
         }
         if newer.target.level == Level::Full {

@@ -58,6 +58,7 @@ pub(super) fn run(global: &Global, args: &ProbeArgs, printer: &Printer) -> Resul
     }
     if let Some(path) = &args.save {
         files::refuse_foreign(path, host_file::MARK, args.force)?;
+        write::folder_for(path)?;
         write::write(path, &host_file::render(&saved))?;
     }
     if printer.json {

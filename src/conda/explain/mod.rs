@@ -239,7 +239,7 @@ impl Explainer<'_> {
                 ),
                 false => format!("no package `{}` in {channels}", clean(&name, 60)),
             };
-            let absent = Reason::new(ReasonKind::NoProject { nearest: None }, text);
+            let absent = Reason::new(ReasonKind::NoProject { nearest: None, command: None }, text);
             return Ok(Some(absent.about_package(name).by(OF_CHANNEL)));
         };
         let matching = self.records.matching(spec)?;

@@ -4,7 +4,7 @@ mod context;
 mod indexes;
 mod reference;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::model::request::UserRequirement;
@@ -28,6 +28,8 @@ pub struct Imported {
     pub requirements: Vec<(String, UserRequirement)>,
     /// Constraints: they limit versions, but do not require a package.
     pub constraints: Vec<String>,
+    /// The file and line of constraints of requirements files: `cons.txt:3`.
+    pub places: BTreeMap<String, String>,
     /// What replaces the requirements of packages on these names.
     pub overrides: Vec<String>,
     /// Until when files are candidates.
@@ -106,6 +108,7 @@ impl Imported {
             }
         }
         self.constraints.extend(other.constraints);
+        self.places.extend(other.places);
         self.overrides.extend(other.overrides);
         self.exclude_newer = self.exclude_newer.take().or(other.exclude_newer);
         other.limits.into_iter().for_each(|(key, value)| self.limit(key, value));

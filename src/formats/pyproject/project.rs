@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::parts::{self, Entry, Lists};
 use crate::formats::imported::{Context, ImportError, Imported, Optional, pytorch_index, unreadable};
 use crate::formats::poetry::Poetry;
-use crate::formats::uv::{self, Workspace};
+use crate::formats::uv::{self, UvTables, Workspace};
 use crate::formats::{requirements, setup};
 use crate::model::cutoff::Cutoff;
 use crate::model::listing::Listing;
@@ -62,6 +62,9 @@ struct Tool {
     hatch: toml::Table,
     #[serde(default)]
     rye: toml::Table,
+    /// The tables of envlock.toml, where this file is the manifest.
+    #[serde(default)]
+    envlock: toml::Table,
 }
 
 impl Tool {
@@ -123,6 +126,9 @@ pub(in crate::formats) fn read(
     optional: &Optional,
 ) -> Result<Imported, ImportError> {
     let document: Document = toml::from_str(text).map_err(|e| unreadable(name, text, &e))?;
+    // What envlock wrote for uv is no wish of the user.
+    let users = UvTables::default().written_into(text).ok();
+    let document = users.and_then(|users| toml::from_str(&users).ok()).unwrap_or(document);
     // Without tables that state requirements, setuptools reads those of setup.py and setup.cfg.
     if !document.states_requirements() && setup::is_in(context, base) {
         return setup::read(out, context, (name, base), optional);
@@ -130,6 +136,9 @@ pub(in crate::formats) fn read(
     let project = document.project.unwrap_or_default();
     out.name.clone_from(&project.name);
     out.python.clone_from(&project.requires_python);
+    if !document.tool.envlock.is_empty() {
+        out.leave_out_because("[tool.envlock]", "this file is a manifest of envlock, which needs no import");
+    }
     let sources = &Sources::of(&document.tool.uv);
     for dependency in &project.dependencies {
         sourced(&mut out, context, dependency, sources, (name, base))?;

@@ -45,7 +45,8 @@ fn read_into(
         let (files, others) = included(line);
         for (other, is_constraint) in &files {
             let other = file.parent().unwrap_or(Path::new(".")).join(other);
-            read_into(out, context, &other, (constraints || *is_constraint, depth + 1))?;
+            let inner = (constraints || *is_constraint, depth + 1);
+            read_into(out, context, &other, inner).map_err(|error| error.included_at(&place))?;
         }
         if !files.is_empty() {
             others.iter().for_each(|option| out.option(option));
@@ -62,7 +63,10 @@ fn read_into(
             bound.push(line, &place)?;
             match bound.requirements.iter().any(|(_, parsed)| parsed.direct().is_some()) {
                 true => out.leave_out_because(line, "a direct reference cannot bound versions"),
-                false => out.constraints.push(line.to_owned()),
+                false => {
+                    out.places.entry(line.to_owned()).or_insert(place);
+                    out.constraints.push(line.to_owned());
+                }
             }
         } else {
             out.push_line(context, line, &folder_of(file), &place)?;

@@ -24,7 +24,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
-use super::{fetch, files, learned_rows, lock, owner, requirements, retry};
+use super::{compared, fetch, files, learned_rows, lock, owner, requirements, retry};
 use crate::compatibility::{Open, UnknownGpu, Unread};
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
@@ -289,8 +289,13 @@ impl<'p> ResolveRun<'p> {
         if options.stack_only && !options.dry_run && stack_only::asks_for_torch(request) {
             held::guard_full_lock(self.old.as_ref(), options.force)?;
         }
-        if owner::of(project).is_none() {
-            held::check_upgrades(self.old.as_ref(), request, options)?;
+        let whole = match (&self.old, owner::of(project)) {
+            // Where its packages cannot be read, that is said where they are needed.
+            (Some(old), Some(_)) => owner::with_packages(project, old.clone(), registry).ok(),
+            (old, _) => old.clone(),
+        };
+        if whole.is_some() || owner::of(project).is_none() {
+            held::check_upgrades(whole.as_ref(), request, options)?;
         }
         let mut machines = machines::machines(project, options, self.old.as_ref(), registry)?;
         if options.redetect && project.manifest.as_ref().is_some_and(|manifest| !manifest.targets.is_empty())
@@ -442,6 +447,7 @@ impl<'p> Prepared<'p> {
                 refuse_unread(&task, &registry)?;
                 learning::cite_pypi(&task, &registry, &mut refused);
                 let hint = of_conda::offer(&task, project, &mut refused, &registry, self.owner);
+                task.hold_ways_against_all(&mut refused, &registry);
                 self.asked.registry = registry;
                 self.asked.as_command(self.manifest.is_some()).name_commands(&mut refused);
                 return Ok((self, ResolveAnswer::Refused(refused, hint)));
@@ -506,7 +512,12 @@ impl<'p> Prepared<'p> {
             (Some(_), Some(held)) => owner::filled(old.clone(), held, registry),
             (Some(_), None) => return Ok(Vec::new()),
         };
-        let written = match self.owner.is_some() && !options.dry_run {
+        // What uv will choose beside the stack, it says when it locks.
+        if self.owner.is_some() && options.dry_run {
+            let stacks = compared::without_packages;
+            return Ok(lockfile::changes(&stacks(old.clone()), &stacks(new.clone())));
+        }
+        let written = match self.owner.is_some() {
             true => lock::read(project)?,
             false => None,
         };

@@ -119,14 +119,7 @@ impl Task<'_> {
             // Its own ways out rest on the assumptions. Those of the refusal hold with its other causes out of the way.
             JointAnswer::Conflict(mut proved) => {
                 proved.forget_ways();
-                let ways = match refused.also.is_empty() {
-                    true => refused.would_work_if,
-                    false => refused.resolves_all,
-                };
-                match proved.also.is_empty() {
-                    true => proved.would_work_if = ways,
-                    false => proved.resolves_all = ways,
-                }
+                proved.take_ways_of(*refused);
                 return Ok(proved);
             }
             JointAnswer::TooLong => return Err(Failure::too_long()),
@@ -144,10 +137,18 @@ impl Task<'_> {
         }
     }
 
-    fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, Failure>) -> Result<JointAnswer, Failure> {
+    fn members(&self) -> Vec<Member<'_>> {
         let members = self.machines.iter().zip(self.preferences);
-        let members: Vec<Member<'_>> = members.map(|(machine, held)| machine.member(held)).collect();
-        Joint { members: &members, request: self.request, registry }.solve(solve_one)
+        members.map(|(machine, held)| machine.member(held)).collect()
+    }
+
+    fn joint(&self, registry: &Registry, solve_one: SolveOne<'_, Failure>) -> Result<JointAnswer, Failure> {
+        Joint { members: &self.members(), request: self.request, registry }.solve(solve_one)
+    }
+
+    /// Holds the ways out of a conflict of one target against the others.
+    pub fn hold_ways_against_all(&self, conflict: &mut Conflict, registry: &Registry) {
+        Joint { members: &self.members(), request: self.request, registry }.hold_ways_against_all(conflict);
     }
 
     /// The answer with what the builds of source distributions require. Sources whose builds cannot work beside the packages

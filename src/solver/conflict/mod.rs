@@ -191,7 +191,10 @@ impl<'a> Telling<'_, 'a> {
             None => "index".to_owned(),
         };
         let kind = match self.is_absent(package) {
-            true => ReasonKind::NoProject { nearest: self.problem.registry.nearest_package(package) },
+            true => ReasonKind::NoProject {
+                nearest: self.problem.registry.nearest_package(package),
+                command: None,
+            },
             false => ReasonKind::Available,
         };
         self.add(Order::Packages, kind, text, &[Party::package(package)], source);

@@ -83,7 +83,7 @@ fn show(
             why_out(out)
         ));
     }
-    if let Some(text) = report::last_build(host, registry) {
+    if let Some(text) = report::last_build(host, registry, printer) {
         printer.out(&format!("{}{}", report::label(printer, "ends"), wrap(&text, 15)));
     }
     let tegra = registry.tegra();

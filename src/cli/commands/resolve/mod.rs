@@ -41,7 +41,8 @@ pub(super) fn upgrade(global: &Global, args: &UpgradeArgs, printer: &Printer) ->
     let mut options = args.solve.clone();
     match args.packages.is_empty() {
         // All of them.
-        true => options.upgrade.push(String::new()),
+        true if options.upgrade.is_empty() => options.upgrade.push(String::new()),
+        true => {}
         false => options.upgrade.extend(args.packages.iter().cloned()),
     }
     let project = resolve::project(global, &[], &[], false, printer)?;

@@ -367,7 +367,8 @@ impl Told<'_> {
             .iter()
             .zip(self.solutions)
             .filter(|(_, s)| s.stack.as_ref().is_some_and(|s| s.cuda.is_some()));
-        let ended = with_torch.filter_map(|(machine, _)| report::last_build(&machine.host, registry));
+        let ended =
+            with_torch.filter_map(|(machine, _)| report::last_build(&machine.host, registry, printer));
         ended.collect::<BTreeSet<_>>().iter().for_each(|text| printer.note(text));
         let behind = self.solutions.iter().flat_map(|solution| &solution.behind);
         for text in behind.map(|note| &note.text).collect::<BTreeSet<_>>() {

@@ -15,11 +15,17 @@ const NEXT_MINORS: u64 = 9;
 const NEXT_MAJORS: u64 = 2;
 
 impl<'a> Builds<'a> {
-    /// The variant that is pinned, or those of toolkits that are no newer than those of the oldest known release.
+    /// The variants of toolkits that are no newer than those of the oldest known release; of these, the one that is pinned.
     pub(super) fn older_variants(&self, oldest: &[&Cited<Build>]) -> Vec<String> {
+        let newest = oldest.iter().filter_map(|build| build.cuda.as_ref()).max();
+        let is_older = |variant: &String| match (Variant::of(variant).cuda(), newest) {
+            (Some(cuda), Some(newest)) => cuda <= (newest.major, newest.minor),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
         match &self.variant {
-            Some(variant) => vec![variant.clone()],
-            None => self.until(oldest.iter().filter_map(|build| build.cuda.as_ref()).max()),
+            Some(variant) => [variant].into_iter().filter(|own| is_older(own)).cloned().collect(),
+            None => self.until(newest),
         }
     }
 

@@ -73,7 +73,7 @@ pub(super) fn refuse<'m>(
     } else if conflict
         .would_work_if
         .iter()
-        .any(|w| w.party != Party::Gpu && w.command.is_none() && w.edit.is_none())
+        .any(|w| w.party != Party::Gpu && w.command.is_none() && w.edit.is_none() && !w.is_of_one_target)
     {
         printer.hint("apply one of these changes to the request");
     } else if conflict.would_work_if.iter().all(|way| way.party == Party::Gpu)
@@ -296,7 +296,7 @@ fn ways_out(printer: &Printer, ways: &[WayOut], unknown: Unknown<'_>, words: Wor
             gives.push_str(" (solved for the stack)");
         }
         if way.is_of_one_target {
-            gives.push_str(" (another target refuses it)");
+            gives.push_str(" (not for every target)");
         }
         let change = way.change.to_string();
         let length = change.chars().count();

@@ -1,5 +1,7 @@
 //! Who brings a file: the package of NVIDIA on PyPI with the library that a line misses.
 
+use std::collections::BTreeSet;
+
 use super::facts::Event;
 use super::place::for_setup;
 use super::situation::Situation;
@@ -12,32 +14,38 @@ use crate::registry::{Cited, CudaLibraries};
 /// Adds the folders of NVIDIA's packages to those that the loader searches.
 const ADD_FOLDERS: &str = r#"export LD_LIBRARY_PATH="$(python -c 'import glob, sysconfig; print(":".join(glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib")))'):$LD_LIBRARY_PATH""#;
 
-/// The command that installs the package with a missing library; nothing if no line names one that a package has.
+/// The command that installs the packages with missing libraries, of each line one; nothing if no line names one that a package
+/// has.
 pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
-    let named = events.iter().flat_map(|event| names(&event.text));
-    let named: Vec<&str> = named.collect();
-    let found = named.iter().find_map(|name| Some((*name, package(situation, name, events)?)));
-    let Some((library, row)) = found else {
-        let of_system =
-            named.iter().find_map(|name| Some((name, situation.registry.debian_package_of(name)?)));
-        let install = of_system.map(|(name, package)| {
-            let why = format!("brings {name}, on Debian and Ubuntu; in an image too");
-            Fix::command_that(format!("sudo apt-get install -y {package}"), why)
-        });
-        return install.into_iter().collect();
+    let of_line = |event: &&Event| {
+        names(&event.text).find_map(|name| Some((name.to_owned(), package(situation, name, events)?)))
     };
-    let package = match &row.versions {
+    let mut found: Vec<(String, &Cited<CudaLibraries>)> = events.iter().filter_map(of_line).collect();
+    let mut packages = BTreeSet::new();
+    found.retain(|(_, row)| packages.insert(&row.package));
+    if found.is_empty() {
+        return of_system(situation, events);
+    }
+    let spec = |row: &CudaLibraries| match &row.versions {
         Some(versions) => format!("\"{}{}\"", row.package, versions.to_string().replace(' ', "")),
         None => row.package.clone(),
     };
-    let name = row.names.iter().chain(&row.dlls).find(|own| own.eq_ignore_ascii_case(library));
-    let name = name.map_or("the library", String::as_str);
-    let others = situation.registry.packages_with(library).filter(|other| other.package != row.package);
-    let others: Vec<String> =
-        others.map(|other| format!("; for CUDA {} {}", other.cuda, other.package)).collect();
-    let why =
-        format!("brings {name}{}", if is_known(situation, events) { String::new() } else { others.concat() });
-    let install = Fix::command_that(format!("pip install {package}"), why);
+    let brought = |(library, row): &(String, &Cited<CudaLibraries>)| {
+        let own = row.names.iter().chain(&row.dlls).find(|own| own.eq_ignore_ascii_case(library));
+        own.map_or_else(|| "the library".to_owned(), String::clone)
+    };
+    let specs: Vec<String> = found.iter().map(|(_, row)| spec(row)).collect();
+    let brought: Vec<String> = found.iter().map(brought).collect();
+    let other = |(library, row): &(String, &Cited<CudaLibraries>)| -> Vec<String> {
+        let others = situation.registry.packages_with(library).filter(|other| other.package != row.package);
+        others.map(|other| format!("; for CUDA {} {}", other.cuda, other.package)).collect()
+    };
+    let others: Vec<String> = match is_known(situation, events) {
+        true => Vec::new(),
+        false => found.iter().flat_map(other).collect(),
+    };
+    let why = format!("brings {}{}", brought.join(", "), others.concat());
+    let install = Fix::command_that(format!("pip install {}", specs.join(" ")), why);
     let install = for_setup(situation, install);
     let path = match situation.platform().os == Os::Windows {
         true => Fix::advice("add the folder `bin` of that package, below `site-packages\\nvidia`, to PATH"),
@@ -45,14 +53,27 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     };
     // torch loads them from there by itself.
     let is_of_torch = events.iter().any(|event| event.frame == "torch");
-    let is_there = situation.facts.packages.contains_key(&row.package)
-        || situation.facts.libraries.iter().any(|own| own.eq_ignore_ascii_case(library));
+    let is_there = found.iter().all(|(library, row)| {
+        situation.facts.packages.contains_key(&row.package)
+            || situation.facts.libraries.iter().any(|own| own.eq_ignore_ascii_case(library))
+    });
     match is_there {
         // The loader does not find it.
         true => vec![path, install],
         false if is_of_torch => vec![install],
         false => vec![install, path],
     }
+}
+
+/// The command that installs the package of the system with a missing library.
+fn of_system(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
+    let mut named = events.iter().flat_map(|event| names(&event.text));
+    let found = named.find_map(|name| Some((name, situation.registry.debian_package_of(name)?)));
+    let install = found.map(|(name, package)| {
+        let why = format!("brings {name}, on Debian and Ubuntu; in an image too");
+        Fix::command_that(format!("sudo apt-get install -y {package}"), why)
+    });
+    install.into_iter().collect()
 }
 
 /// The CUDA major of torch, else the one that a line or the listed packages name.

@@ -189,19 +189,19 @@ fn of_message(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Optio
             (digits.len() == 3 && rest[3..].starts_with('.')).then_some(digits)
         }),
         // The release of nvJitLink that a symbol is of: `__nvJitLinkCreate_12_9`.
-        "symbol-cuda" | "symbol-cuda-major" => {
+        "symbol-cuda" | "symbol-suffix" => {
             let (major, minor) = events.iter().find_map(|event| nvjitlink_in(&event.text))?;
             is_cuda_major(situation.registry, major).then(|| match name {
                 "symbol-cuda" => format!("{major}.{minor}"),
-                _ => major.to_string(),
+                _ => suffix(major),
             })
         }
-        // The cuDNN that a program was compiled with: `but source was compiled with: 9.8.0.`
+        // The cuDNN that a program was compiled with, to the end of its major version: `9.8.0,<10` of `source was compiled with: 9.8.0.`
         "needed-cudnn" => events.iter().find_map(|event| {
             let text = event.text.to_lowercase();
             let (_, rest) = text.split_once("source was compiled with:")?;
             let version: DottedVersion = number_at(rest)?.parse().ok()?;
-            Some(version.to_string())
+            Some(format!("{version},<{}", version.major() + 1))
         }),
         // The jaxlib that a plugin is not compatible with.
         "jaxlib" => events.iter().find_map(|event| {

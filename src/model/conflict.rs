@@ -215,7 +215,7 @@ pub struct WayOut {
     /// A requested framework has no CUDA in it, though the machine has a GPU.
     #[serde(skip)]
     pub is_less: bool,
-    /// Another target refuses it: no command makes it for all.
+    /// Another target has no solution with it: no command makes it for all.
     #[serde(skip)]
     pub is_of_one_target: bool,
     /// The index of the stack's build: `pypi`, `pytorch/cu126`.

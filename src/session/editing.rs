@@ -117,7 +117,7 @@ fn edit(
     let path = folder.join(name);
     let path = fs_err::canonicalize(&path).unwrap_or(path);
     let before = files::read(&path)?.unwrap_or_default();
-    manifest::parse(&before, name)?;
+    let old = manifest::parse(&before, name)?.request;
     let is_moved = std::cell::Cell::new(false);
     let after = in_its_form(&before, &|text| {
         let mut document: DocumentMut = text
@@ -139,12 +139,17 @@ fn edit(
             packages.iter().filter_map(|text| settings::requirement(text).ok()).collect();
         let request = &mut manifest.request;
         for (list, takes_extras) in [(&mut request.requirements, true), (&mut request.constraints, false)] {
-            // Where the manifest requires a package in one line, that is the typed one, though extras of the table may be added to it.
+            // Where the manifest requires a package in one new line, that is the typed one, though extras of the table may be added.
             let names: Vec<String> = list.iter().map(|user| user.name().to_owned()).collect();
-            let is_only = |name: &str| takes_extras && names.iter().filter(|own| *own == name).count() == 1;
+            let is_new = |user: &UserRequirement| {
+                let is_only = names.iter().filter(|own| *own == user.name()).count() == 1;
+                takes_extras
+                    && is_only
+                    && !old.requirements.iter().any(|own| own.requirement == user.requirement)
+            };
             for user in list {
                 let is_it = |own: &UserRequirement| {
-                    own.name() == user.name() && (own.requirement == user.requirement || is_only(own.name()))
+                    own.name() == user.name() && (own.requirement == user.requirement || is_new(user))
                 };
                 if typed.iter().any(is_it) {
                     user.origin = Origin::CommandLine;

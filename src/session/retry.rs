@@ -101,7 +101,13 @@ impl TypedRequest<'_> {
         let command = self.command_of(&changed)?;
         // The manifest has the wrong name as well.
         Some(match self.form == Form::Manifest && self.files.is_empty() {
-            true => format!("envlock remove {} && {command}", shell_word(typed)),
+            // Without a change of the file, the second part would ask for the wrong name again.
+            true if self.options.dry_run => return None,
+            true => {
+                let mut without = self.unchanged();
+                without.requirements.insert(typed.to_owned(), None);
+                format!("{} && {command}", self.command_of(&without)?)
+            }
             false => command,
         })
     }
@@ -190,6 +196,10 @@ impl TypedRequest<'_> {
 
     /// The manifest is as it was: what was typed has to be typed again.
     fn of_added(&self, requirements: &BTreeMap<String, Option<String>>, options: &str) -> Option<String> {
+        // A constraint that was typed is no package to add.
+        if self.request.constraints.iter().any(|bound| bound.origin == Origin::CommandLine) {
+            return None;
+        }
         let mut added: Vec<String> = Vec::new();
         for user in self.request.requirements.iter().filter(|user| user.origin == Origin::CommandLine) {
             match requirements.get(user.name()) {

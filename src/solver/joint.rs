@@ -7,7 +7,7 @@ use pep440_rs::Version;
 use super::together::newest_common;
 use super::{Catalogue, Edit, PlanOut, Question, plan, solve_stack};
 use crate::model::choice::Choice;
-use crate::model::conflict::{Conflict, Reason, ReasonKind, RefusedTarget};
+use crate::model::conflict::{Conflict, NotKnown, Reason, ReasonKind, RefusedTarget};
 use crate::model::host::Host;
 use crate::model::marker::marker_environment;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
@@ -253,14 +253,19 @@ impl Joint<'_> {
         if self.request.has_stack_of_conda() {
             return Vec::new();
         }
-        let refused = |j: usize| match self.stack_answer(j, None) {
-            Answer::Conflict(conflict) => {
-                let target = self.members[j].name.to_owned();
-                Some(RefusedTarget { target, headline: conflict.headline })
-            }
-            _ => None,
+        let refused = |j: usize| {
+            let target = self.members[j].name.to_owned();
+            Some(RefusedTarget { target, headline: self.refused(j, None)?.headline })
         };
         (i + 1..self.members.len()).filter_map(refused).collect()
+    }
+
+    /// The conflict of a target by the registry alone, after an edit; `None` if it has a stack, or that is not known.
+    pub(super) fn refused(&self, i: usize, edit: Option<Edit>) -> Option<Box<Conflict>> {
+        match self.stack_answer(i, edit) {
+            Answer::Conflict(conflict) if conflict.all_not_known() == NotKnown::default() => Some(conflict),
+            _ => None,
+        }
     }
 
     /// Which targets step back for the others, and for whom.

@@ -38,17 +38,26 @@ impl Joint<'_> {
         }
     }
 
-    /// Whether a change of a package of the stack leaves another target without a solution.
+    /// Whether another target has no solution with a change, or none that is known.
     fn is_refused_beside(&self, own: usize, change: &Change) -> bool {
-        let (package, bounds) = match change {
-            Change::Release { package, version } => (package, format!("=={version}")),
-            Change::Below { package, version } => (package, format!("<{version}")),
-            Change::Series { package, releases } => (package, format!("=={releases}")),
-            _ => return false,
-        };
-        let Some(edit) = self.with_bounds(package, &bounds) else { return false };
+        let Some(edit) = self.edit_of(change) else { return false };
         let mut others = (0..self.members.len()).filter(|i| *i != own);
         others.any(|i| matches!(self.stack_answer(i, Some(edit.clone())), Answer::Conflict(_)))
+    }
+
+    /// A change of the request, as it is made for every target; `None` for one of a machine.
+    fn edit_of(&self, change: &Change) -> Option<Edit> {
+        match change {
+            Change::Release { package, version } => self.with_bounds(package, &format!("=={version}")),
+            Change::Below { package, version } => self.with_bounds(package, &format!("<{version}")),
+            Change::Series { package, releases } => self.with_bounds(package, &format!("=={releases}")),
+            Change::WithoutConstraint(bound) => Some(Edit::WithoutConstraint((**bound).clone())),
+            Change::Together(changes) => {
+                let edits = changes.iter().map(|change| self.edit_of(change));
+                Some(Edit::Together(edits.collect::<Option<_>>()?))
+            }
+            _ => None,
+        }
     }
 
     /// A requirement with other bounds; `None` for a package that is not required.
@@ -57,7 +66,7 @@ impl Joint<'_> {
         Some(Edit::Near(self.request.find(package)?.clone(), bounds))
     }
 
-    /// The release of torch nearest to the pinned one for which every target has a stack.
+    /// The release of torch nearest to the pinned one for which every target has a stack, else the older ones together.
     fn release_for_all(&self, own: usize) -> Option<WayOut> {
         let bounds = self.request.find("torch")?.specifiers()?;
         let [pin] = &**bounds else { return None };
@@ -69,17 +78,23 @@ impl Joint<'_> {
         let place = known.partition_point(|version| *version < pin.version());
         let mut near: Vec<usize> = (0..known.len()).collect();
         near.sort_by_key(|at| (at.abs_diff(place), std::cmp::Reverse(*at)));
-        near.into_iter().take(MAX_RELEASES).find_map(|at| {
-            let edit = self.with_bounds("torch", &format!("=={}", known[at]))?;
-            let solve = |i: usize| match self.stack_answer(i, Some(edit.clone())) {
-                Answer::Solution(solution) => Some(solution),
-                _ => None,
-            };
-            let solution = solve(own)?;
-            (0..self.members.len()).all(|i| i == own || solve(i).is_some()).then(|| {
-                let change = Change::Release { package: "torch".to_owned(), version: known[at].clone() };
-                solution.reached_by(change, Party::package("torch"), Level::Stack)
-            })
-        })
+        let of_release = near.into_iter().take(MAX_RELEASES).find_map(|at| {
+            self.for_all(own, Change::Release { package: "torch".to_owned(), version: known[at].clone() })
+        });
+        // None for all of them: each its own.
+        let below = Change::Below { package: "torch".to_owned(), version: pin.version().clone() };
+        of_release.or_else(|| self.for_all(own, below))
+    }
+
+    /// A change of torch for which every target has a stack.
+    fn for_all(&self, own: usize, change: Change) -> Option<WayOut> {
+        let edit = self.edit_of(&change)?;
+        let solve = |i: usize| match self.stack_answer(i, Some(edit.clone())) {
+            Answer::Solution(solution) => Some(solution),
+            _ => None,
+        };
+        let solution = solve(own)?;
+        let is_for_all = (0..self.members.len()).all(|i| i == own || solve(i).is_some());
+        is_for_all.then(|| solution.reached_by(change, Party::package("torch"), Level::Stack))
     }
 }

@@ -638,6 +638,8 @@ fn fixes_repair() {
         (format!("ImportError: libGL.so.1: {missing}\n"), "sudo apt-get install -y libgl1"),
         ("[sgl_kernel] CRITICAL: Could not load any common_ops library!\nImportError: libnuma.so.1: cannot open shared object file\n".to_owned(), "libnuma1"),
         (format!("nvidia-cublas-cu11==11.10.3.66\nOSError: libcurand.so.10: {missing}\n"), "pip install nvidia-curand-cu11 "),
+        // All that are missing.
+        (format!("OSError: libcufft.so.11: {missing}\nOSError: libcusparse.so.12: {missing}\n"), "pip install nvidia-cufft-cu12 nvidia-cusparse-cu12 "),
         // Who failed.
         (format!("{}ImportError: x.so: undefined symbol: _ZN3c105ErrorC2E\n", frame("mmcv")), "mim install mmcv"),
         (
@@ -749,9 +751,9 @@ fn fixes_repair() {
         ("CUDA error: the provided PTX was compiled with an unsupported toolchain.\nollama 0.5\nNVIDIA-SMI 535.54.03 Driver Version: 535.54.03 CUDA Version: 12.2\n".to_owned(), "made with CUDA 12.2 or older"),
         ("#error -- unsupported GNU version! gcc versions later than 13 are not supported!\n".to_owned(), "gcc-13 g++-13"),
         // Numbers and names of the message.
-        ("ImportError: /v/libcusolver.so.12: undefined symbol: __nvJitLinkCreate_13_1, version libnvJitLink.so.13\n".to_owned(), "nvidia-nvjitlink-cu13>=13.1"),
+        ("ImportError: /v/libcusolver.so.12: undefined symbol: __nvJitLinkCreate_13_1, version libnvJitLink.so.13\n".to_owned(), "nvidia-nvjitlink>=13.1"),
         ("RuntimeWarning: JAX plugin jax_cuda13_plugin version 0.8.1 is installed, \nbut it is not compatible with the installed jaxlib version 0.8.0, so\n".to_owned(), "jax-cuda13-plugin==0.8.0"),
-        ("Loaded runtime CuDNN library: 8.9.4 but source was compiled with: 9.3.0.  CuDNN library needs\n".to_owned(), "nvidia-cudnn-cu12>=9.3.0"),
+        ("Loaded runtime CuDNN library: 8.9.4 but source was compiled with: 9.3.0.  CuDNN library needs\n".to_owned(), "nvidia-cudnn-cu12>=9.3.0,<10"),
         ("numba.cuda.cudadrv.driver.LinkerError: [218] Call to cuLinkAddData results in CUDA_ERROR_UNSUPPORTED_PTX_VERSION\nDriver Version: 580.65.06\n".to_owned(), "numba-cuda[cu13]"),
         ("torch 2.9.1+cpu, torch.version.cuda None, torch.cuda.is_available False\n".to_owned(), "pip install torch==2.9.1"),
         ("nvidia/cuda:13.0.2-devel\nThe detected CUDA version (13.0) mismatches the version that was used to compile PyTorch (12.6).\n".to_owned(), "cuda-toolkit-12-6"),

@@ -395,8 +395,8 @@ fn requirements_files_are_named_by_their_lines() {
     context.write("lists/base.txt", "delta\n\nflow>=1\n");
     context.write("bounds.txt", "gamma>=2\n");
     let run = resolve(&context, &["-r", "requirements.txt"]).expect(1);
-    says(&run, &["you require flow>=1 [base.txt:3]", "you constrain gamma to >=2 [bounds.txt:1]"]);
+    says(&run, &["you require flow>=1 [lists/base.txt:3]", "you constrain gamma to >=2 [bounds.txt:1]"]);
     context.write("lists/base.txt", "-r gone.txt\n");
     let run = resolve(&context, &["-r", "requirements.txt"]).expect(2);
-    says(&run, &["base.txt:1: `", "gone.txt` does not exist"]);
+    says(&run, &["lists/base.txt:1: `", "gone.txt` does not exist"]);
 }

@@ -273,6 +273,9 @@ impl Held {
     }
 }
 
+/// How many faults are tried at the same time.
+const WORKERS: usize = 3;
+
 #[test]
 #[cfg(unix)]
 fn each_fault_is_found_by_its_code() {
@@ -286,16 +289,24 @@ fn each_fault_is_found_by_its_code() {
     let codes = envlock::model::finding::Code::ALL.iter().map(|code| code.as_str());
     let codes: BTreeSet<String> = codes.filter(|code| !of_images.contains(code)).map(str::to_owned).collect();
     assert_eq!(names, codes, "each code has a folder with a fault, and nothing else has");
-    let mut failures = Vec::new();
+    let mut faults = Vec::new();
     for folder in folders {
         let code = folder.file_name().unwrap().to_str().unwrap().to_owned();
         let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().map(|e| e.path()).collect();
         files.sort();
         assert!(!files.is_empty(), "{code} has no fault");
-        for file in files {
-            failures.extend(tried(&code, &file));
-        }
+        faults.extend(files.into_iter().map(|file| (code.clone(), file)));
     }
+    // The tests before it have ended by then: the processors are free.
+    let share = |own: usize| {
+        let own = faults.iter().skip(own).step_by(WORKERS);
+        own.filter_map(|(code, file)| tried(code, file)).collect::<Vec<String>>()
+    };
+    let share = &share;
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS).map(|own| scope.spawn(move || share(own))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 

@@ -1,6 +1,6 @@
 //! requirements.txt, with the files that it includes.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use super::requirement_lines;
 use crate::formats::imported::{Context, ImportError, Imported, folder_of};
@@ -14,7 +14,8 @@ pub(in crate::formats) fn read(
     context: Context<'_>,
     file: &Path,
 ) -> Result<Imported, ImportError> {
-    read_into(&mut out, context, file, (false, 0))?;
+    let shown = shown(file);
+    read_into(&mut out, context, (file, &shown), (false, 0))?;
     Ok(out)
 }
 
@@ -25,17 +26,26 @@ pub(in crate::formats) fn include(
     file: &Path,
     constraints: bool,
 ) -> Result<(), ImportError> {
-    read_into(out, context, file, (constraints, 1))
+    read_into(out, context, (file, &shown(file)), (constraints, 1))
+}
+
+/// A file as a person named it: with its folder, if that is below this one.
+fn shown(file: &Path) -> PathBuf {
+    let is_below = file.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    match is_below {
+        true => file.to_owned(),
+        false => file.file_name().map_or(PathBuf::new(), PathBuf::from),
+    }
 }
 
 /// Reads a file, and those that it includes with `-r` and `-c`.
 fn read_into(
     out: &mut Imported,
     context: Context<'_>,
-    file: &Path,
+    (file, shown): (&Path, &Path),
     (constraints, depth): (bool, usize),
 ) -> Result<(), ImportError> {
-    let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = shown.display().to_string();
     if depth > MAX_INCLUDE_DEPTH {
         return Err(ImportError::input(format!("`{}` includes itself", clean(&name, 80))));
     }
@@ -44,9 +54,10 @@ fn read_into(
         let line = line.as_str();
         let (files, others) = included(line);
         for (other, is_constraint) in &files {
-            let other = file.parent().unwrap_or(Path::new(".")).join(other);
+            let beside = |one: &Path| one.parent().unwrap_or(Path::new("")).join(other);
             let inner = (constraints || *is_constraint, depth + 1);
-            read_into(out, context, &other, inner).map_err(|error| error.included_at(&place))?;
+            read_into(out, context, (&beside(file), &beside(shown)), inner)
+                .map_err(|error| error.included_at(&place))?;
         }
         if !files.is_empty() {
             others.iter().for_each(|option| out.option(option));

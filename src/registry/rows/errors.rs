@@ -47,7 +47,7 @@ const PLACEHOLDERS: &[&str] = &[
     "free-share",
     "cuda-dashed",
     "symbol-cuda",
-    "symbol-cuda-major",
+    "symbol-suffix",
     "likely-cuda-major",
     "needed-cudnn",
     "jaxlib",

@@ -185,14 +185,26 @@ fn pieces_at(
 ) -> Option<Vec<Range<usize>>> {
     lower[end..].starts_with(tail).then_some(())?;
     let mut at = end + tail.len();
+    is_whole_number(lower, start..at).then_some(())?;
     let first = start..at;
     let mut out = Vec::from([first]);
     for piece in rest {
-        let found = at + lower[at..].find(piece.as_str())?;
+        let mut places = lower[at..].match_indices(piece.as_str()).map(|(found, _)| at + found);
+        let found = places.find(|found| is_whole_number(lower, *found..found + piece.len()))?;
         at = found + piece.len();
         out.push(found..at);
     }
     Some(out)
+}
+
+/// Whether a piece that ends with a number of its own, as `error 100` does, ends where the number of the line does: `error 1001` is
+/// another one. The digits of a name (`_zn3c10`) or of a version (`python 3.1`) may go on.
+fn is_whole_number(lower: &str, piece: Range<usize>) -> bool {
+    let bytes = lower.as_bytes();
+    let digits = lower[piece.clone()].bytes().rev().take_while(u8::is_ascii_digit).count();
+    let before = piece.end.checked_sub(digits + 1).filter(|at| *at >= piece.start).map(|at| bytes[at]);
+    let is_number = digits > 0 && before.is_some_and(|byte| b" =:#(".contains(&byte));
+    !is_number || !bytes.get(piece.end).is_some_and(u8::is_ascii_digit)
 }
 
 /// Whether a word begins at a place: `tegra` is none in `integrated`.
@@ -205,6 +217,23 @@ fn begins_word(lower: &str, at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_end_where_those_of_the_line_do() {
+        for (line, piece, expected) in [
+            ("cuda error 100", "error 100", true),
+            ("cuda error 1001", "error 100", false),
+            ("error=35,", "error=35", true),
+            ("error=355", "error=35", false),
+            ("_zn3c105errorc2", "_zn3c10", true),
+            ("on python 3.12", "python 3.1", true),
+            ("winerror 126]", "winerror 126", true),
+            ("100", "100", true),
+        ] {
+            let at = line.find(piece).unwrap();
+            assert_eq!(is_whole_number(line, at..at + piece.len()), expected, "{line}");
+        }
+    }
 
     #[test]
     fn an_anchor_alone_is_no_match() {

@@ -98,7 +98,7 @@ fn is_known(situation: &Situation<'_>, events: &[&Event]) -> bool {
 }
 
 /// The CUDA major of most programs that do not say theirs.
-const USUAL: u64 = 12;
+pub(super) const USUAL: u32 = 12;
 
 /// The row of a library: of several, that of the CUDA that the text names, else the usual one.
 fn package<'a>(situation: &Situation<'a>, name: &str, events: &[&Event]) -> Option<&'a Cited<CudaLibraries>> {
@@ -106,7 +106,7 @@ fn package<'a>(situation: &Situation<'a>, name: &str, events: &[&Event]) -> Opti
     if situation.facts.is_in(Surrounding::Jetson) {
         return None;
     }
-    let major = cuda(situation, events).unwrap_or(USUAL);
+    let major = cuda(situation, events).unwrap_or(USUAL.into());
     let rows: Vec<_> = situation.registry.packages_with(name).collect();
     let of_major = rows.iter().find(|row| row.cuda == major);
     of_major.or_else(|| rows.iter().max_by_key(|row| row.cuda)).copied()

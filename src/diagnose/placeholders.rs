@@ -7,7 +7,7 @@ use pep440_rs::{Version, VersionSpecifiers};
 use super::facts::Event;
 use super::fields::installer;
 use super::situation::{Situation, is_cuda_major, series};
-use super::{memory, who};
+use super::{libraries, memory, who};
 use crate::model::capability::ComputeCapability;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{Build, Cited, ToolkitTargets};
@@ -53,7 +53,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         // Where nothing names one, that of most installations: the text says what another takes.
         "likely-cuda-major" => {
             let of_driver = || known(situation.driver_cuda()?.split('.').next()?.parse().ok()?);
-            Some(major().or_else(of_driver).unwrap_or(12).to_string())
+            Some(major().or_else(of_driver).unwrap_or(libraries::USUAL).to_string())
         }
         "cuda-suffix" => major().map(suffix),
         // From the missing library's name, independent of torch's CUDA.

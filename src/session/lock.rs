@@ -14,7 +14,7 @@ use crate::formats::{ForeignLock, Tool};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::level::Level;
 use crate::model::part::Part;
-use crate::model::text::{clean, shell_word};
+use crate::model::text::clean;
 use crate::registry::Registry;
 use crate::session::options::{Global, Parts};
 use crate::verify::Locked;
@@ -178,10 +178,6 @@ pub(crate) fn target<'l>(lock: &'l Lockfile, name: Option<&str>) -> Result<&'l T
 pub(crate) fn has_no_package(name: &str, level: Level) -> Failure {
     let error = Failure::usage(format!("the lock has no package `{}`", clean(name, 60)));
     let error = match level {
-        _ if name.contains(['=', '<', '>', '~', '!']) => error.hint(format!(
-            "`envlock why NAME` is about a package, `envlock why --not {}` about a requirement",
-            shell_word(&clean(name, 60))
-        )),
         Level::Stack => error.hint("it was made with `--stack-only`; `envlock resolve` locks all packages"),
         Level::Full => error.hint("`envlock list` names the locked packages"),
     };

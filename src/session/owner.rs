@@ -252,11 +252,11 @@ pub(crate) fn filled(mut lock: Lockfile, current: &Current, registry: &Registry)
             for mut package in
                 Locked::of_tool(&environment, target.platform, registry).target.into_owned().packages
             {
-                // A requirement stands once for each of its markers.
                 // The project itself is no package of it.
                 if package.source == Source::Path(".".to_owned()) {
                     continue;
                 }
+                // A requirement stands once for each of its markers.
                 package.requires.sort();
                 package.requires.dedup();
                 match packages.iter_mut().find(|own| own.name == package.name) {

@@ -32,13 +32,14 @@ pub(crate) fn project(
         let name = project.manifest_name();
         let file = shell_word(&first.display().to_string());
         let error = Failure::usage(format!("`-r` cannot be given if there is a manifest: {name}"));
-        return Err(match name == files::MANIFEST {
-            true => error.hint(format!(
+        return Err(match name {
+            files::MANIFEST => error.hint(format!(
                 "import the file instead: `envlock init --force --from {file}`, which keeps the other tables"
             )),
-            false => error.hint(format!(
-                "add what it requires to {name} with `envlock add`; `uv add -r {file}` does where uv holds the packages"
+            files::PYPROJECT => error.hint(format!(
+                "add what it requires with `envlock add`; `uv add -r {file}` does where uv holds the packages"
             )),
+            _ => error,
         });
     }
     let mut all = Imported::into_folder(&project.folder);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pep440_rs::Version;
 
 use super::together::newest_common;
-use super::{Catalogue, Edit, PlanOut, Question, plan, solve_stack};
+use super::{Catalogue, Edit, PlanOut, Question, find_stack, plan, solve_stack};
 use crate::model::choice::Choice;
 use crate::model::conflict::{Conflict, NotKnown, Reason, ReasonKind, RefusedTarget};
 use crate::model::host::Host;
@@ -108,12 +108,12 @@ impl Joint<'_> {
             [_] => vec![None],
             // Of a channel's builds the registry knows nothing.
             members if self.request.has_stack_of_conda() => vec![None; members.len()],
-            members => (0..members.len()).map(|i| torch_of(self.stack(i, None).as_ref())).collect(),
+            members => (0..members.len()).map(|i| torch_of(self.stack(i, None).as_deref())).collect(),
         };
         // The registry alone answers first: it costs no network.
         let bound = match alone.iter().cloned().collect::<Option<Vec<Version>>>() {
             Some(alone) => newest_common(alone.clone(), |i, most| {
-                Ok::<_, E>(torch_of(self.stack(i, Some(most)).as_ref()))
+                Ok::<_, E>(torch_of(self.stack(i, Some(most)).as_deref()))
             })?
             .filter(|common| self.is_near(common, &alone)),
             None => None,
@@ -198,18 +198,25 @@ impl Joint<'_> {
     }
 
     /// The stack of a target from the registry alone, with torch no newer than a release.
-    fn stack(&self, i: usize, most: Option<&Version>) -> Option<Solution> {
-        match self.stack_answer(i, most.and_then(|most| Edit::bound("torch", "<=", most))) {
-            Answer::Solution(solution) => Some(*solution),
-            _ => None,
-        }
+    fn stack(&self, i: usize, most: Option<&Version>) -> Option<Box<Solution>> {
+        self.stack_after(i, most.and_then(|most| Edit::bound("torch", "<=", most)))
+    }
+
+    /// The stack of a target from the registry alone, after an edit.
+    pub(super) fn stack_after(&self, i: usize, edit: Option<Edit>) -> Option<Box<Solution>> {
+        find_stack(self.registry, &self.question(i, edit))
     }
 
     /// The answer about the stack of a target from the registry alone, after an edit.
-    pub(super) fn stack_answer(&self, i: usize, edit: Option<Edit>) -> Answer {
-        let Member { host, preferences, .. } = &self.members[i];
-        let question = after(edit, Question::new(host, &self.request_of(i), preferences));
+    fn stack_answer(&self, i: usize, edit: Option<Edit>) -> Answer {
+        let question = self.question(i, edit);
         solve_stack(self.registry, &question.host, &question.request, &question.preferences)
+    }
+
+    /// What is asked for on a target, after an edit.
+    fn question(&self, i: usize, edit: Option<Edit>) -> Question<'static> {
+        let Member { host, preferences, .. } = &self.members[i];
+        after(edit, Question::new(host, &self.request_of(i), preferences))
     }
 
     /// One target. What earlier targets have is taken again where it fits, so that the lock shares it.
@@ -253,19 +260,14 @@ impl Joint<'_> {
         if self.request.has_stack_of_conda() {
             return Vec::new();
         }
-        let refused = |j: usize| {
-            let target = self.members[j].name.to_owned();
-            Some(RefusedTarget { target, headline: self.refused(j, None)?.headline })
+        let refused = |j: usize| match self.stack_answer(j, None) {
+            Answer::Conflict(conflict) if conflict.all_not_known() == NotKnown::default() => {
+                let target = self.members[j].name.to_owned();
+                Some(RefusedTarget { target, headline: conflict.headline })
+            }
+            _ => None,
         };
         (i + 1..self.members.len()).filter_map(refused).collect()
-    }
-
-    /// The conflict of a target by the registry alone, after an edit; `None` if it has a stack, or that is not known.
-    pub(super) fn refused(&self, i: usize, edit: Option<Edit>) -> Option<Box<Conflict>> {
-        match self.stack_answer(i, edit) {
-            Answer::Conflict(conflict) if conflict.all_not_known() == NotKnown::default() => Some(conflict),
-            _ => None,
-        }
     }
 
     /// Which targets step back for the others, and for whom.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use pep440_rs::{Operator, Version, VersionSpecifiers};
 
+use super::Edit;
 use super::joint::Joint;
-use super::{Answer, Edit};
 use crate::model::conflict::{Change, Conflict, Party, WayOut};
 use crate::model::level::Level;
 
@@ -42,7 +42,7 @@ impl Joint<'_> {
     fn is_refused_beside(&self, own: usize, change: &Change) -> bool {
         let Some(edit) = self.edit_of(change) else { return false };
         let mut others = (0..self.members.len()).filter(|i| *i != own);
-        others.any(|i| matches!(self.stack_answer(i, Some(edit.clone())), Answer::Conflict(_)))
+        others.any(|i| self.stack_after(i, Some(edit.clone())).is_none())
     }
 
     /// A change of the request, as it is made for every target; `None` for one of a machine.
@@ -89,12 +89,9 @@ impl Joint<'_> {
     /// A change of torch for which every target has a stack.
     fn for_all(&self, own: usize, change: Change) -> Option<WayOut> {
         let edit = self.edit_of(&change)?;
-        let solve = |i: usize| match self.stack_answer(i, Some(edit.clone())) {
-            Answer::Solution(solution) => Some(solution),
-            _ => None,
-        };
-        let solution = solve(own)?;
-        let is_for_all = (0..self.members.len()).all(|i| i == own || solve(i).is_some());
+        let solution = self.stack_after(own, Some(edit.clone()))?;
+        let mut others = (0..self.members.len()).filter(|i| *i != own);
+        let is_for_all = others.all(|i| self.stack_after(i, Some(edit.clone())).is_some());
         is_for_all.then(|| solution.reached_by(change, Party::package("torch"), Level::Stack))
     }
 }

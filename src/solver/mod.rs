@@ -71,7 +71,7 @@ use std::rc::Rc;
 
 use crate::model::host::Host;
 use crate::model::request::{Preferences, Request};
-use crate::model::solution::Answer;
+use crate::model::solution::{Answer, Solution};
 use crate::registry::Registry;
 
 pub use budget::Budget;
@@ -156,12 +156,27 @@ fn solve_with<'a>(inputs: &Inputs<'a>, tables: &Rc<Tables<'a>>, depth: Depth) ->
 
 /// Solves the stack of a request from the registry alone, without pages and METADATA.
 pub fn solve_stack(registry: &Registry, host: &Host, request: &Request, preferences: &Preferences) -> Answer {
-    let inputs = Inputs {
-        catalogue: &Catalogue::new(registry, host.system.platform),
+    about_stack(registry, &Question::new(host, request, preferences), |inputs| solve(inputs, Depth::Stack))
+}
+
+/// The answer of [`solve_stack`] if it is a solution: why there is none costs more than to find that out.
+fn find_stack(registry: &Registry, question: &Question<'_>) -> Option<Box<Solution>> {
+    about_stack(registry, question, |inputs| {
+        inputs.budget.begin(inputs.question);
+        match requested::attempt_fairly(inputs, &inputs.catalogue.tables, Depth::Stack) {
+            Outcome::Solved(solution) => Some(solution),
+            Outcome::Need(_) | Outcome::TooLong | Outcome::Impossible => None,
+        }
+    })
+}
+
+/// Asks about the stack from the registry alone.
+fn about_stack<A>(registry: &Registry, question: &Question<'_>, ask: impl FnOnce(&Inputs<'_>) -> A) -> A {
+    ask(&Inputs {
+        catalogue: &Catalogue::new(registry, question.host.system.platform),
         universe: &Universe::default(),
         memory: &Memory::default(),
         budget: &Budget::default(),
-        question: &Question::new(host, request, preferences),
-    };
-    solve(&inputs, Depth::Stack)
+        question,
+    })
 }

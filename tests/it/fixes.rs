@@ -1,6 +1,7 @@
 //! The commands that `verify` prints as fixes: each environment is broken, the command is run with a real installer
 //! against a loopback index, and the environment is clean again.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -197,6 +198,12 @@ fn every_fix_repairs(env: &Repaired) {
     // The locked packages are installed again from the lock.
     env.context.run(&["resolve", "beta", "native", "--python", &env.series()]).expect(0);
     env.repairs("wrong-version", |_| install("alpha==1.0"));
+    // What requires another release of it agrees with the lock: the same command repairs both.
+    install("alpha==1.0");
+    let found = env.findings();
+    let fixes: BTreeSet<&Option<String>> = found.iter().map(|(_, fix)| fix).collect();
+    assert_eq!((found.len(), fixes.len()), (2, 1), "{found:?}");
+    env.context.run(&["sync", "--prefix", &env.prefix.display().to_string(), "--smoke", "off"]).expect(0);
     env.repairs("missing-package", |site| {
         std::fs::remove_dir_all(site.join("alpha")).unwrap();
         std::fs::remove_dir_all(site.join("alpha-2.0.dist-info")).unwrap();

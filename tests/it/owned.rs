@@ -218,7 +218,8 @@ fn an_upgrade_keeps_the_python_and_tells_what_changed() {
     assert!(run.stdout.contains(&python) && !run.stdout.contains("changed"), "{}", run.shown());
     let run = context.run(&["upgrade", "colours"]).expect(2);
     assert!(run.flat().contains("the lock has no package `colours`"), "{}", run.shown());
-    context.run(&["upgrade", "modern", "--dry-run"]).expect(0);
+    let run = context.run(&["upgrade", "modern", "--dry-run"]).expect(0);
+    assert!(!run.stdout.contains("changed"), "{}", run.shown());
     let run = context.run(&["tree"]).expect(0);
     assert!(!run.stdout.contains("needed by no request"), "{}", run.shown());
     // What needs another Python is newer, and not to be had.

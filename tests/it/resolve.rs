@@ -818,6 +818,12 @@ fn constraints_are_edited() {
     assert!(run.flat().contains("`requests` is not in the constraints of envlock.toml"), "{}", run.shown());
     let run = context.run(&["add", "--constraint", "idna"]).expect(2);
     assert!(run.flat().contains("a constraint is a name with a bound, as `idna<2`"), "{}", run.shown());
+    // What was typed is a constraint, and no package to add.
+    let run = context.run(&["add", "--constraint", "idna<1"]).expect(1);
+    assert!(run.flat().contains("you constrain idna to <1 [command line]"), "{}", run.shown());
+    assert!(!run.stdout.contains("      envlock add"), "{}", run.shown());
+    let run = context.run(&["why", "idna==3.11"]).expect(2);
+    assert!(run.flat().contains("hint: `envlock why --not idna==3.11`"), "{}", run.shown());
     // The command of the way out is run by the context.
     context.write("envlock.toml", &manifest("constraints = [\"idna<1\"]\n"));
     let run = context.run(&["resolve"]).expect(1);

@@ -212,6 +212,28 @@ fn each_target_without_a_solution_is_named() {
     assert_eq!(json["conflict"]["other_targets"][0]["target"], "behind");
 }
 
+/// Where no one release runs on all targets, those below the pin do, each target its own.
+#[test]
+fn a_way_out_for_every_target_comes_first() {
+    let context = TestContext::new();
+    let target = |name: &str, gpu: &str, driver: &str| {
+        format!("[target.{name}]\ngpus = [\"{gpu}\"]\ndriver = \"{driver}\"\n")
+    };
+    let first = |targets: &[String], pin: &str| {
+        let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+        let text = manifest(&targets).replace("torch = \"*\"", &format!("torch = \"=={pin}\""));
+        context.write("envlock.toml", &text);
+        let run = context.run(&["resolve", "--stack-only", "--only-index", "pypi"]).expect(1);
+        let mut lines = run.stdout.lines().skip_while(|line| !line.starts_with("ways out"));
+        lines.nth(2).unwrap().trim().to_owned()
+    };
+    let (old, new) = (target("a", "A100", "535.129.03"), target("b", "RTX 5090", "580.65.06"));
+    let one = first(&[new.clone(), old.clone()], "2.6.0");
+    assert_eq!(one, "envlock add torch==2.8.0 --only-index pypi --stack-only");
+    let each = first(&[old, new, target("c", "GTX 1080", "580.65.06")], "2.13.0");
+    assert_eq!(each, "envlock add 'torch<2.13.0' --only-index pypi --stack-only");
+}
+
 const TWO_CARDS: &str = "schema = 1\n[driver]\nversion = \"580.65.06\"\n[[gpu]]\nname = \"NVIDIA B200\"\nuuid = \"GPU-11111111-2222\"\n[[gpu]]\nname = \"NVIDIA GeForce GTX 1050\"\nuuid = \"GPU-aaaaaaaa-2222\"\n[system]\nos = \"linux\"\narch = \"x86_64\"\nglibc = \"2.35\"\n";
 
 #[test]

@@ -107,13 +107,10 @@ impl ImportError {
         ImportError { is_usage: true, ..ImportError::input(message) }
     }
 
-    /// The error of a file with the line of another one that includes it, if it does not say where it is.
+    /// The error of a file as a whole, with the line of another one that includes it.
     #[must_use]
     pub(in crate::formats) fn included_at(self, place: &str) -> ImportError {
-        match self.message.starts_with('`') {
-            true => ImportError { message: format!("{}: {}", clean(place, 80), self.message), ..self },
-            false => self,
-        }
+        ImportError { message: format!("{}: {}", clean(place, 80), self.message), ..self }
     }
 
     /// The error with the step that helps.

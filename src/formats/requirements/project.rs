@@ -15,7 +15,7 @@ pub(in crate::formats) fn read(
     file: &Path,
 ) -> Result<Imported, ImportError> {
     let shown = shown(file);
-    read_into(&mut out, context, (file, &shown), (false, 0))?;
+    read_into(&mut out, context, (file, &shown, None), (false, 0))?;
     Ok(out)
 }
 
@@ -26,7 +26,7 @@ pub(in crate::formats) fn include(
     file: &Path,
     constraints: bool,
 ) -> Result<(), ImportError> {
-    read_into(out, context, (file, &shown(file)), (constraints, 1))
+    read_into(out, context, (file, &shown(file), None), (constraints, 1))
 }
 
 /// A file as a person named it: with its folder, if that is below this one.
@@ -38,26 +38,29 @@ fn shown(file: &Path) -> PathBuf {
     }
 }
 
-/// Reads a file, and those that it includes with `-r` and `-c`.
+/// Reads a file, and those that it includes with `-r` and `-c`. With the file, how it is shown, and the line that includes it.
 fn read_into(
     out: &mut Imported,
     context: Context<'_>,
-    (file, shown): (&Path, &Path),
+    (file, shown, included_at): (&Path, &Path, Option<&str>),
     (constraints, depth): (bool, usize),
 ) -> Result<(), ImportError> {
     let name = shown.display().to_string();
     if depth > MAX_INCLUDE_DEPTH {
         return Err(ImportError::input(format!("`{}` includes itself", clean(&name, 80))));
     }
-    for (number, line) in requirement_lines(&context.text(file)?) {
+    let text = context.text(file).map_err(|error| match included_at {
+        Some(place) => error.included_at(place),
+        None => error,
+    })?;
+    for (number, line) in requirement_lines(&text) {
         let place = format!("{name}:{number}");
         let line = line.as_str();
         let (files, others) = included(line);
         for (other, is_constraint) in &files {
             let beside = |one: &Path| one.parent().unwrap_or(Path::new("")).join(other);
-            let inner = (constraints || *is_constraint, depth + 1);
-            read_into(out, context, (&beside(file), &beside(shown)), inner)
-                .map_err(|error| error.included_at(&place))?;
+            let other = (&*beside(file), &*beside(shown), Some(place.as_str()));
+            read_into(out, context, other, (constraints || *is_constraint, depth + 1))?;
         }
         if !files.is_empty() {
             others.iter().for_each(|option| out.option(option));

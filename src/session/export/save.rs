@@ -51,9 +51,7 @@ pub(super) fn save(
         }
     }
     // `.github/workflows`, `.devcontainer`: a project without one gets it.
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs_err::create_dir_all(folder)?;
-    }
+    session::write::folder_for(path)?;
     session::write::write(path, text)?;
     interface.note(&format!("wrote {}", path.display()));
     if let Some(reader) = reader_of(path).filter(|_| options.format == Format::Requirements) {

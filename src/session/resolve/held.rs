@@ -9,10 +9,12 @@ use crate::model::conda::name_of_file;
 use crate::model::level::Level;
 use crate::model::request::{Preferences, Request};
 use crate::model::text::{clean, normalized_name, shell_word};
+use crate::registry::Registry;
 use crate::session::Interface;
 use crate::session::failure::Failure;
 use crate::session::files;
 use crate::session::options::SolveOptions;
+use crate::session::owner;
 use crate::session::settings::Project;
 
 /// Reads the project's lock. An unreadable lock is an error, because it names the machine that the project is
@@ -80,11 +82,25 @@ pub(crate) fn read_lock(
 
 /// Rejects what `--upgrade` cannot upgrade: it would seem to have done so.
 pub(crate) fn check_upgrades(
+    (project, registry): (&Project, &Registry),
     old: Option<&Lockfile>,
     request: &Request,
     args: &SolveOptions,
 ) -> Result<(), Failure> {
-    for asked in args.upgrade.iter().filter(|name| !name.is_empty()) {
+    let mut named = args.upgrade.iter().filter(|name| !name.is_empty()).peekable();
+    if named.peek().is_none() {
+        return Ok(());
+    }
+    let whole = match (old, owner::of(project)) {
+        // Where its packages cannot be read, that is said where they are needed.
+        (Some(old), Some(_)) => owner::with_packages(project, old.clone(), registry).ok(),
+        (old, _) => old.cloned(),
+    };
+    if whole.is_none() && old.is_some() {
+        return Ok(());
+    }
+    let old = whole.as_ref();
+    for asked in named {
         let shown = clean(asked, 60);
         let is_name = |text: &str| PackageName::from_str(text).is_ok();
         if !is_name(asked) {

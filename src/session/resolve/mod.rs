@@ -289,14 +289,7 @@ impl<'p> ResolveRun<'p> {
         if options.stack_only && !options.dry_run && stack_only::asks_for_torch(request) {
             held::guard_full_lock(self.old.as_ref(), options.force)?;
         }
-        let whole = match (&self.old, owner::of(project)) {
-            // Where its packages cannot be read, that is said where they are needed.
-            (Some(old), Some(_)) => owner::with_packages(project, old.clone(), registry).ok(),
-            (old, _) => old.clone(),
-        };
-        if whole.is_some() || owner::of(project).is_none() {
-            held::check_upgrades(whole.as_ref(), request, options)?;
-        }
+        held::check_upgrades((project, registry), self.old.as_ref(), request, options)?;
         let mut machines = machines::machines(project, options, self.old.as_ref(), registry)?;
         if options.redetect && project.manifest.as_ref().is_some_and(|manifest| !manifest.targets.is_empty())
         {

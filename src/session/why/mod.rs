@@ -23,7 +23,7 @@ use crate::model::owner::Owner;
 use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserRequirement};
 use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
-use crate::model::text::{clean, normalized_name};
+use crate::model::text::{clean, normalized_name, shell_word};
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::{Budget, Question, solve_stack};
@@ -91,6 +91,13 @@ pub(crate) fn why(
     asked: &WhyOptions<'_>,
     interface: &dyn Interface,
 ) -> Result<Vec<TargetAnswer>, Failure> {
+    if let About::Package(name) = asked.about
+        && name.contains(['=', '<', '>', '~', '!'])
+    {
+        let spec = shell_word(&clean(name, 60));
+        return Err(Failure::usage(format!("`{}` is a requirement, not a package", clean(name, 60)))
+            .hint(format!("`envlock why --not {spec}` says why it is not what is locked")));
+    }
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
     let lock = lock::read(&project)?.ok_or_else(lock::missing)?;

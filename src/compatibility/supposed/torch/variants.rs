@@ -24,7 +24,7 @@ impl<'a> Builds<'a> {
             (None, _) => true,
         };
         match &self.variant {
-            Some(variant) => [variant].into_iter().filter(|own| is_older(own)).cloned().collect(),
+            Some(_) => self.variant.iter().filter(|own| is_older(own)).cloned().collect(),
             None => self.until(newest),
         }
     }

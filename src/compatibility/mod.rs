@@ -23,6 +23,7 @@ mod envelope;
 mod linked;
 mod needs;
 mod possible_host;
+mod published_cuda;
 mod runtime;
 mod supposed;
 mod unread;
@@ -38,6 +39,7 @@ pub use envelope::{both, envelope_of, envelope_of_framework, with_code_of};
 pub use linked::{LinkTarget, Misfit, MisfitKind, misfit};
 pub use needs::{Needs, Violation, glibc_suffices};
 pub use possible_host::{ImpossibleHost, check_host};
+pub use published_cuda::{CudaRun, Drivers};
 pub use runtime::{
     cuda_of_package, cuda_runtime, is_built_for_cuda, stated_cuda, unknown_cuda_user, with_runtime_of,
 };

@@ -168,7 +168,7 @@ fn entry(target: &Target, out: &mut String) {
 }
 
 /// Whether a text is an image name, so that it cannot inject other lines into the file. A digest must be SHA-256.
-fn is_image(text: &str) -> bool {
+pub(super) fn is_image(text: &str) -> bool {
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
     let is_digest = |digest: &str| {
         digest

@@ -6,6 +6,7 @@ mod dockerfile;
 pub mod graph;
 mod guard;
 pub mod reports;
+pub mod schedule;
 
 pub use ci::{
     DEVCONTAINER_MARK, GITHUB_MARK, PRE_COMMIT_MARK, devcontainer, for_a_runner, github, is_edited,

@@ -235,6 +235,11 @@ impl Registry {
         self.rows(&self.parts.tables.gpu_names).first()
     }
 
+    /// The labels of Kubernetes nodes by which clouds name GPUs.
+    pub fn node_labels(&self) -> &[Cited<NodeLabel>] {
+        self.rows(&self.parts.tables.node_labels)
+    }
+
     /// The makers of GPUs that run no CUDA.
     pub(super) fn other_makers(&self) -> &[Cited<OtherMaker>] {
         self.rows(&self.parts.tables.other_makers)

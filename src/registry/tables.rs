@@ -34,6 +34,7 @@ tables! {
     tegra: Tegra = "gpus" / "tegra", Unique by |_r| ();
     gpu_names: GpuNames = "gpus" / "names", Unique by |_r| ();
     other_makers: OtherMaker = "gpus" / "other_maker", Sorted by |r| r.maker.clone();
+    node_labels: NodeLabel = "gpus" / "node_label", Sorted by |r| (r.key.clone(), r.value.clone());
     pythons: PythonRow = "python" / "python", Sorted by |r| r.version, checked by PythonRow::problems;
     images: Image = "containers" / "image", Sorted by |r| (r.repository.clone(), r.tag.clone());
     never: NonexistentImage = "containers" / "never", Sorted by |r| (r.repository.clone(), r.tag.clone());

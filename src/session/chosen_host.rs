@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::failure::Failure;
 use super::files;
-use super::manifest::TargetRow;
+use super::manifest::{TargetRow, TargetTable};
 use crate::compatibility::{ImpossibleHost, check_host, completed, without_ignored};
 use crate::model::host::{Driver, Gpu, Host};
 use crate::model::host_note::HostNote;
@@ -57,16 +57,25 @@ pub(crate) fn as_described(args: &MachineOptions, registry: &Registry) -> Result
 /// # Errors
 /// A table that is not valid, with its line.
 pub(crate) fn from_table(row: &TargetRow, registry: &Registry) -> Result<Host, Failure> {
-    table(row, registry).map_err(|error| Failure {
-        message: format!("{}: [target.{}]: {}", row.place, row.name, error.message),
-        ..error
-    })
+    machine_of(&row.table, &row.place, &format!("[target.{}]", row.name), registry)
 }
 
-fn table(row: &TargetRow, registry: &Registry) -> Result<Host, Failure> {
-    let table = &row.table;
-    let origin = format!("[target.{}]", row.name);
-    let mut host = Host::open(Platform::LINUX_X86_64, &origin);
+/// The machine that a table describes, which is called `origin`.
+///
+/// # Errors
+/// A table that is not valid, with its place.
+pub(crate) fn machine_of(
+    table: &TargetTable,
+    place: &str,
+    origin: &str,
+    registry: &Registry,
+) -> Result<Host, Failure> {
+    let described = described_by(table, origin, registry);
+    described.map_err(|error| Failure { message: format!("{place}: {origin}: {}", error.message), ..error })
+}
+
+fn described_by(table: &TargetTable, origin: &str, registry: &Registry) -> Result<Host, Failure> {
+    let mut host = Host::open(Platform::LINUX_X86_64, origin);
     if let Some(text) = &table.platform {
         host.system.platform = text.parse().map_err(|e| usage(&e))?;
     }
@@ -74,10 +83,10 @@ fn table(row: &TargetRow, registry: &Registry) -> Result<Host, Failure> {
         host.system.libc = Some(Libc::Glibc(text.parse().map_err(|e| usage(&e))?));
     }
     if let Some(text) = &table.driver {
-        set_driver(&mut host, text, &origin, registry)?;
+        set_driver(&mut host, text, origin, registry)?;
     }
     if let Some(list) = &table.gpus {
-        host.gpus = Some(gpus(list, &origin, registry)?);
+        host.gpus = Some(gpus(list, origin, registry)?);
     }
     finish(host, registry)
 }

@@ -51,6 +51,7 @@ mod refusals;
 mod resolve;
 mod roots;
 mod run;
+mod schedule;
 mod schema;
 mod screens;
 mod sentences;

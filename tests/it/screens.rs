@@ -523,7 +523,7 @@ fn install() {
     --- stdout
     --- stderr
     error: invalid value 'conda-lock.yml' for '<FORMAT>'
-      [possible values: environment.yml, requirements.txt, requirements-build.txt, build-constraints.txt, pylock.toml, Dockerfile, conda-explicit, uv, pixi, pixi.lock, github, pre-commit, devcontainer]
+      [possible values: environment.yml, requirements.txt, requirements-build.txt, build-constraints.txt, pylock.toml, Dockerfile, conda-explicit, uv, pixi, pixi.lock, github, pre-commit, devcontainer, kubernetes, slurm, htcondor]
 
       tip: a similar value exists: 'conda-explicit'
 

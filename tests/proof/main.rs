@@ -14,6 +14,7 @@ mod one_verdict;
 mod relaxations;
 mod removed;
 mod rules;
+mod schedule;
 mod several;
 mod shipped;
 mod stack;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use crate::session::export::Format;
+use crate::export::schedule::NodesBy;
+use crate::session::export::{Format, ScheduleOptions};
 use crate::session::options::Parts;
 
 #[derive(Debug, ClapArgs)]
@@ -35,4 +36,30 @@ pub(in crate::cli) struct ExportArgs {
     /// Replace a file that envlock did not write
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub schedule: ScheduleOptions,
+}
+
+/// What a scheduler is asked for.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Schedulers")]
+pub(in crate::cli) struct ScheduleArgs {
+    /// Who publishes the facts of Kubernetes nodes [default: dra]
+    #[arg(long, value_name = "BY")]
+    pub nodes_by: Option<NodesBy>,
+    /// GPUs of the job (of each node) [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub gpus: Option<u32>,
+    /// Nodes of the job (for slurm) [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub nodes: Option<u32>,
+    /// MIG devices of this profile in place of GPUs (for kubernetes): `1g.10gb`
+    #[arg(long, value_name = "PROFILE")]
+    pub mig: Option<String>,
+    /// Container image that the job runs in
+    #[arg(long, value_name = "IMAGE")]
+    pub job_image: Option<String>,
+    /// Also admit machines of which the published facts do not decide it
+    #[arg(long)]
+    pub admit_undecided: bool,
 }

@@ -4,8 +4,9 @@ use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 
 use super::parts::PartArgs;
-use super::{ExportArgs, GlobalArgs, HostArgs, InstallArgs, PlanArgs, SolveArgs};
-use crate::session::export::{ExportOptions, Format};
+use super::{ExportArgs, GlobalArgs, HostArgs, InstallArgs, PlanArgs, ScheduleArgs, SolveArgs};
+use crate::export::schedule::NodesBy;
+use crate::session::export::{ExportOptions, Format, ScheduleOptions};
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 use crate::session::plan::PlanOptions;
 use crate::session::sync::SyncOptions;
@@ -47,7 +48,8 @@ settled! {
     GlobalArgs => Global { project, registry, cache_dir, offline }
     HostArgs => MachineOptions { host, gpu, driver, glibc, platform }
     SolveArgs => SolveOptions { host, python, variant, cuda, only_index, index_url, no_sources, exclude_newer, strict_metadata, locked, check_hashes, format, upgrade, redetect, dry_run, stack_only, no_learn, force }
-    ExportArgs => ExportOptions { format, output, target, all_targets, parts, loose, base, index_url, force }
+    ExportArgs => ExportOptions { format, output, target, all_targets, parts, loose, base, index_url, force, schedule }
+    ScheduleArgs => ScheduleOptions { nodes_by, gpus, nodes, mig, job_image, admit_undecided }
     PlanArgs => PlanOptions { torch, image, lock, html, force, target, host, python, variant, only_index }
     PartArgs => Parts { extra, group, all_extras, all_groups }
     InstallArgs => SyncOptions { prefix, python, install_python, dry_run, exact, build, no_project, target, parts, index_url }
@@ -103,6 +105,24 @@ impl ValueEnum for Only {
             ),
             Only::Environment => PossibleValue::new("environment")
                 .help("Is the environment as locked? Nothing about driver and GPUs"),
+        })
+    }
+}
+
+impl ValueEnum for NodesBy {
+    fn value_variants<'a>() -> &'a [NodesBy] {
+        &[NodesBy::Dra, NodesBy::Gfd, NodesBy::Gke, NodesBy::Karpenter]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            NodesBy::Dra => PossibleValue::new("dra")
+                .help("NVIDIA's driver for dynamic resource allocation: driver and capability of each GPU"),
+            NodesBy::Gfd => PossibleValue::new("gfd")
+                .help("NVIDIA's GPU feature discovery: labels of nodes, for `nvidia.com/gpu`"),
+            NodesBy::Gke => PossibleValue::new("gke")
+                .help("Google's Kubernetes Engine: a label with the GPU; drivers are not published"),
+            NodesBy::Karpenter => PossibleValue::new("karpenter").help("Karpenter on AWS: likewise"),
         })
     }
 }

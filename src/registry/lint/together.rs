@@ -61,6 +61,11 @@ impl Linter<'_> {
             None => self.problem("gpus.toml", 1, "the table `tegra` is missing"),
         }
         let mut by_pci: BTreeMap<&str, (ComputeCapability, usize)> = BTreeMap::new();
+        for Placed { row, path, line } in &tables.node_labels {
+            if !tables.gpus.iter().any(|gpu| gpu.row.name == row.gpu) {
+                self.problem(path, *line, format!("`gpu`: no row has the name `{}`", row.gpu));
+            }
+        }
         for Placed { row, path, line } in &tables.gpus {
             if !known.contains(&row.capability) {
                 let text = format!("no architecture in drivers.toml has the capability {}", row.capability);

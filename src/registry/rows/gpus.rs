@@ -46,6 +46,18 @@ pub struct OtherMaker {
     pub instead: String,
 }
 
+/// A label of Kubernetes nodes by which a cloud names a GPU.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeLabel {
+    /// The label: `cloud.google.com/gke-accelerator`.
+    pub key: String,
+    /// What stands for the GPU: `nvidia-l4`.
+    pub value: String,
+    /// The name of its product.
+    pub gpu: String,
+}
+
 /// A GPU product.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -37,7 +37,7 @@ pub use errors::{
     Words, WordsOf,
 };
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
-pub use gpus::{GpuNames, GpuRow, OtherMaker, Tegra};
+pub use gpus::{GpuNames, GpuRow, NodeLabel, OtherMaker, Tegra};
 pub(super) use loading::problems_of_loads;
 pub use loading::{
     CudaLibraries, CudaPart, CudnnPart, Pair, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim,

@@ -1,6 +1,6 @@
 //! The formats that a lock is exported to: how each is named, and how it begins.
 
-use crate::export;
+use crate::export::{self, schedule};
 use crate::formats::write;
 
 /// A format.
@@ -32,6 +32,12 @@ pub enum Format {
     PreCommit,
     /// devcontainer.json.
     Devcontainer,
+    /// A claim for GPUs, or an affinity.
+    Kubernetes,
+    /// A batch script.
+    Slurm,
+    /// A submit description.
+    Htcondor,
 }
 
 /// What is known of a format beside its text.
@@ -52,7 +58,7 @@ pub struct About {
 
 impl Format {
     /// Every format, in the order of the help.
-    pub const ALL: [Format; 13] = {
+    pub const ALL: [Format; 16] = {
         use Format::*;
         [
             Environment,
@@ -68,6 +74,9 @@ impl Format {
             Github,
             PreCommit,
             Devcontainer,
+            Kubernetes,
+            Slurm,
+            Htcondor,
         ]
     };
 
@@ -103,6 +112,18 @@ impl Format {
             Format::Github => edited("github", export::GITHUB_MARK, "GitHub Actions workflow"),
             Format::PreCommit => edited("pre-commit", export::PRE_COMMIT_MARK, "Configuration of pre-commit"),
             Format::Devcontainer => edited("devcontainer", export::DEVCONTAINER_MARK, "devcontainer.json"),
+            Format::Kubernetes => {
+                let help = "GPUs that run the lock: a claim (resource.k8s.io/v1), or an affinity to labels";
+                About { file: "kubernetes.yaml", ..with_help("kubernetes", schedule::KUBERNETES_MARK, help) }
+            }
+            Format::Slurm => {
+                let help = "Batch script for the nodes of `[schedule.slurm]` that run the lock";
+                About { file: "job.sh", ..with_help("slurm", schedule::SLURM_MARK, help) }
+            }
+            Format::Htcondor => {
+                let help = "Submit description with the GPUs that run the lock";
+                About { file: "job.sub", ..with_help("htcondor", schedule::HTCONDOR_MARK, help) }
+            }
         }
     }
 }

@@ -2,12 +2,14 @@
 
 mod format;
 mod save;
+mod schedule;
 mod text;
 
 use std::path::PathBuf;
 
 pub use format::{About, Format};
 use save::save;
+pub use schedule::ScheduleOptions;
 use text::rendered;
 
 use super::Interface;
@@ -39,6 +41,8 @@ pub struct ExportOptions {
     pub index_url: Option<String>,
     /// Whether a file that envlock did not write is replaced.
     pub force: bool,
+    /// What a scheduler is asked for.
+    pub schedule: ScheduleOptions,
 }
 
 /// Exports the lock of a project. Returns the text where no file is named.
@@ -57,6 +61,7 @@ pub(crate) fn export(
     if options.loose && options.format != Format::Environment {
         return Err(Failure::usage("`--loose` is for `environment.yml`").hint("remove it"));
     }
+    options.schedule.refuse_elsewhere(options.format)?;
     let lock = match options.format {
         // It says itself which packages belong to which extras and groups.
         Format::Pylock if options.parts.is_empty() => lock,
@@ -92,7 +97,8 @@ pub(crate) fn export(
 /// Refuses formats that list packages, where another tool's lock holds them.
 fn refuse_held(lock: &Lockfile, format: Format) -> Result<(), Failure> {
     let Some(held) = &lock.packages_in else { return Ok(()) };
-    let needs_none = [Format::Github, Format::PreCommit, Format::Devcontainer];
+    use Format::{Devcontainer, Github, Htcondor, Kubernetes, PreCommit, Slurm};
+    let needs_none = [Github, PreCommit, Devcontainer, Kubernetes, Slurm, Htcondor];
     if needs_none.contains(&format) {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{ExportOptions, Format};
+use super::{ExportOptions, Format, schedule};
 use crate::export;
 use crate::formats::write;
 use crate::lockfile::{Lockfile, Target};
@@ -109,6 +109,9 @@ pub(super) fn rendered(
             let reads =
                 answered_files(project, lock, folder.as_deref(), &project.registry(global)?, interface)?;
             export::pre_commit(folder.as_deref(), &reads)
+        }
+        Format::Kubernetes | Format::Slurm | Format::Htcondor => {
+            schedule::rendered(global, options, project, (lock, target))?
         }
         Format::Devcontainer => {
             let name = lock::environment_name(project, lock, target);

@@ -4,6 +4,7 @@ mod conda_table;
 mod index_table;
 pub(crate) mod of_uv;
 mod pyproject;
+mod schedule_table;
 mod stack_table;
 mod target;
 
@@ -23,10 +24,11 @@ use crate::model::request::{Limit, PythonRequest, Request, StatedMetadata, UserR
 use crate::model::text::{clean, conflict_marker, normalized_name, without_logins};
 use crate::model::timestamp::is_day;
 use index_table::RawIndex;
+pub(crate) use schedule_table::{NodeKind, SiteNodes};
 use stack_table::{gpu_names, stack_item, stack_value};
 pub(crate) use stack_table::{stack_limit, stack_specifier};
-pub(crate) use target::{TargetRow, narrowed};
-use target::{TargetTable, target_row};
+use target::target_row;
+pub(crate) use target::{TargetRow, TargetTable, narrowed};
 
 /// The indexes that exist without `[[index]]`.
 pub(crate) const BUILT_IN: [&str; 2] = ["pypi", "pytorch"];
@@ -58,6 +60,8 @@ pub(crate) struct Manifest {
     pub cutoff_is_of_uv: bool,
     /// Lists of requirements in the file that are not part of the request.
     pub not_locked: Vec<NotLocked>,
+    /// `[schedule]`: what the site states of its nodes.
+    pub schedule: SiteNodes,
 }
 
 /// Bounds on versions as lines.
@@ -97,6 +101,7 @@ struct RawManifest {
     registry: Option<RawRegistry>,
     export: Option<RawExport>,
     sync: Option<RawSync>,
+    schedule: Option<schedule_table::RawSchedule>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
     #[serde(skip)]
@@ -307,7 +312,7 @@ fn add_project(manifest: &mut Manifest, project: &RawProject, source: &Source<'_
     Ok(())
 }
 
-/// Adds `[registry]`, `[export]` and `[sync]`, which are no part of the request.
+/// Adds `[registry]`, `[schedule]`, `[export]` and `[sync]`, which are no part of the request.
 #[expect(clippy::map_err_ignore, reason = "the error type states the literal and what is expected")]
 fn add_settings(manifest: &mut Manifest, raw: &RawManifest, source: &Source<'_>) -> Result<(), Failure> {
     if let Some(minimum) = raw.registry.as_ref().and_then(|registry| registry.minimum.as_ref()) {
@@ -317,6 +322,9 @@ fn add_settings(manifest: &mut Manifest, raw: &RawManifest, source: &Source<'_>)
             return Err(source.error(minimum.span().start, &text));
         }
         manifest.registry_minimum = Some(minimum.as_ref().clone());
+    }
+    if let Some(schedule) = &raw.schedule {
+        manifest.schedule = schedule_table::read(schedule, source)?;
     }
     manifest.environment_yml = raw.export.as_ref().and_then(|export| export.environment_yml);
     for name in raw.sync.iter().flat_map(|sync| &sync.allow_build) {

@@ -9,6 +9,7 @@ use toml::Spanned;
 use super::NotLocked;
 use super::conda_table::RawConda;
 use super::index_table::RawIndex;
+use super::schedule_table::RawSchedule;
 use super::target::TargetTable;
 use super::{RawExport, RawManifest, RawMetadata, RawProject, RawRegistry, RawResolve, RawSync};
 use crate::formats::pyproject::parts::{Entry, Lists};
@@ -68,6 +69,7 @@ struct RawEnvlock {
     registry: Option<RawRegistry>,
     export: Option<RawExport>,
     sync: Option<RawSync>,
+    schedule: Option<RawSchedule>,
     #[serde(default)]
     metadata: Vec<Spanned<RawMetadata>>,
 }
@@ -122,6 +124,7 @@ pub(super) fn parse(text: &str) -> Result<RawManifest, toml::de::Error> {
         registry: ours.registry,
         export: ours.export,
         sync: ours.sync,
+        schedule: ours.schedule,
         metadata: ours.metadata,
         not_locked,
         parts,

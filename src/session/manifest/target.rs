@@ -81,6 +81,22 @@ pub(crate) fn narrowed(
 }
 
 impl TargetTable {
+    /// A machine of which GPUs, driver, glibc and platform are stated.
+    pub(super) fn of_machine(
+        gpus: &[String],
+        [driver, glibc, platform]: [Option<&String>; 3],
+    ) -> TargetTable {
+        TargetTable {
+            gpus: Some(gpus.to_vec()),
+            driver: driver.cloned(),
+            glibc: glibc.cloned(),
+            platform: platform.cloned(),
+            python: None,
+            source: None,
+            image: None,
+        }
+    }
+
     /// The table as one line, for comparing.
     pub(super) fn line(&self, name: &str) -> String {
         let mut parts = vec![clean(name, 60)];

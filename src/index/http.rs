@@ -15,7 +15,7 @@ use super::credentials::{Credentials, without_login};
 use super::simple;
 use crate::model::listing::local_path;
 
-const ATTEMPTS: u32 = 4;
+pub(super) const ATTEMPTS: u32 = 4;
 /// A larger body is spooled to disk, or waits until fewer such bodies are in memory. In bytes.
 const LARGE: u64 = 4 << 20;
 /// How many large bodies are in memory at the same time.
@@ -30,7 +30,7 @@ const MAX_REDIRECTS: usize = 8;
 pub(super) struct Http {
     client: reqwest::Client,
     /// Pause before the first retry; doubled each time.
-    pause: Duration,
+    pub(super) pause: Duration,
     /// Time limit of the headers, of each read, and of a transfer slower than [`SLOWEST`].
     timeout: Duration,
     large: Arc<Semaphore>,
@@ -226,7 +226,6 @@ impl Http {
         }
     }
 
-    #[expect(clippy::map_err_ignore, reason = "the elapsed timer says no more")]
     async fn once(
         &self,
         url: &Url,
@@ -234,6 +233,18 @@ impl Http {
         headers: &HeaderMap,
         limit: Limit,
     ) -> Result<Response, Failure> {
+        let (response, url) = self.open(url, credentials, headers).await?;
+        self.read(response, url, limit).await
+    }
+
+    /// Sends a request and follows redirects. Returns the response before its body, and the URL that it is from, without login.
+    #[expect(clippy::map_err_ignore, reason = "the elapsed timer says no more")]
+    pub(super) async fn open(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+        headers: &HeaderMap,
+    ) -> Result<(reqwest::Response, Url), Failure> {
         let login = credentials.login(url);
         let home = origin(url);
         let mut current = without_login(url);
@@ -262,9 +273,14 @@ impl Http {
                 current = without_login(&next);
                 continue;
             }
-            return self.read(response, current, limit).await;
+            return Ok((response, current));
         }
         Err(Failure::Final("too many redirects".to_owned()))
+    }
+
+    /// Watches that a transfer is not too slow.
+    pub(super) fn pace(&self) -> Pace {
+        Pace { limit: self.timeout, since: Instant::now(), bytes: 0 }
     }
 
     async fn read(
@@ -282,7 +298,7 @@ impl Http {
         let mut spool = tempfile::SpooledTempFile::new(usize::try_from(limit.memory).unwrap_or(usize::MAX));
         let mut length = 0u64;
         let mut large = None;
-        let mut pace = Pace { limit: self.timeout, since: Instant::now(), bytes: 0 };
+        let mut pace = self.pace();
         let disk = |e: std::io::Error| Failure::Final(format!("cannot store the response ({e})"));
         while let Some(chunk) = response.chunk().await.map_err(|e| Failure::Passing(describe(&e)))? {
             length += chunk.len() as u64;
@@ -317,14 +333,14 @@ fn opened(path: &Path, url: &Url, limit: Limit) -> Result<Response, String> {
 }
 
 /// Ends a transfer that is slower than [`SLOWEST`] over a time limit.
-struct Pace {
+pub(super) struct Pace {
     limit: Duration,
     since: Instant,
     bytes: u64,
 }
 
 impl Pace {
-    fn add(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, bytes: usize) -> Result<(), Failure> {
         self.bytes += bytes as u64;
         let elapsed = self.since.elapsed();
         if elapsed < self.limit {
@@ -341,7 +357,7 @@ impl Pace {
     }
 }
 
-enum Failure {
+pub(super) enum Failure {
     /// Transient: worth a retry.
     Passing(String),
     /// Permanent.
@@ -353,7 +369,7 @@ fn origin(url: &Url) -> (String, Option<String>, Option<u16>) {
 }
 
 /// A short text for a reqwest error, without the URL, which may contain credentials.
-fn describe(error: &reqwest::Error) -> String {
+pub(super) fn describe(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "the request timed out".to_owned();
     }

@@ -9,6 +9,7 @@ mod cache_contents;
 mod channels;
 mod crawl;
 mod credentials;
+mod downloads;
 mod guess;
 mod http;
 mod local;
@@ -33,6 +34,7 @@ use crate::model::solution::Need;
 
 pub use cache::Cache;
 pub use channels::ChannelFolder;
+pub use downloads::{Download, NotDownloaded, sha256_of};
 pub use guess::Guess;
 pub use ranged::RemoteFile;
 pub use simple::parse as files_of_page;
@@ -330,6 +332,20 @@ impl IndexClient {
         wheels::download_each(self, wheels, done);
     }
 
+    /// Downloads files to where they belong, a few at the same time. What an interrupted run had of a file is kept beside it
+    /// (`NAME.part`), and only the rest is asked for. A file is there only if its content has its hash. `progress` receives the
+    /// number of bytes that arrived.
+    ///
+    /// # Errors
+    /// The first file that could not be had; what is on its way beside it is finished before.
+    pub fn download_to(
+        &self,
+        files: &[Download],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), NotDownloaded> {
+        downloads::run(self, files, progress)
+    }
+
     /// Whether nothing is read from the network.
     pub fn is_offline(&self) -> bool {
         self.config.offline
@@ -394,6 +410,19 @@ pub fn metadata_of_wheel(
     let name = filename.parse::<crate::model::wheel::WheelName>().map_err(|e| e.to_string())?;
     let text = remote_wheel::extract(wheel, &name.project).map_err(|failure| failure.to_string())?;
     metadata_of_text(&text)
+}
+
+/// The METADATA of a wheel on this machine as text.
+///
+/// # Errors
+/// What is wrong with the wheel, one phrase.
+pub fn metadata_text_of_wheel(
+    wheel: impl std::io::Read + std::io::Seek,
+    filename: &str,
+) -> Result<String, String> {
+    let name = filename.parse::<crate::model::wheel::WheelName>().map_err(|e| e.to_string())?;
+    let text = remote_wheel::extract(wheel, &name.project).map_err(|failure| failure.to_string())?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Parses the bytes of a METADATA file.

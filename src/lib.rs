@@ -43,6 +43,7 @@
 
 #![warn(missing_docs)]
 
+pub mod bundle;
 pub mod child;
 pub mod cli;
 pub mod compatibility;

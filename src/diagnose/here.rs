@@ -82,6 +82,7 @@ fn component(code: Code) -> Option<Component> {
         | Code::SmokeCrashed
         | Code::SmokeTimeout => Component::Other,
         Code::WrongImage
+        | Code::BundleDiffers
         | Code::ImageRequirement
         | Code::ExtraPackage
         | Code::StartupCode

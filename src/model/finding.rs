@@ -102,6 +102,8 @@ codes! {
     DriverNotLoaded = "driver-not-loaded",
     /// A GPU that the driver lists does not answer.
     GpuNotAnswering = "gpu-not-answering",
+    /// A bundle is not whole, or not the lock's.
+    BundleDiffers = "bundle-differs",
     /// A container image is another one than the target of the lock names.
     WrongImage = "wrong-image",
     /// A container image demands what the machine does not have (`NVIDIA_REQUIRE_CUDA`).

@@ -26,6 +26,7 @@ pub mod installed;
 pub mod kernel_outcome;
 pub mod level;
 pub mod library;
+pub mod licence;
 pub mod limit;
 pub mod linked;
 pub mod listing;

@@ -23,6 +23,7 @@
 //! ```
 
 pub(crate) mod builds;
+pub mod bundle;
 pub(crate) mod cache_folder;
 pub(crate) mod chosen_host;
 pub(crate) mod clock;

@@ -68,6 +68,8 @@ pub struct Lists {
     pub requirements_build: Option<PathBuf>,
     /// The project itself, if it is a package.
     pub project: Option<PathBuf>,
+    /// The folder with all files, where no index is asked.
+    pub links: Option<PathBuf>,
 }
 
 /// What a command is for.
@@ -120,7 +122,7 @@ pub fn steps(
     lists: &Lists,
     talk: Talk,
 ) -> Vec<Step> {
-    let commands = Commands { installer, python: &place.python, talk };
+    let commands = Commands { installer, python: &place.python, talk, links: lists.links.as_deref() };
     let again = match installer {
         Installer::Uv(_) => changes.again.iter().flat_map(|name| ["--reinstall-package", name]).collect(),
         // For the whole list: pip has no such option for one package.
@@ -172,6 +174,7 @@ struct Commands<'c> {
     installer: &'c Installer,
     python: &'c Path,
     talk: Talk,
+    links: Option<&'c Path>,
 }
 
 impl Commands<'_> {
@@ -195,6 +198,9 @@ impl Commands<'_> {
     fn install(&self) -> Vec<String> {
         let mut command = self.start("install");
         command.extend(self.global_options());
+        if let Some(links) = self.links {
+            command.extend(["--no-index".to_owned(), "--find-links".to_owned(), text(links)]);
+        }
         command
     }
 

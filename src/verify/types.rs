@@ -27,6 +27,8 @@ pub enum AreaKind {
     Image,
     /// What changed since the lock was made.
     Drift,
+    /// A bundle.
+    Bundle,
     /// The smoke test.
     Smoke,
     /// A machine that a host file describes; the file's path.
@@ -45,6 +47,7 @@ impl fmt::Display for AreaKind {
             AreaKind::GpuCode => "gpu code",
             AreaKind::Image => "image",
             AreaKind::Drift => "drift",
+            AreaKind::Bundle => "bundle",
             AreaKind::Smoke => "smoke",
             AreaKind::HostFile(file) => file,
         })

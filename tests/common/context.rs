@@ -4,6 +4,7 @@ pub use super::tools::skipped;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
@@ -27,7 +28,7 @@ pub struct Shape {
     pub half: bool,
     /// Serve this many ranges of a file, then the whole file in answer to a range.
     pub ranges: Option<usize>,
-    /// Close the connection after half of each file, not of pages.
+    /// End after half of each wheel that is sent whole.
     pub half_files: bool,
     /// Answer ranges with other bytes than asked.
     pub wrong_range: bool,
@@ -149,7 +150,7 @@ fn answer(
                 Some(n) => (total.saturating_sub(n.parse().unwrap()), total - 1),
                 None => {
                     let (a, b) = spec.split_once('-').unwrap();
-                    (a.parse().unwrap(), b.parse::<usize>().unwrap().min(total - 1))
+                    (a.parse().unwrap(), b.parse::<usize>().unwrap_or(usize::MAX).min(total - 1))
                 }
             };
             let said = if shape.wrong_range { start + 1 } else { start };
@@ -159,7 +160,8 @@ fn answer(
             let _ = request.respond(response);
             return;
         }
-        send(request, bytes.clone(), "application/octet-stream", shape);
+        let kind = if name.ends_with(".metadata") { "text/plain" } else { "application/octet-stream" };
+        send(request, bytes.clone(), kind, shape);
         return;
     }
     if let Some(base) = &shape.redirect {
@@ -206,15 +208,10 @@ fn send(request: tiny_http::Request, body: Vec<u8>, kind: &str, shape: &Shape) {
     if shape.half || (shape.half_files && kind == "application/octet-stream") {
         // Says the whole length, sends half.
         let length = body.len();
-        let half = body[..length / 2].to_vec();
-        let response = Response::new(
-            tiny_http::StatusCode(200),
-            vec![field("Content-Type", kind)],
-            std::io::Cursor::new(half),
-            Some(length),
-            None,
-        );
-        let _ = request.respond(response);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
+        let mut writer = request.into_writer();
+        let _ = writer.write_all(&[head.as_bytes(), &body[..length / 2]].concat());
+        let _ = writer.flush();
         return;
     }
     let mut response = Response::from_data(body).with_header(field("Content-Type", kind));

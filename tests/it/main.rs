@@ -3,6 +3,7 @@
 mod aged;
 mod architecture;
 mod browser;
+mod bundle;
 #[cfg(feature = "conda")]
 mod channels;
 mod circles;

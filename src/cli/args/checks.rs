@@ -30,6 +30,12 @@ pub(in crate::cli) struct VerifyArgs {
     /// Check only whether this machine is sound, or only the environment
     #[arg(long, value_enum, value_name = "WHAT")]
     pub only: Option<Only>,
+    /// Check a bundle (`envlock bundle`) against the lock, without an environment
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["prefix", "root", "host", "only", "lock"])]
+    pub bundle: Option<PathBuf>,
+    /// Public key that must have signed the bundle
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    pub pubkey: Option<PathBuf>,
     /// Where to run the smoke test
     #[arg(long, value_enum, default_value_t = SmokeChoice::Auto)]
     pub smoke: SmokeChoice,
@@ -76,6 +82,8 @@ impl VerifyArgs {
         VerifyOptions {
             prefix: self.prefix.clone(),
             root: self.root.clone(),
+            bundle: self.bundle.clone(),
+            pubkey: self.pubkey.clone(),
             host: self.host.clone().map(|path| path.map_or(On::ThisMachine, On::Described)),
             only: self.only,
             smoke: self.smoke,

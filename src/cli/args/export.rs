@@ -36,6 +36,9 @@ pub(in crate::cli) struct ExportArgs {
     /// Replace a file that envlock did not write
     #[arg(long)]
     pub force: bool,
+    /// Install from a bundle (`envlock bundle`), without a network (for requirements.txt)
+    #[arg(long, value_name = "PATH")]
+    pub bundle: Option<PathBuf>,
     #[command(flatten)]
     pub schedule: ScheduleOptions,
 }

@@ -4,8 +4,9 @@ use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 
 use super::parts::PartArgs;
-use super::{ExportArgs, GlobalArgs, HostArgs, InstallArgs, PlanArgs, ScheduleArgs, SolveArgs};
+use super::{BundleArgs, ExportArgs, GlobalArgs, HostArgs, InstallArgs, PlanArgs, ScheduleArgs, SolveArgs};
 use crate::export::schedule::NodesBy;
+use crate::session::bundle::BundleOptions;
 use crate::session::export::{ExportOptions, Format, ScheduleOptions};
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
 use crate::session::plan::PlanOptions;
@@ -48,11 +49,12 @@ settled! {
     GlobalArgs => Global { project, registry, cache_dir, offline }
     HostArgs => MachineOptions { host, gpu, driver, glibc, platform }
     SolveArgs => SolveOptions { host, python, variant, cuda, only_index, index_url, no_sources, exclude_newer, strict_metadata, locked, check_hashes, format, upgrade, redetect, dry_run, stack_only, no_learn, force }
-    ExportArgs => ExportOptions { format, output, target, all_targets, parts, loose, base, index_url, force, schedule }
+    ExportArgs => ExportOptions { format, output, target, all_targets, parts, loose, base, index_url, force, bundle, schedule }
     ScheduleArgs => ScheduleOptions { nodes_by, gpus, nodes, mig, job_image, admit_undecided }
     PlanArgs => PlanOptions { torch, image, lock, html, force, target, host, python, variant, only_index }
     PartArgs => Parts { extra, group, all_extras, all_groups }
-    InstallArgs => SyncOptions { prefix, python, install_python, dry_run, exact, build, no_project, target, parts, index_url }
+    InstallArgs => SyncOptions { prefix, python, install_python, dry_run, exact, build, no_project, target, parts, index_url, bundle, pubkey }
+    BundleArgs => BundleOptions { output, target, python, own_program, since, wheelhouse, dry_run, index_url }
 }
 
 impl ValueEnum for ReportFormat {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::session::bundle::BundleOptions;
 use crate::session::editing::List;
 use crate::session::export::ExportOptions;
 use crate::session::options::{Global, MachineOptions, Parts, ReportFormat, SolveOptions};
@@ -117,6 +118,8 @@ pub(super) enum Command {
     /// Install what the lock says into an environment, then verify it
     #[command(visible_alias = "install")]
     Sync(SyncArgs),
+    /// Take along everything that the lock needs, for machines without a network
+    Bundle(BundleOptions),
     /// Check the environment and the machine against the lock
     Verify(VerifyArgs),
     /// Check which nodes can run which locks
@@ -491,6 +494,40 @@ struct InstallArgs {
     pub target: Option<String>,
     #[command(flatten)]
     pub parts: Parts,
+    /// URL of the index `pypi`
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
+    /// Install from a bundle (`envlock bundle`), without a network
+    #[arg(long, value_name = "PATH")]
+    pub bundle: Option<PathBuf>,
+    /// Public key that must have signed the bundle
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    pub pubkey: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+struct BundleArgs {
+    /// Folder, or an archive NAME.tar (default: envlock-bundle beside the lock)
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Target of the lock; can be repeated (default: all)
+    #[arg(long, value_name = "NAME")]
+    pub target: Vec<String>,
+    /// Archive NAME.tar.gz with a Python to take along, or `none`
+    #[arg(long, value_name = "PATH|none")]
+    pub python: Option<String>,
+    /// Take this envlock along
+    #[arg(long = "self")]
+    pub own_program: bool,
+    /// Leave out the files that an older bundle has: to be laid over it
+    #[arg(long, value_name = "PATH")]
+    pub since: Option<PathBuf>,
+    /// Write a flat folder for plain pip and uv instead (`--no-index --find-links DIR`)
+    #[arg(long)]
+    pub wheelhouse: bool,
+    /// Print files and sizes by target, and download nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,

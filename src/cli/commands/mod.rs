@@ -1,6 +1,7 @@
 //! One file per command. A command collects its input, calls the core and prints the result.
 
 mod add;
+mod bundle;
 mod cache;
 mod diagnose;
 mod diff;
@@ -52,6 +53,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Outdated(a) => outdated::run(global, a, printer),
         Command::Export(a) => export::run(global, a, printer),
         Command::Sync(a) => sync::run(global, a, printer),
+        Command::Bundle(a) => bundle::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
         Command::Fleet(a) => fleet::run(global, a, printer),
         Command::Diagnose(a) => diagnose::run(global, a, printer),

@@ -41,6 +41,8 @@ pub struct ExportOptions {
     pub index_url: Option<String>,
     /// Whether a file that envlock did not write is replaced.
     pub force: bool,
+    /// The bundle that the files come from.
+    pub bundle: Option<PathBuf>,
     /// What a scheduler is asked for.
     pub schedule: ScheduleOptions,
 }
@@ -60,6 +62,9 @@ pub(crate) fn export(
     refuse_held(&lock, options.format)?;
     if options.loose && options.format != Format::Environment {
         return Err(Failure::usage("`--loose` is for `environment.yml`").hint("remove it"));
+    }
+    if options.bundle.is_some() && options.format != Format::Requirements {
+        return Err(Failure::usage("`--bundle` is for `requirements.txt`").hint("remove it"));
     }
     options.schedule.refuse_elsewhere(options.format)?;
     let lock = match options.format {

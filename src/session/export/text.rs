@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{ExportOptions, Format, schedule};
+use crate::bundle::{Role, from_one_folder};
 use crate::export;
 use crate::formats::write;
 use crate::lockfile::{Lockfile, Target};
@@ -14,6 +15,7 @@ use crate::model::text::shell_word;
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 use crate::session::Interface;
+use crate::session::bundle::OpenBundle;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
@@ -40,7 +42,10 @@ pub(super) fn rendered(
         Format::Requirements => {
             let name = options.output.as_deref().and_then(|path| path.file_name());
             let name = name.map_or(files::REQUIREMENTS.into(), |name| name.to_string_lossy());
-            let text = write::requirements(target, &addresses(), &name)?;
+            let text = match &options.bundle {
+                None => write::requirements(target, &addresses(), &name)?,
+                Some(bundle) => of_bundle(bundle, project, (lock, target), &name)?,
+            };
             // Another command without the target would write another target's.
             let named = options.target.as_ref().filter(|_| lock.targets.len() > 1);
             let of_target = named.map(|name| format!(" --target {}", shell_word(name))).unwrap_or_default();
@@ -118,6 +123,32 @@ pub(super) fn rendered(
             export::devcontainer(lock, target, &name, &options.parts.options())?
         }
     })
+}
+
+/// Requirements whose files come from a bundle alone.
+fn of_bundle(
+    path: &std::path::Path,
+    project: &Project,
+    (lock, target): (&Lockfile, &Target),
+    name: &str,
+) -> Result<String, Failure> {
+    let bundle = OpenBundle::open(path, None)?;
+    if path.is_file() {
+        return Err(Failure::usage("an installer looks for files in folders, and the bundle is an archive")
+            .hint("unpack it: `mkdir DIR && tar -C DIR -xf FILE`"));
+    }
+    bundle.whole((lock, &fs_err::read(project.lock_path())?), &[&target.name])?;
+    let text = write::requirements(&from_one_folder(target.clone()), &[], name)?;
+    let mut options = String::from("--no-index\n");
+    for file in bundle.manifest.of_target(&target.name) {
+        if matches!(file.role, Role::Package | Role::Build) {
+            let place = std::path::absolute(bundle.place(file))?;
+            let folder = place.parent().unwrap_or(&place).display().to_string();
+            options.push_str(&format!("--find-links {folder}\n"));
+        }
+    }
+    let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with('#')).map(str::len).sum();
+    Ok(format!("{}{options}{}", &text[..head], &text[head..]))
 }
 
 /// A pixi.lock in the format that pixi writes now, below the line that says who wrote it.

@@ -19,7 +19,7 @@ use crate::registry::conda_names::pypi_name;
 use crate::session::Interface;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::owner::{self, with_places};
-use crate::session::settings::{self, Project};
+use crate::session::settings::Project;
 use crate::session::write;
 use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{self, Changes, Place, Step, Talk, conda_changes, conda_steps};
@@ -45,7 +45,7 @@ pub(super) struct Half {
     is_ours: bool,
 }
 
-/// Compares conda's half of an environment with a target that has conda packages.
+/// Compares conda's half of an environment with a target that has conda packages. `alias`: the address below which its channels are.
 ///
 /// # Errors
 /// When the environment is none of conda's, or something is to be done and no client is here.
@@ -53,7 +53,7 @@ pub(super) fn half(
     options: &SyncOptions,
     project: &Project,
     target: &Target,
-    talk: Talk,
+    (talk, alias): (Talk, &str),
 ) -> Result<Half, Failure> {
     if options.python.is_some() {
         return Err(Failure::usage("`--python` is for a venv, and conda installs the Python of this lock")
@@ -114,7 +114,7 @@ pub(super) fn half(
     part.conda.retain(|package| half.changes.puts(&package.name));
     let text = match part.conda.is_empty() {
         true => String::new(),
-        false => formats::write::conda_explicit(&part, &project.name(), &settings::conda_channel_alias())?,
+        false => formats::write::conda_explicit(&part, &project.name(), alias)?,
     };
     let prefix = &half.environment.prefix;
     let steps = conda_steps(&program.path, prefix, is_new, &half.changes, &half.list.0, talk);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::place::OWN_FOLDER;
 use super::work::Work;
+use crate::bundle::from_one_folder;
 use crate::formats;
 use crate::lockfile::Target;
 use crate::model::direct::is_plain_path;
@@ -20,6 +21,7 @@ impl Work<'_> {
         let folder = self.found.place.prefix.join(OWN_FOLDER);
         let packages = self.target.packages.iter().filter(|package| self.changes.puts(&package.name));
         let part = Target { packages: packages.cloned().collect(), ..self.target.clone() };
+        let part = if self.links.is_some() { from_one_folder(part) } else { part };
         let (addresses, _) = &self.addresses;
         let mut texts: Texts = Vec::new();
         let mut list = |name: &str, text: Option<String>| {
@@ -53,6 +55,7 @@ impl Work<'_> {
                     .map(|text| absolute(&text, self.folder)),
             ),
             project: self.project.clone(),
+            links: self.links.clone(),
         };
         let steps = steps(&self.installer, &self.found.place, self.changes, &lists, self.talk);
         Ok((texts, steps))

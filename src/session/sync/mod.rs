@@ -1,5 +1,6 @@
 //! `envlock sync`: makes an environment be what the lock says, by the installer that is there.
 
+mod bundled;
 mod by_tool;
 mod conda_packages;
 mod installer;
@@ -30,8 +31,9 @@ use crate::model::solution::ChosenPackage;
 use crate::model::source::Source;
 use crate::model::text::clean;
 use crate::registry::Registry;
+use crate::session::bundle::{OpenBundle, Wheelhouse};
 use crate::solver::allowed_pythons;
-use crate::sync::{self, Changes, Talk};
+use crate::sync::{self, Changes, Installer, Talk};
 use place::{ChosenEnvironment, OtherLocks, OwnProject};
 use types::in_the_way;
 use work::Work;
@@ -52,7 +54,16 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
         true => None,
         false => place::alone(named.unwrap_or(&project.folder), interface)?,
     };
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
+    let bundle = options
+        .bundle
+        .as_deref()
+        .map(|path| OpenBundle::open(path, options.pubkey.as_deref()))
+        .transpose()?;
+    let lock = match (lock::read(&project)?, &bundle) {
+        (Some(lock), _) => lock,
+        (None, Some(bundle)) => bundled::take_lock(&project, bundle, options, interface)?,
+        (None, None) => return Err(lock::missing()),
+    };
     lock::warn_if_stale(&project, &lock, &registry, interface);
     // uv has extras and groups that envlock does not lock.
     let lock = if lock.packages_in.is_some() { lock } else { lock::with_parts(lock, &options.parts)? };
@@ -61,10 +72,13 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
     if let Some(why) = chosen.why() {
         interface.note(&format!("the target is `{}`: {why}; `--target` names another one", target.name));
     }
+    let wheelhouse = bundle
+        .map(|bundle| bundled::opened(&bundle, (&project, &lock), target, (options, interface)))
+        .transpose()?;
     let talk = Talk {
         quiet: interface.is_quiet(),
         no_progress: !interface.shows_progress(),
-        offline: global.offline,
+        offline: global.offline || wheelhouse.is_some(),
     };
     // conda and pixi bring the Python of their environments.
     let brings_python =
@@ -82,8 +96,10 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
             None => {}
         }
     }
-    let run = Run { options, project: &project, lock: &lock, registry: &registry, talk, start, interface };
-    if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(&project, &lock)?) {
+    let wheelhouse = wheelhouse.as_ref();
+    let (project, lock, registry) = (&project, &lock, &registry);
+    let run = Run { options, project, lock, registry, talk, start, interface, wheelhouse };
+    if let (Some(held), Some(current)) = (&lock.packages_in, owner::held(project, lock)?) {
         return run.owned(global, target, (held, current));
     }
     run.in_two_parts(target)
@@ -98,6 +114,8 @@ struct Run<'r> {
     talk: Talk,
     start: Instant,
     interface: &'r dyn Interface,
+    /// The files of a bundle, in place of all indexes.
+    wheelhouse: Option<&'r Wheelhouse>,
 }
 
 /// What a run compares: the environment as it was found, and what is to change in it.
@@ -139,7 +157,7 @@ impl Run<'_> {
     fn in_two_parts(&self, target: &Target) -> Result<Outcome, Failure> {
         let half = match target.conda.is_empty() {
             true => None,
-            false => Some(conda_packages::half(self.options, self.project, target, self.talk)?),
+            false => Some(self.conda_half(target)?),
         };
         if let Some(half) = half.as_ref().filter(|_| !self.options.dry_run) {
             if half.is_made() {
@@ -171,6 +189,12 @@ impl Run<'_> {
             prefix: found.place.prefix,
             installed: installed.or_else(|| found.installed.filter(|_| is_as_read)),
         }))
+    }
+
+    /// conda's part.
+    fn conda_half(&self, target: &Target) -> Result<conda_packages::Half, Failure> {
+        let alias = self.wheelhouse.map_or_else(settings::conda_channel_alias, Wheelhouse::channel_alias);
+        conda_packages::half(self.options, self.project, target, (self.talk, &alias))
     }
 
     /// Compares the environment with PyPI's part of a target. `whole`: with conda's.
@@ -219,7 +243,10 @@ impl Run<'_> {
         let missing = own.as_ref().filter(|own| !own.is_installed);
         let (addresses, pypi) = settings::indexes(self.project, self.options.index_url.as_deref());
         Ok(Work {
-            installer: installer::choose(found)?,
+            installer: match self.wheelhouse.and_then(|own| own.uv.clone()) {
+                Some(uv) => Installer::Uv(uv),
+                None => installer::choose(found)?,
+            },
             addresses: (settings::as_urls(self.project, addresses), pypi),
             talk: self.talk,
             target,
@@ -228,6 +255,7 @@ impl Run<'_> {
             project: missing.map(|own| own.folder.clone()),
             passed: self.project.passed_variables(),
             folder: &self.project.folder,
+            links: self.wheelhouse.map(Wheelhouse::links),
         })
     }
 
@@ -258,7 +286,8 @@ impl Run<'_> {
             place::check_python(&compared.found.place)?;
         }
         let work = self.work(target, compared)?;
-        if self.talk.offline && matches!(work.installer, sync::Installer::Pip(..)) {
+        let is_alone = self.talk.offline && self.wheelhouse.is_none();
+        if is_alone && matches!(work.installer, Installer::Pip(..)) {
             return Err(Failure::new(FailureKind::Installer, "pip cannot install with `--offline`")
                 .hint("uv installs from its cache: `pip install uv`"));
         }
@@ -268,7 +297,7 @@ impl Run<'_> {
             return Ok(seen);
         }
         // What was removed had taken the place of files of conda's packages.
-        let again = conda_packages::half(self.options, self.project, whole, self.talk)?;
+        let again = self.conda_half(whole)?;
         again.execute(self.project, self.start, self.interface)?;
         Ok(None)
     }
@@ -292,7 +321,8 @@ impl Run<'_> {
         self.check(&more, work.target)?;
         in_the_way(&more, self.interface);
         let (installer, addresses) = (work.installer.clone(), work.addresses.clone());
-        Work { installer, addresses, found: &left, changes: &more, project: None, ..*work }
+        let links = work.links.clone();
+        Work { installer, addresses, links, found: &left, changes: &more, project: None, ..*work }
             .execute(self.start, self.interface)?;
         let prefix = &left.place.prefix;
         let Ok(installed) = inspect::read(&inspect::ThisMachine, prefix, inspect::Depth::Sizes) else {

@@ -541,7 +541,8 @@ impl ChosenEnvironment {
 
     /// The project in the lock's folder, if its pyproject.toml describes a package.
     pub fn own_project(&self, project: &Project, options: &SyncOptions) -> Option<OwnProject> {
-        if options.no_project {
+        // Its build asks an index.
+        if options.no_project || options.bundle.is_some() {
             return None;
         }
         let name = project.package()?;

@@ -32,6 +32,10 @@ pub struct SyncOptions {
     pub parts: Parts,
     /// The URL of the index `pypi`.
     pub index_url: Option<String>,
+    /// The bundle that all files come from, without a network.
+    pub bundle: Option<PathBuf>,
+    /// The public key that must have signed the bundle.
+    pub pubkey: Option<PathBuf>,
 }
 
 /// What was done, or is to be done.

@@ -22,4 +22,6 @@ pub(super) struct Work<'w> {
     pub passed: &'w [String],
     /// The folder of the lock.
     pub folder: &'w Path,
+    /// The folder with all files, out of a bundle.
+    pub links: Option<PathBuf>,
 }

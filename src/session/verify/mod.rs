@@ -12,6 +12,7 @@
 //! # Ok::<(), envlock::session::failure::Failure>(())
 //! ```
 
+mod bundle;
 mod described_machines;
 mod foreign;
 mod gather;
@@ -62,6 +63,12 @@ pub(crate) enum Answer {
         /// The lock that was asked about, for display; `None` for the machine alone.
         lock: Option<String>,
     },
+    /// A bundle.
+    Bundle {
+        areas: Vec<Area>,
+        /// Its path, for display.
+        path: String,
+    },
     /// Described machines.
     Nodes(Vec<Node>),
     /// An environment.
@@ -86,7 +93,7 @@ impl Verified {
     /// What was found, by subject.
     pub fn areas(&self) -> Vec<&Area> {
         match &self.0 {
-            Answer::Machine { areas, .. } => areas.iter().collect(),
+            Answer::Machine { areas, .. } | Answer::Bundle { areas, .. } => areas.iter().collect(),
             Answer::Nodes(nodes) => nodes.iter().flat_map(|node| &node.areas).collect(),
             Answer::Environment(one) => one.judged.areas.iter().collect(),
         }
@@ -101,6 +108,8 @@ impl Verified {
         };
         match &self.0 {
             Answer::Machine { verdict, .. } => of(*verdict),
+            Answer::Bundle { areas, .. } if checks::has_errors(areas) => exit::NO,
+            Answer::Bundle { .. } => exit::YES,
             Answer::Nodes(nodes) if nodes.iter().any(|node| !node.is_read) => exit::CANNOT_ANSWER,
             Answer::Nodes(nodes) => of(verdict(nodes)),
             Answer::Environment(one) if one.judged.has_errors() => exit::NO,
@@ -124,6 +133,9 @@ pub fn verify(
     if options.only == Some(Only::Machine) {
         // Whatever the folder's project says.
         return Ok(Verified(soundness(options)));
+    }
+    if let Some(path) = &options.bundle {
+        return bundle::check(global, path, options).map(Verified);
     }
     let subject = Subject::read(global, options, interface)?;
     let Subject { project, registry, lock, .. } = &subject;

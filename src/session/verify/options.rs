@@ -43,6 +43,10 @@ pub struct VerifyOptions {
     pub prefix: Option<PathBuf>,
     /// Folder with the root file system that the environment lies in.
     pub root: Option<PathBuf>,
+    /// A bundle, which is checked in place of an environment.
+    pub bundle: Option<PathBuf>,
+    /// The public key that must have signed it.
+    pub pubkey: Option<PathBuf>,
     /// The machine, if it is not this one with an environment.
     pub host: Option<On>,
     /// Only this is checked.

@@ -3,6 +3,7 @@
 //! Message, severity and fix are defined here; the checks only decide when a finding applies. Tests ensure that each
 //! code has a constructor and that a constructor uses only its own code.
 
+mod bundle;
 mod files;
 mod gpu_code;
 mod host;
@@ -13,6 +14,7 @@ mod machine;
 mod packages;
 mod smoke;
 
+pub use bundle::*;
 pub use files::*;
 pub use gpu_code::*;
 pub use host::*;
@@ -48,7 +50,8 @@ impl Finding {
 mod tests {
     use crate::model::finding::Code;
 
-    const SOURCES: [&str; 8] = [
+    const SOURCES: [&str; 9] = [
+        include_str!("bundle.rs"),
         include_str!("files.rs"),
         include_str!("gpu_code.rs"),
         include_str!("host.rs"),

@@ -44,6 +44,8 @@ fn verified(args: &SyncArgs, synced: &Synced) -> VerifyArgs {
         lock: None,
         prefix: Some(synced.prefix.clone()),
         root: None,
+        bundle: None,
+        pubkey: None,
         host: None,
         only: None,
         output: None,

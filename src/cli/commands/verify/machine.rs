@@ -17,11 +17,33 @@ use crate::session::files;
 use crate::session::options::ReportFormat;
 use crate::verify::{Area, Verdict};
 
-/// Prints the answer. `about`: the lock that was asked about; empty for the machine alone.
+/// What was asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject<'s> {
+    /// This machine alone.
+    Machine,
+    /// Whether a lock runs on it.
+    Lock(&'s str),
+    /// A bundle.
+    Bundle(&'s str),
+}
+
+impl Subject<'_> {
+    /// The labels of metrics.
+    fn labels(&self) -> [(&'static str, &str); 2] {
+        match self {
+            Subject::Machine => [("question", "machine"), ("lock", "")],
+            Subject::Lock(name) => [("question", "host"), ("lock", name)],
+            Subject::Bundle(path) => [("question", "bundle"), ("lock", path)],
+        }
+    }
+}
+
+/// Prints the answer.
 pub(super) fn show(
     verdict: Verdict,
     areas: &[Area],
-    about: &str,
+    about: Subject<'_>,
     args: &VerifyArgs,
     printer: &Printer,
 ) -> Result<(), Failure> {
@@ -38,9 +60,7 @@ pub(super) fn show(
         }
         ReportFormat::Line => output::put(&reports::line(&answer), args, printer)?,
         ReportFormat::Prometheus => {
-            let question = if about.is_empty() { "machine" } else { "host" };
-            let labels = [("question", question), ("lock", about)];
-            let metrics = reports::prometheus(&[answer], &labels, clock::now().seconds());
+            let metrics = reports::prometheus(&[answer], &about.labels(), clock::now().seconds());
             output::put(&metrics, args, printer)?;
         }
     }
@@ -59,11 +79,12 @@ fn document(verdict: Verdict, areas: &[Area]) -> serde_json::Value {
     document
 }
 
-fn text(verdict: Verdict, areas: &[Area], about: &str, printer: &Printer) {
+fn text(verdict: Verdict, areas: &[Area], about: Subject<'_>, printer: &Printer) {
     let findings = || areas.iter().flat_map(|area| &area.findings);
     let errors = findings().filter(|f| f.severity == Severity::Error).count();
     let last = match verdict {
-        Verdict::Ok if about.is_empty() => printer.paint(GOOD, "sound"),
+        Verdict::Ok if about == Subject::Machine => printer.paint(GOOD, "sound"),
+        Verdict::Ok if matches!(about, Subject::Bundle(_)) => printer.paint(GOOD, "whole"),
         // Without a GPU, the driver and the GPU code were not checked.
         Verdict::Ok if findings().any(|f| f.code == Code::NotJudged) => {
             printer.paint(GOOD, "the lock runs here, as far as it was checked")
@@ -76,8 +97,9 @@ fn text(verdict: Verdict, areas: &[Area], about: &str, printer: &Printer) {
         return printer.out(&last);
     }
     printer.out(&match about {
-        "" => "this machine".to_owned(),
-        name => format!("this machine, lock {name}"),
+        Subject::Machine => "this machine".to_owned(),
+        Subject::Lock(name) => format!("this machine, lock {name}"),
+        Subject::Bundle(path) => path.to_owned(),
     });
     for area in areas {
         let of_area = Verdict::of(&area.findings, false);

@@ -15,6 +15,8 @@ use crate::session::failure::Failure;
 use crate::session::files;
 use crate::session::options::Global;
 use crate::session::verify::{Answer, verify};
+use crate::verify::{Verdict, has_errors};
+use machine::Subject;
 
 pub(super) use output::two_formats;
 pub(super) use report::{findings, fixes_of_project, verdict_word};
@@ -66,7 +68,12 @@ fn check(
     let code = verified.exit();
     match verified.0 {
         Answer::Machine { verdict, areas, lock } => {
-            machine::show(verdict, &areas, lock.as_deref().unwrap_or_default(), args, printer)?;
+            let about = lock.as_deref().map_or(Subject::Machine, Subject::Lock);
+            machine::show(verdict, &areas, about, args, printer)?;
+        }
+        Answer::Bundle { areas, path } => {
+            let verdict = if has_errors(&areas) { Verdict::Differs } else { Verdict::Ok };
+            machine::show(verdict, &areas, Subject::Bundle(&path), args, printer)?;
         }
         Answer::Nodes(nodes) => nodes::show(&nodes, args, printer)?,
         Answer::Environment(mut one) => {

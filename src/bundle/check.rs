@@ -1,0 +1,108 @@
+//! A bundle held against its manifest and a lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::manifest::{BundledFile, Manifest, Role};
+use super::wanted::Wanted;
+
+/// What is wrong with a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// It was made for another lock.
+    Foreign {
+        /// SHA-256 of the lock that it was made for.
+        of: String,
+        /// SHA-256 of the lock that is here.
+        here: String,
+    },
+    /// Its copy of the lock is not the one that it was made for.
+    LockChanged,
+    /// It was not made for a target of the lock.
+    NoTarget(String),
+    /// A file that the lock needs is not in the manifest.
+    NotListed(String),
+    /// The manifest calls a file a package that the lock does not have.
+    NotLocked(String),
+    /// A file is not there.
+    Missing(String),
+    /// A file has another content.
+    Changed(String),
+    /// A file that the manifest does not list.
+    Extra(String),
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Foreign { of, here } => write!(
+                f,
+                "it was made for another lock (sha256 {}), and the one here has {}",
+                &of[..of.len().min(12)],
+                &here[..here.len().min(12)]
+            ),
+            Fault::LockChanged => f.write_str("its copy of envlock.lock was changed"),
+            Fault::NoTarget(name) => write!(f, "it was not made for the target `{name}`"),
+            Fault::NotListed(name) => write!(f, "`{name}`, which the lock needs, is not in its manifest"),
+            Fault::NotLocked(name) => {
+                write!(f, "`{name}` is listed as a package, and the lock does not have it")
+            }
+            Fault::Missing(name) => write!(f, "`{name}` is missing"),
+            Fault::Changed(name) => write!(f, "`{name}` was changed: its content does not have the hash"),
+            Fault::Extra(name) => write!(f, "`{name}` is there, and its manifest does not list it"),
+        }
+    }
+}
+
+/// What is there: each file below `files`, by its place, and the SHA-256 of its content.
+pub type There = BTreeMap<String, String>;
+
+/// What is wrong with a bundle, the gravest first. `lock` is the SHA-256 of the lock that is here; `wanted` is what it needs of the
+/// targets that are asked about; `own_lock` is the SHA-256 of the bundle's copy.
+pub fn check(
+    manifest: &Manifest,
+    (lock, own_lock): (&str, Option<&str>),
+    (targets, wanted): (&[&str], &[Wanted]),
+    there: &There,
+) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = Vec::new();
+    if manifest.lock != lock {
+        // Nothing else that could be said of it would help.
+        return vec![Fault::Foreign { of: manifest.lock.clone(), here: lock.to_owned() }];
+    }
+    if own_lock != Some(lock) {
+        faults.push(Fault::LockChanged);
+    }
+    let has = |name: &&&str| !manifest.targets.iter().any(|own| own == **name);
+    faults.extend(targets.iter().filter(has).map(|name| Fault::NoTarget((*name).to_owned())));
+    let key = |name: &str, sha256: &str, role: Role| (sha256.to_owned(), name.to_owned(), role);
+    let listed: BTreeSet<_> =
+        manifest.files.iter().map(|own| key(&own.name, &own.sha256, own.role)).collect();
+    let needed: BTreeSet<_> = wanted.iter().map(|own| key(&own.name, &own.sha256, own.role)).collect();
+    let is_listed = |own: &&Wanted| !listed.contains(&key(&own.name, &own.sha256, own.role));
+    faults.extend(wanted.iter().filter(is_listed).map(|own| Fault::NotListed(own.name.clone())));
+    // Other targets may need what these do not.
+    let is_of_these = |own: &&BundledFile| own.targets.iter().all(|name| targets.contains(&name.as_str()));
+    let is_of_lock = |own: &&BundledFile| matches!(own.role, Role::Package | Role::Build | Role::Conda);
+    let is_foreign = |own: &&BundledFile| !needed.contains(&key(&own.name, &own.sha256, own.role));
+    let foreign = manifest.files.iter().filter(is_of_lock).filter(is_of_these).filter(is_foreign);
+    faults.extend(foreign.map(|own| Fault::NotLocked(own.name.clone())));
+    let mut places: BTreeSet<String> = BTreeSet::new();
+    for file in &manifest.files {
+        let place = file.place();
+        match there.get(&place) {
+            None => faults.push(Fault::Missing(file.name.clone())),
+            Some(found) if *found != file.sha256 => faults.push(Fault::Changed(file.name.clone())),
+            Some(_) => {}
+        }
+        places.insert(place);
+    }
+    let is_left = |place: &str| {
+        let hash = place.split('/').nth(1).unwrap_or_default();
+        manifest.superseded.contains(hash)
+    };
+    let extra = there.keys().filter(|place| !places.contains(*place) && !is_left(place));
+    faults.extend(extra.map(|place| Fault::Extra(place.clone())));
+    faults.sort();
+    faults.dedup();
+    faults
+}

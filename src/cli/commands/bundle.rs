@@ -1,0 +1,74 @@
+//! `envlock bundle`
+
+use serde_json::json;
+
+use crate::cli::printer::{Printer, wrap};
+use crate::cli::report::label;
+use crate::model::bytes::Bytes;
+use crate::model::count::Count;
+use crate::session::Interface as _;
+use crate::session::bundle::{BundleOptions, Bundled, OfTarget, bundle};
+use crate::session::exit;
+use crate::session::failure::Failure;
+use crate::session::options::Global;
+
+pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -> Result<u8, Failure> {
+    let bundled = bundle(global, options, printer)?;
+    if printer.json {
+        printer.json(&document(&bundled));
+        return Ok(exit::YES);
+    }
+    for target in &bundled.targets {
+        let unknown = match target.unmeasured {
+            0 => String::new(),
+            count => format!(", and {} of unknown size", Count(count).of("file")),
+        };
+        printer.out(&format!("{}{}", label(printer, &target.name), of_target(target, &unknown)));
+    }
+    let kept = match bundled.kept {
+        0 => String::new(),
+        count => format!(", {count} there before"),
+    };
+    let all = format!("{}, {}{kept}", Count(bundled.files).of("file"), Bytes(bundled.bytes));
+    printer.out(&format!("{}{all}", label(printer, "all")));
+    if !bundled.proprietary.is_empty() {
+        printer.note(&format!(
+            "the licence of {} may forbid to pass them on: {}",
+            Count(bundled.proprietary.len()).of("file"),
+            bundled.proprietary.join(", ")
+        ));
+    }
+    let place = bundled.place.display().to_string();
+    if bundled.is_planned {
+        printer.out(&wrap(&format!("nothing was downloaded; `{place}` would have them"), 0));
+    } else if !options.wheelhouse {
+        printer.done(&format!("wrote {place}"));
+        printer.hint(&format!(
+            "on the other side: `envlock sync --bundle {place}`. Whoever can change the bundle can change the installer in it: \
+             sign `{place}/bundle.toml` with minisign, and pass `--pubkey`"
+        ));
+    } else {
+        printer.done(&format!("wrote {place}"));
+        printer.hint(&format!(
+            "on the other side: `pip install --no-index --find-links {place} --require-hashes -r {place}/requirements.txt`"
+        ));
+    }
+    Ok(exit::YES)
+}
+
+fn of_target(target: &OfTarget, unknown: &str) -> String {
+    format!("{}, {}{unknown}", Count(target.files).of("file"), Bytes(target.bytes))
+}
+
+fn document(bundled: &Bundled) -> serde_json::Value {
+    let target = |own: &OfTarget| json!({ "name": own.name, "files": own.files, "bytes": own.bytes, "unmeasured": own.unmeasured });
+    json!({
+        "place": bundled.place.display().to_string(),
+        "written": !bundled.is_planned,
+        "targets": bundled.targets.iter().map(target).collect::<Vec<_>>(),
+        "files": bundled.files,
+        "bytes": bundled.bytes,
+        "kept": bundled.kept,
+        "proprietary": bundled.proprietary,
+    })
+}

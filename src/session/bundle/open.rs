@@ -1,0 +1,197 @@
+//! A bundle that is there: read, and held against the lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+use super::{is_archive, pack, shown, wanted_of};
+use crate::bundle::{self, BundledFile, Fault, Manifest};
+use crate::index::sha256_of;
+use crate::lockfile::Lockfile;
+use crate::model::text::clean;
+use crate::registry::signed;
+use crate::session::failure::Failure;
+use crate::session::lock::{self, AnyLock};
+use crate::session::{exit, files};
+
+/// A bundle. That of an archive lies in a folder that is removed with the value.
+pub(crate) struct OpenBundle {
+    /// The folder.
+    pub folder: PathBuf,
+    pub manifest: Manifest,
+    /// How it was named.
+    pub shown: String,
+    _unpacked: Option<TempDir>,
+}
+
+/// The SHA-256 of a text.
+pub(super) fn digest_of(text: &[u8]) -> String {
+    hex::encode(Sha256::digest(text))
+}
+
+/// The error of what is no bundle.
+fn unusable(path: &Path, why: &str) -> Failure {
+    Failure::input(format!("`{}` is not a bundle that can be used: {why}", shown(path)))
+        .hint("`envlock bundle -o DIR` writes one, where there is a network")
+}
+
+impl OpenBundle {
+    /// Opens a bundle: a folder, or an archive. `key`: the file of the public key that must have signed it.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not complete, or is not signed by the key.
+    pub fn open(path: &Path, key: Option<&Path>) -> Result<OpenBundle, Failure> {
+        let unpacked = match is_archive(path) {
+            true => Some(pack::unpack(path).map_err(|why| unusable(path, &why))?),
+            false => None,
+        };
+        let folder = unpacked.as_ref().map_or_else(|| path.to_owned(), |folder| folder.path().to_owned());
+        let text = match fs_err::read_to_string(folder.join(bundle::MANIFEST)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && folder.is_dir() => {
+                return Err(unusable(path, &format!("it has no `{}`", bundle::MANIFEST)));
+            }
+            Err(error) => return Err(unusable(path, &error.to_string())),
+        };
+        if let Some(key) = key {
+            check_signature(&folder, &text, key).map_err(|why| unusable(path, &why))?;
+        }
+        let manifest = Manifest::parse(&text)
+            .map_err(|why| unusable(path, &format!("`{}`: {why}", bundle::MANIFEST)))?;
+        Ok(OpenBundle { folder, manifest, shown: shown(path), _unpacked: unpacked })
+    }
+
+    /// What is wrong with it: for a lock, with the text that it has on disk, and some of its targets. Every file is hashed.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn faults(
+        &self,
+        (lock, lock_text): (&Lockfile, &[u8]),
+        targets: &[&str],
+    ) -> Result<Vec<Fault>, Failure> {
+        let own = fs_err::read(self.folder.join(bundle::LOCK)).ok().map(|text| digest_of(&text));
+        let wanted = wanted_of(lock, targets)?;
+        let here = digest_of(lock_text);
+        Ok(bundle::check(&self.manifest, (&here, own.as_deref()), (targets, &wanted), &self.there()?))
+    }
+
+    /// Every file but the manifest, the lock and the signature, with the hash of its content. What is no regular file has the hash of
+    /// nothing.
+    fn there(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let mut paths: Vec<(String, PathBuf)> = Vec::new();
+        let mut folders = vec![(String::new(), self.folder.clone())];
+        while let Some((prefix, folder)) = folders.pop() {
+            for entry in fs_err::read_dir(&folder)? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let is_own = [bundle::MANIFEST, bundle::LOCK, bundle::SIGNATURE].contains(&name.as_str());
+                if prefix.is_empty() && is_own && entry.file_type()?.is_file() {
+                    continue;
+                }
+                let place = format!("{prefix}{name}");
+                match entry.file_type()?.is_dir() {
+                    true => folders.push((format!("{place}/"), entry.path())),
+                    false => paths.push((place, entry.path())),
+                }
+            }
+        }
+        let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        let work = || {
+            while let Some((place, path)) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let is_file = fs_err::symlink_metadata(path).is_ok_and(|about| about.is_file());
+                let hash = if is_file { sha256_of(path).unwrap_or_default() } else { String::new() };
+                if let Ok(mut found) = found.lock() {
+                    found.insert(clean(place, 400), hash);
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+        Ok(found.into_inner().unwrap_or_default())
+    }
+
+    /// Refuses a bundle that is not whole, before anything is installed.
+    ///
+    /// # Errors
+    /// The faults, with exit code 1.
+    pub fn whole(&self, lock: (&Lockfile, &[u8]), targets: &[&str]) -> Result<(), Failure> {
+        let faults = self.faults(lock, targets)?;
+        let Some(first) = faults.first() else { return Ok(()) };
+        let more = match faults.len() - 1 {
+            0 => String::new(),
+            1 => "; 1 more".to_owned(),
+            more => format!("; {more} more"),
+        };
+        let failure = Failure::input(format!("the bundle `{}` is not used: {first}{more}", self.shown));
+        Err(Failure { exit: exit::NO, ..failure }
+            .hint(format!("`envlock verify --bundle {}` lists all", self.shown)))
+    }
+
+    /// The lock that is in it, for a folder without one, and its text.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn own_lock(&self) -> Result<(Lockfile, Vec<u8>), Failure> {
+        let text = lock_of(self)?;
+        let lock = match lock::read_any(&self.folder.join(bundle::LOCK))? {
+            AnyLock::Own(lock) => lock,
+            AnyLock::Foreign(_) => {
+                return Err(unusable(Path::new(&self.shown), "its lock is of another tool"));
+            }
+        };
+        Ok((lock, text.into_bytes()))
+    }
+
+    /// The hashes of its files that a newer bundle does not have.
+    pub fn superseded_by(&self, files: &[BundledFile]) -> BTreeSet<String> {
+        let newer: BTreeSet<&str> = files.iter().map(|file| file.sha256.as_str()).collect();
+        let own = self
+            .manifest
+            .files
+            .iter()
+            .map(|file| file.sha256.clone())
+            .chain(self.manifest.superseded.clone());
+        own.filter(|hash| !newer.contains(hash.as_str())).collect()
+    }
+
+    /// Where a file of it is.
+    pub fn place(&self, file: &BundledFile) -> PathBuf {
+        self.folder.join(file.place())
+    }
+}
+
+/// Holds the manifest's signature against a public key.
+fn check_signature(folder: &Path, text: &str, key: &Path) -> Result<(), String> {
+    let key_text = fs_err::read_to_string(key).map_err(|error| error.to_string())?;
+    let key = signed::key(&key_text)?;
+    let file = folder.join(bundle::SIGNATURE);
+    let signature = match fs_err::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(format!("it is not signed: it has no `{}`", bundle::SIGNATURE));
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let signature = minisign_verify::Signature::decode(&signature)
+        .map_err(|error| format!("`{}` is no signature of minisign: {error}", bundle::SIGNATURE))?;
+    key.verify(text.as_bytes(), &signature, false)
+        .map_err(|error| format!("its manifest is not signed by this key: {error}"))
+}
+
+/// The lock in a bundle, for a folder without one.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn lock_of(bundle: &OpenBundle) -> Result<String, Failure> {
+    let path = bundle.folder.join(bundle::LOCK);
+    files::read(&path)?.ok_or_else(|| unusable(Path::new(&bundle.shown), "it has no `envlock.lock`"))
+}

@@ -1,0 +1,66 @@
+//! A bundle as one archive, `NAME.tar`: not compressed, because wheels are.
+
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Component, Path};
+
+use tempfile::TempDir;
+
+use crate::bundle::{self, Manifest};
+use crate::model::text::clean;
+use crate::session::failure::Failure;
+
+/// The first files of the archive, so that a reader has them before the large ones.
+const HEAD: [&str; 2] = [bundle::MANIFEST, bundle::LOCK];
+
+/// Packs a bundle's folder. The same content has the same bytes.
+pub(super) fn pack(folder: &Path, manifest: &Manifest, archive: &Path) -> Result<(), Failure> {
+    let part = super::with_suffix(archive, ".part");
+    let mut builder = tar::Builder::new(BufWriter::new(fs_err::File::create(&part)?));
+    let mut places: Vec<String> = manifest.files.iter().map(bundle::BundledFile::place).collect();
+    places.sort();
+    places.dedup();
+    let is_there = |place: &String| folder.join(place).is_file();
+    for place in HEAD.map(str::to_owned).into_iter().chain(places.into_iter().filter(is_there)) {
+        let file = fs_err::File::open(folder.join(&place))?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(file.metadata()?.len());
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        builder.append_data(&mut header, &place, file)?;
+    }
+    builder.into_inner()?.flush()?;
+    fs_err::rename(&part, archive)?;
+    Ok(())
+}
+
+/// Unpacks an archive into a folder of its own. Its members are regular files with plain relative paths: anything else is
+/// refused, before something is written for it.
+pub(super) fn unpack(archive: &Path) -> Result<TempDir, String> {
+    let told = |error: std::io::Error| error.to_string();
+    let folder = tempfile::Builder::new().prefix("envlock-bundle-").tempdir().map_err(told)?;
+    let file = fs_err::File::open(archive).map_err(told)?;
+    if !file.metadata().map_err(told)?.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut members = tar::Archive::new(BufReader::new(file));
+    for member in members.entries().map_err(told)? {
+        let mut member = member.map_err(|error| format!("it is no tar archive, or not whole: {error}"))?;
+        let path = member.path().map_err(told)?.into_owned();
+        if member.header().entry_type().is_dir() {
+            continue;
+        }
+        let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        if !member.header().entry_type().is_file() || !is_plain {
+            let shown = clean(&path.display().to_string(), 200);
+            return Err(format!("its member `{shown}` is not a file with a plain path"));
+        }
+        let place = folder.path().join(&path);
+        if let Some(parent) = place.parent() {
+            fs_err::create_dir_all(parent).map_err(told)?;
+        }
+        // A second member of one name would replace the first.
+        let mut out = fs_err::File::create_new(&place).map_err(told)?;
+        std::io::copy(&mut member, &mut out).map_err(told)?;
+    }
+    Ok(folder)
+}

@@ -1,0 +1,154 @@
+//! The files of a target in one flat folder, as pip and uv read it: what `sync` installs from, and what `--wheelhouse` writes.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::collect::Collected;
+use super::open::OpenBundle;
+use super::{BundleOptions, Bundled, OfTarget};
+use crate::bundle::{BundledFile, Role, from_one_folder};
+use crate::formats::write;
+use crate::index::IndexClient;
+use crate::lockfile::Target;
+use crate::session::Interface;
+use crate::session::failure::{Failure, FailureKind};
+use crate::session::{self, files};
+
+/// The files of a target, for an installer.
+pub(crate) struct Wheelhouse {
+    folder: TempDir,
+    /// The bundle's installer for this platform.
+    pub uv: Option<PathBuf>,
+}
+
+impl Wheelhouse {
+    /// Links the files of a target, and unpacks the installer.
+    ///
+    /// # Errors
+    /// When a file cannot be linked or read.
+    pub fn of(bundle: &OpenBundle, target: &Target) -> Result<Wheelhouse, Failure> {
+        let folder = tempfile::Builder::new().prefix("envlock-wheels-").tempdir()?;
+        let root = std::path::absolute(&bundle.folder)?;
+        let wheels = folder.path().join("wheels");
+        fs_err::create_dir_all(&wheels)?;
+        let mut uv = None;
+        for file in bundle.manifest.of_target(&target.name) {
+            let from = root.join(file.place());
+            match file.role {
+                Role::Package | Role::Build => link(&from, &wheels.join(&file.name))?,
+                Role::Conda => {
+                    for package in target.conda.iter().filter(|own| own.sha256 == file.sha256) {
+                        let place =
+                            folder.path().join("channels").join(&package.channel).join(&package.subdir);
+                        fs_err::create_dir_all(&place)?;
+                        link(&from, &place.join(&package.file))?;
+                    }
+                }
+                Role::Installer => uv = Some(unpacked(&bundle.place(file), file, folder.path())?),
+                Role::Python | Role::Program => {}
+            }
+        }
+        Ok(Wheelhouse { folder, uv })
+    }
+
+    /// The folder with wheels and source distributions.
+    pub fn links(&self) -> PathBuf {
+        self.folder.path().join("wheels")
+    }
+
+    /// The address below which the channels of conda's packages lie.
+    pub fn channel_alias(&self) -> String {
+        format!("file://{}", self.folder.path().join("channels").display())
+    }
+}
+
+/// A link where the system has them, else a copy.
+fn link(from: &Path, to: &Path) -> Result<(), Failure> {
+    if fs_err::symlink_metadata(to).is_ok() {
+        return Ok(());
+    }
+    if fs_err::hard_link(from, to).is_err() {
+        fs_err::copy(from, to)?;
+    }
+    Ok(())
+}
+
+/// The program `uv` out of its wheel.
+fn unpacked(wheel: &Path, file: &BundledFile, folder: &Path) -> Result<PathBuf, Failure> {
+    let failed = |why: String| {
+        Failure::new(
+            FailureKind::Installer,
+            format!("the bundle's installer `{}` cannot be used: {why}", file.name),
+        )
+        .hint("`envlock bundle` fetches another one")
+    };
+    let opened = fs_err::File::open(wheel)?;
+    let mut archive =
+        zip::ZipArchive::new(std::io::BufReader::new(opened)).map_err(|error| failed(error.to_string()))?;
+    let count = archive.len();
+    // `uv-0.9.0.data/scripts/uv`
+    let mut is_program = |at: &usize| {
+        archive
+            .by_index_raw(*at)
+            .is_ok_and(|member| member.name().is_ok_and(|name| name.ends_with(".data/scripts/uv")))
+    };
+    let at = (0..count).find(|at| is_program(at));
+    let at = at.ok_or_else(|| failed("it has no program `uv`".to_owned()))?;
+    let mut member = archive.by_index(at).map_err(|error| failed(error.to_string()))?;
+    let place = folder.join("uv");
+    let mut out = fs_err::File::create_new(&place)?;
+    std::io::copy(&mut member, &mut out)?;
+    drop(out);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs_err::set_permissions(&place, std::fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(place)
+}
+
+/// Makes a flat folder for pip and uv, with the requirements beside the files.
+///
+/// # Errors
+/// When several targets are meant, a lock cannot be expressed, or a file cannot be downloaded.
+pub(super) fn make(
+    place: &Path,
+    collected: &Collected<'_>,
+    (client, targets): (&IndexClient, &[&Target]),
+    options: &BundleOptions,
+    interface: &dyn Interface,
+) -> Result<Bundled, Failure> {
+    let [target] = targets else {
+        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        return Err(Failure::usage("a wheelhouse is for one target").hint(format!(
+            "name one: `--target {}`; the lock has {}",
+            names.first().unwrap_or(&""),
+            names.join(", ")
+        )));
+    };
+    if !target.conda.is_empty() {
+        return Err(write::ExportError::Conda(target.conda[0].name.clone()).into());
+    }
+    let part = from_one_folder((*target).clone());
+    let text = write::requirements(&part, &[], files::REQUIREMENTS)?;
+    let constraints = write::build_constraints(&part)?;
+    let mut bundled = super::planned(place.to_owned(), std::slice::from_ref(&target.name), collected);
+    if options.dry_run {
+        return Ok(bundled);
+    }
+    if options.since.is_some() || options.own_program || options.python.is_some() {
+        return Err(Failure::usage("a wheelhouse has the files of the lock alone")
+            .hint("leave out `--since`, `--self` and `--python`, or `--wheelhouse`"));
+    }
+    fs_err::create_dir_all(place)?;
+    bundled.kept = collected.fill_flat(place, client, interface)?;
+    for (name, text) in [(files::REQUIREMENTS, Some(text)), ("build-constraints.txt", constraints)] {
+        if let Some(text) = text {
+            session::write::write(&place.join(name), &text)?;
+        }
+    }
+    bundled.is_planned = false;
+    bundled.targets = vec![OfTarget { unmeasured: 0, ..bundled.targets.remove(0) }];
+    Ok(bundled)
+}

@@ -1,0 +1,40 @@
+//! `verify --bundle`: a bundle held against the lock.
+
+use std::path::Path;
+
+use super::{Answer, VerifyOptions};
+use crate::model::bytes::Bytes;
+use crate::model::count::Count;
+use crate::session::bundle::OpenBundle;
+use crate::session::failure::Failure;
+use crate::session::lock;
+use crate::session::options::Global;
+use crate::session::settings::Project;
+use crate::verify::{Area, AreaKind, findings};
+
+/// Checks a bundle: every file is hashed. It may have fewer targets than the lock, unless one is named.
+///
+/// # Errors
+/// When there is no lock, or the bundle cannot be read.
+pub(super) fn check(global: &Global, path: &Path, options: &VerifyOptions) -> Result<Answer, Failure> {
+    let project = Project::find(global, true)?;
+    let bundle = OpenBundle::open(path, options.pubkey.as_deref())?;
+    let (own, text) = match lock::read(&project)? {
+        Some(own) => (own, fs_err::read(project.lock_path())?),
+        None => bundle.own_lock()?,
+    };
+    let targets: Vec<&str> = match &options.target {
+        Some(name) => vec![lock::target(&own, Some(name))?.name.as_str()],
+        None => {
+            let is_bundled = |name: &&str| bundle.manifest.targets.iter().any(|own| own == name);
+            own.targets.iter().map(|target| target.name.as_str()).filter(is_bundled).collect()
+        }
+    };
+    let faults = bundle.faults((&own, &text), &targets)?;
+    let files = bundle.manifest.files.len();
+    let summary =
+        format!("{}, {}, {}", Count(files).of("file"), Bytes(bundle.manifest.size()), targets.join(", "));
+    let findings = faults.iter().map(|fault| findings::bundle_differs(fault, &bundle.shown)).collect();
+    let area = Area { findings, summary, ..Area::of(AreaKind::Bundle) };
+    Ok(Answer::Bundle { areas: vec![area], path: bundle.shown.clone() })
+}

@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod conflict;
 mod help;
+mod markdown;
 mod printer;
 mod progress;
 mod report;
@@ -68,6 +69,7 @@ pub fn run() -> ExitCode {
             return ExitCode::from(exit::CANNOT_ANSWER);
         }
     };
+    args.talk.json |= args.command.has_json_format();
     let printer =
         printer::Printer::new(&args.talk, args.global.project.as_deref(), files::has_shared_manifest);
     let chosen = match args.command.needs_cache() {

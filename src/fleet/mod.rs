@@ -1,6 +1,8 @@
 //! Many machines at once: equal ones folded into classes, and what differs between them.
 
+mod cover;
 mod node_list;
+mod rehearsal;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +13,7 @@ use crate::model::host_note::HostNote;
 use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost, Unstated};
 
 pub use node_list::{natural, node_list};
+pub use rehearsal::{Effect, Fare, HardwareChange, Judged, Outcome, first_to_change, outcomes};
 
 /// Machines with equal facts.
 #[derive(Debug, Clone, PartialEq)]

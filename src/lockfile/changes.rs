@@ -6,6 +6,8 @@ use serde::Serialize;
 
 use super::parse::parse_unchecked;
 use super::{Lockfile, Target, read_request};
+use crate::model::capability::Via;
+use crate::model::solution::Coverage;
 use crate::model::source::CondaPackage;
 
 /// What changed in a target.
@@ -25,6 +27,8 @@ pub struct TargetChanges {
     pub gains: Vec<String>,
     /// Compute capabilities that the old lock supports and the new one does not.
     pub drops: Vec<String>,
+    /// Compute capabilities that both support, but by other code or with other drivers; those that change alike in one row.
+    pub coverage: Vec<Change>,
     /// Packages; `None` on one side if added or removed.
     pub packages: Vec<Change>,
     /// Packages with the same version, but other files or another source.
@@ -50,6 +54,7 @@ impl TargetChanges {
             && self.stack.is_empty()
             && self.gains.is_empty()
             && self.drops.is_empty()
+            && self.coverage.is_empty()
             && self.packages.is_empty()
             && self.files.is_empty()
     }
@@ -153,10 +158,52 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
         stack,
         gains: only(&after, &before),
         drops: only(&before, &after),
+        coverage: coverage(old, new),
         packages,
         files,
         ..TargetChanges::default()
     }
+}
+
+/// How GPUs are supported by both, where it changed. A change of all that the driver's floor says is none of its own.
+fn coverage(old: &Target, new: &Target) -> Vec<Change> {
+    let at_floor = |row: &Coverage, target: &Target| Coverage {
+        driver_min: row.driver_min.clone().filter(|min| Some(min) != target.envelope.driver.as_ref()),
+        ..row.clone()
+    };
+    let mut alike: Vec<(String, String, Vec<String>)> = Vec::new();
+    for before in &old.envelope.coverage {
+        let mut rows = new.envelope.coverage.iter();
+        let Some(after) = rows.find(|row| row.compute_capability == before.compute_capability) else {
+            continue;
+        };
+        if at_floor(before, old) == at_floor(after, new) {
+            continue;
+        }
+        let (from, to) = (support(before), support(after));
+        let capability = before.compute_capability.to_string();
+        match alike.iter_mut().find(|(old, new, _)| (old, new) == (&from, &to)) {
+            Some((.., all)) => all.push(capability),
+            None => alike.push((from, to, vec![capability])),
+        }
+    }
+    let change = |(old, new, all): (String, String, Vec<String>)| Change {
+        what: all.join(", "),
+        old: Some(old),
+        new: Some(new),
+    };
+    alike.into_iter().map(change).collect()
+}
+
+/// `machine code, driver >= 525.60.13, below 590`
+fn support(row: &Coverage) -> String {
+    let mut out = match row.via {
+        Via::Sass => "machine code".to_owned(),
+        Via::Ptx => "PTX".to_owned(),
+    };
+    out.extend(row.driver_min.iter().map(|min| format!(", driver >= {min}")));
+    out.extend(row.driver_below.iter().map(|below| format!(", driver < {below}")));
+    out
 }
 
 /// The two sides of a lock with merge conflicts, ours and theirs; `None` if there is no conflict, or if a

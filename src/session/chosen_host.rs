@@ -52,6 +52,16 @@ pub(crate) fn as_described(args: &MachineOptions, registry: &Registry) -> Result
     Ok(host)
 }
 
+/// The driver that an option names: a whole version, or a branch, which means its oldest known release.
+///
+/// # Errors
+/// It is no version of a driver, or a branch that does not exist.
+pub(crate) fn driver_named(text: &str, origin: &str, registry: &Registry) -> Result<Driver, Failure> {
+    let mut host = Host::open(Platform::LINUX_X86_64, origin);
+    set_driver(&mut host, text, origin, registry)?;
+    host.driver.ok_or_else(|| Failure::usage(format!("`{}` is not a driver version", clean(text, 40))))
+}
+
 /// The machine that a `[target.NAME]` table describes.
 ///
 /// # Errors
@@ -262,7 +272,11 @@ pub(crate) fn as_options(host: &Host) -> String {
     out
 }
 
-fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, Failure> {
+/// The GPUs that options or a table name: products, compute capabilities, or `none`.
+///
+/// # Errors
+/// A name that the registry does not know.
+pub(crate) fn gpus(names: &[String], origin: &str, registry: &Registry) -> Result<Vec<Gpu>, Failure> {
     if let [one] = names
         && one == "none"
     {

@@ -81,7 +81,11 @@ pub(crate) fn file(path: &Path) -> Result<Option<Lockfile>, Failure> {
     parsed(&text, &shown).map(Some)
 }
 
-fn named(global: &Global, name: &Path) -> Result<Option<Lockfile>, Failure> {
+/// The lock of a file, or of a revision of git; `None` where the revision has none.
+///
+/// # Errors
+/// The name is neither a file nor a revision, or is of no lock.
+pub(crate) fn named(global: &Global, name: &Path) -> Result<Option<Lockfile>, Failure> {
     if name.exists() {
         let Some(lock) = file(name)? else { return Ok(None) };
         // Another lock of uv than the one that it was made beside says nothing of it.

@@ -87,9 +87,6 @@ pub(super) fn installable(facts: &Facts<'_>) -> Option<Area> {
 /// Holds a machine against what is locked.
 fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry, require_gpu: bool) -> Area {
     let target = &locked.target;
-    // Below the driver of the newest toolkit, some part runs by minor-version compatibility.
-    let toolkits = target.frameworks.iter().filter_map(|framework| framework.native_driver.as_ref());
-    let native = target.stack.iter().filter_map(|stack| stack.native_driver.as_ref()).chain(toolkits).max();
     let uses_cuda = target.uses_cuda();
     let is_for_no_gpu = target.host.has_no_gpu();
     // A target for machines without a GPU requires none: a lock for the CPU runs on such a node.
@@ -99,7 +96,7 @@ fn of_locked(locked: &Locked<'_>, host: &Host, registry: &Registry, require_gpu:
             envelope: &target.envelope,
             uses_cuda,
             code_is_known: locked.code_is_known,
-            native,
+            native: locked.native_driver(),
             asked: locked.asked_driver.as_ref(),
             unknown_floor: locked.unknown_floor.as_ref(),
             cudnn_floor: locked.cudnn_floor.as_ref(),

@@ -4,6 +4,7 @@
 //! `probe` read what it needs beforehand. Everything that envlock judges is judged here: a lock of any tool, an environment,
 //! an image, this machine, a node of a cluster.
 
+mod code_path;
 mod conda;
 mod drift;
 mod driver_library;
@@ -27,6 +28,7 @@ pub mod smoke;
 mod types;
 mod unloadable;
 
+pub use code_path::CodePath;
 pub use conda::conda_here;
 pub use facts::{Contents, Demands, Facts, ImageFacts, LockFacts, MachineRole, Need};
 pub use host::envelope_of_installed;

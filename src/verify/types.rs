@@ -55,7 +55,7 @@ impl fmt::Display for AreaKind {
 }
 
 /// The answer to a question about a machine or an environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Yes.

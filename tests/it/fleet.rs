@@ -353,3 +353,206 @@ fn a_real_cluster_is_asked() {
     let _ = busy.kill();
     let _ = busy.wait();
 }
+
+/// A fleet of four kinds: a driver that is too old, one that runs by minor-version compatibility, Volta, and no GPU.
+fn fleet_of_four(context: &TestContext) {
+    for n in 1..=3 {
+        host(context, &format!("a{n}"), "NVIDIA A100-SXM4-80GB", 4, "470.57.02");
+    }
+    for n in 1..=20 {
+        host(context, &format!("b{n}"), "NVIDIA A100-SXM4-80GB", 8, "535.129.03");
+    }
+    host(context, "v1", "NVIDIA V100", 1, "535.129.03");
+    context.write("nodes/login.toml", "schema = 1\ngpu = []\n[system]\nglibc = \"2.35\"\n");
+}
+
+#[test]
+fn a_driver_is_rehearsed() {
+    let (_server, context) = locked();
+    fleet_of_four(&context);
+    let run = context.run(&["fleet", "rehearse", "nodes", "--driver", "595.45.04"]).expect(1);
+    insta::assert_snapshot!(run.shown(), @r#"
+    exit 1
+    --- stdout
+    driver 595.45.04 on 24 of 25 nodes
+
+    lock envlock.lock: runs on 22 of 25 nodes now, on 24 then
+    stops      v1
+               now:  machine code, minor-version compatibility
+               then: driver 595.45.04 does not support NVIDIA V100 (7.0): the last
+               branch for Volta is 580 (docs.nvidia.com/datacenter/tesla/drivers
+               (R615 edition))
+    starts     a[1-3]
+               now:  driver 470.57.02 is below 525.60.13, which NVIDIA
+               A100-SXM4-80GB (8.0) needs for this stack
+               then: machine code
+    changed    b[1-20]
+               now:  machine code, minor-version compatibility
+               then: machine code
+    as before  yes on 1 node
+
+    drain first: v1
+               1 node: there a lock stops, or is not known to run
+    try it on: a1,b1,v1
+               these 3 show every change, and no fewer do
+    --- stderr
+    "#);
+    let run = context
+        .run(&["fleet", "rehearse", "nodes", "--driver", "595.45.04", "--format", "markdown"])
+        .expect(1);
+    insta::assert_snapshot!(run.shown(), @r#"
+    exit 1
+    --- stdout
+    ## driver 595.45.04 on 24 of 25 nodes
+
+    | lock | nodes now | nodes then | stops | not known | starts | changed |
+    | --- | --- | --- | --- | --- | --- | --- |
+    | envlock.lock | 22 | 24 | 1 | - | 3 | 20 |
+
+    ### envlock.lock
+
+    | effect | nodes | now | then |
+    | --- | --- | --- | --- |
+    | **stops** | v1 | machine code, minor-version compatibility | driver 595.45.04 does not support NVIDIA V100 (7.0): the last branch for Volta is 580 (docs.nvidia.com/datacenter/tesla/drivers (R615 edition)) |
+    | **starts** | a\[1-3\] | driver 470.57.02 is below 525.60.13, which NVIDIA A100-SXM4-80GB (8.0) needs for this stack | machine code |
+    | **changed** | b\[1-20\] | machine code, minor-version compatibility | machine code |
+
+    **drain first:** v1 (1 node: there a lock stops, or is not known to run)
+
+    **try it on:** a1,b1,v1 (these 3 show every change, and no fewer do)
+    --- stderr
+    "#);
+    let json = ["fleet", "rehearse", "nodes", "--driver", "595.45.04", "--format", "json"];
+    let json = context.run(&json).expect(1).json();
+    let outcomes = json["locks"][0]["outcomes"].as_array().unwrap();
+    let effects: Vec<&str> = outcomes.iter().map(|one| one["effect"].as_str().unwrap()).collect();
+    assert_eq!(effects, ["stops", "starts", "path", "same"], "{json:#}");
+    assert_eq!(outcomes[2]["before"]["path"]["minor_version"], true);
+    assert_eq!(json["locks"][0]["runs_on"], serde_json::json!({"before": 22, "after": 24}));
+    // What `fleet` says of the nodes with that driver is what was rehearsed.
+    for name in std::fs::read_dir(context.project().join("nodes")).unwrap() {
+        let path = name.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.replace("470.57.02", "595.45.04").replace("535.129.03", "595.45.04");
+        std::fs::write(&path, text).unwrap();
+    }
+    let json = context.run(&["fleet", "hosts", "nodes", "--json"]).expect(1).json();
+    let classes = json["locks"][0]["classes"].as_array().unwrap();
+    let no = classes.iter().find(|class| class["verdict"] == "differs").unwrap();
+    assert_eq!((&no["nodes"], &no["line"]), (&serde_json::json!(["v1"]), &outcomes[0]["after"]["line"]));
+}
+
+#[test]
+fn only_some_nodes_get_other_gpus() {
+    let (_server, mut context) = locked();
+    fleet_of_four(&context);
+    let run = context.run(&["fleet", "rehearse", "nodes", "--gpu", "H100", "-w", "v1,b3"]).expect(0);
+    insta::assert_snapshot!(run.shown(), @r#"
+    exit 0
+    --- stdout
+    NVIDIA H100 (9.0) on 2 of 25 nodes
+
+    lock envlock.lock: runs on 22 of 25 nodes
+    as before  yes on 22 nodes, no on 3 nodes
+    --- stderr
+    "#);
+    let none = context.run(&["fleet", "rehearse", "nodes", "--gpu", "H100", "-w", "x9"]).expect(2);
+    assert!(none.flat().contains("none of the 1 nodes that are named has a host file"), "{}", none.shown());
+    let unknown = context.run(&["fleet", "rehearse", "nodes", "--gpu", "H1000"]).expect(2);
+    assert!(unknown.flat().contains("`H1000`"), "{}", unknown.shown());
+    let nothing = context.run(&["fleet", "rehearse", "nodes"]).expect(2);
+    assert!(nothing.flat().contains("nothing is to be changed"), "{}", nothing.shown());
+    // A partition is what Slurm says it is; a node of it without a host file has no answer.
+    scripts(&mut context, "printf 'a1|idle\\na2|idle\\nzz|idle\\n'", "exit 9");
+    let args = ["fleet", "rehearse", "nodes", "--driver", "580.65.06", "-p", "old", "--json"];
+    let json = context.run(&args).expect(2).json();
+    assert_eq!(json["change"]["nodes"], 2, "{json:#}");
+    assert_eq!(json["locks"][0]["outcomes"][0]["nodes"], serde_json::json!(["a1", "a2"]));
+    assert_eq!(json["unanswered"], serde_json::json!([{"node": "zz", "why": "it has no host file"}]));
+    assert_eq!(json["first"], serde_json::json!({"nodes": ["a1"], "smallest": true}));
+}
+
+#[test]
+fn a_lock_is_rehearsed_against_another() {
+    let (_server, mut context) = locked();
+    context.set("PATH", &std::env::var("PATH").unwrap_or_default());
+    fleet_of_four(&context);
+    let git = |args: &[&str]| {
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@t"];
+        let run = Command::new("git").args(identity).args(args).current_dir(context.project()).output();
+        run.is_ok_and(|run| run.status.success())
+    };
+    if !git(&["init", "-q"]) {
+        return skipped("no git is here");
+    }
+    assert!(git(&["add", "envlock.lock"]) && git(&["commit", "-qm", "x"]));
+    context.write("old/envlock.lock", &context.read("envlock.lock"));
+    let machine = ["--gpu", "A100", "--driver", "580.65.06", "--only-index", "pypi", "--python", "3.12"];
+    context.run(&[&["resolve", "torch==2.15.0"], &machine[..]].concat()).expect(0);
+    let run = context.run(&["fleet", "rehearse", "nodes", "--against", "HEAD"]).expect(1);
+    insta::assert_snapshot!(run.shown(), @r#"
+    exit 1
+    --- stdout
+    other locks on 25 nodes
+
+    lock envlock.lock in place of HEAD: runs on 22 of 25 nodes now, on 1 then
+    stops      v1
+               now:  machine code, minor-version compatibility
+               then: NVIDIA V100 (7.0) is not covered: the stack supports compute
+               capability 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 10.3, 12.0, 12.1
+    stops      b[1-20]
+               now:  machine code, minor-version compatibility
+               then: driver 535.129.03 is below 580.65.06, which NVIDIA
+               A100-SXM4-80GB (8.0) needs for this stack
+    as before  yes on 1 node, no on 3 nodes
+
+    not on: b[1-20],v1
+               21 nodes: there the new lock does not run, or is not known to
+    try it on: b1,v1
+               these 2 show every change, and no fewer do
+    --- stderr
+    "#);
+    context.write("new/envlock.lock", &context.read("envlock.lock"));
+    context.write("new/other.lock", &context.read("envlock.lock"));
+    let folders = ["fleet", "rehearse", "nodes", "--lock", "new", "--against", "old"];
+    let run = context.run(&folders).expect(1);
+    assert!(run.stderr.contains("`new/other.lock` is new"), "{}", run.shown());
+    let two = ["--against", "HEAD", "--against", "HEAD"];
+    let uneven = [&["fleet", "rehearse", "nodes", "--lock", "new/envlock.lock"], &two[..]].concat();
+    let run = context.run(&uneven).expect(2);
+    assert!(run.flat().contains("1 lock is compared with 2 locks"), "{}", run.shown());
+    let run = context.run(&["diff", "HEAD", "--format", "markdown"]).expect(0);
+    insta::assert_snapshot!(run.shown(), @r#"
+    exit 0
+    --- stdout
+    ### Target default
+
+    **What machines need has changed**
+
+    |  | before | after |
+    | --- | --- | --- |
+    | driver | >= 525.60.13 | >= 580.65.06 |
+    | dropped GPUs | compute capability 7.0 |  |
+    | GPUs 10.0, 12.0 | machine code, driver >= 570 | machine code, driver >= 580.65.06 |
+    | GPUs 10.3, 12.1 | machine code, driver >= 575 | machine code, driver >= 580.65.06 |
+
+    | stack | before | after |
+    | --- | --- | --- |
+    | torch | 2.9.1 cu128 | 2.15.0 cu132 |
+    | cudnn | 9.10.2.21 | 9.26.0.51 |
+
+    4 packages: 2 changed, 1 added, 1 removed
+
+    | package | before | after |
+    | --- | --- | --- |
+    | nvidia-cudnn-cu12 | 9.10.2.21 |  |
+    | nvidia-cudnn-cu13 |  | 9.26.0.51 |
+    | torch | 2.9.1+cu128 | 2.15.0+cu132 |
+    | triton | 3.5.1 | 3.9.0 |
+    --- stderr
+    "#);
+    let json = context.run(&["diff", "HEAD", "--format", "json"]).expect(0).json();
+    assert_eq!(json, context.run(&["diff", "HEAD", "--json"]).expect(0).json());
+    let same = context.run(&["diff", "envlock.lock", "envlock.lock", "--format", "markdown"]).expect(0);
+    assert_eq!(same.stdout, "No change in packages or in requirements on the machine.\n");
+}

@@ -662,9 +662,10 @@ fn check() {
     Usage: envlock fleet [OPTIONS] <COMMAND>
 
     Commands:
-      hosts  From saved host files, one for each node
-      slurm  From the nodes of a Slurm cluster that can answer now
-      help   Print this message or the help of the given subcommand(s)
+      hosts     From saved host files, one for each node
+      slurm     From the nodes of a Slurm cluster that can answer now
+      rehearse  What another driver, other GPUs or another lock would change, before anybody changes it
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help

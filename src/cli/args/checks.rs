@@ -135,16 +135,8 @@ pub(in crate::cli) enum FleetCommand {
     Hosts(FleetHostsArgs),
     /// From the nodes of a Slurm cluster that can answer now
     Slurm(FleetSlurmArgs),
-}
-
-impl FleetCommand {
-    /// The locks that are named.
-    pub fn locks(&self) -> &[PathBuf] {
-        match self {
-            FleetCommand::Hosts(args) => &args.lock,
-            FleetCommand::Slurm(args) => &args.lock,
-        }
-    }
+    /// What another driver, other GPUs or another lock would change, before anybody changes it
+    Rehearse(FleetRehearseArgs),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -177,6 +169,51 @@ pub(in crate::cli) struct FleetSlurmArgs {
     /// The envlock program on the nodes (default: the path of this one)
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct FleetRehearseArgs {
+    /// Folder of host files (default: the nodes of the Slurm cluster are asked)
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Driver that the nodes would have: a version, or a branch, which means its oldest release
+    #[arg(long, value_name = "VERSION")]
+    pub driver: Option<String>,
+    /// GPU that the nodes would have: a product or a compute capability; can be repeated
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Vec<String>,
+    /// Lock to judge, or a folder of locks; can be repeated (default: the project's envlock.lock)
+    #[arg(long, value_name = "FILE|DIR")]
+    pub lock: Vec<PathBuf>,
+    /// Lock that it replaces: a file, a folder, or a git revision of envlock.lock; can be repeated
+    #[arg(long, value_name = "FILE|DIR|REVISION")]
+    pub against: Vec<PathBuf>,
+    /// Change only the nodes of this partition of Slurm
+    #[arg(short, long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// Change only these nodes: `n1,n2`, or Slurm's notation
+    #[arg(short = 'w', long, value_name = "NODES")]
+    pub nodes: Option<String>,
+    /// Seconds that a node may take
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub timeout: u64,
+    /// The envlock program on the nodes (default: the path of this one)
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    pub format: AnswerFormat,
+}
+
+/// The form of an answer that people and programs read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum AnswerFormat {
+    /// For a terminal
+    Text,
+    /// The same as `--json`
+    Json,
+    /// For a pull request or a ticket
+    Markdown,
 }
 
 /// What exit code 3 of `verify`, "not known", becomes.

@@ -179,6 +179,16 @@ impl Command {
                 | Command::Man
         )
     }
+
+    /// Whether the answer is asked for as JSON by a form of its own.
+    pub fn has_json_format(&self) -> bool {
+        let format = match self {
+            Command::Diff(args) => Some(args.format),
+            Command::Fleet(FleetArgs { command: FleetCommand::Rehearse(args) }) => Some(args.format),
+            _ => None,
+        };
+        format == Some(AnswerFormat::Json)
+    }
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
+use super::AnswerFormat;
 use crate::session::options::MachineOptions;
 
 #[derive(Debug, ClapArgs)]
@@ -121,6 +122,9 @@ pub(in crate::cli) struct DiffArgs {
     /// Exit with code 1 if something changed
     #[arg(long)]
     pub exit_code: bool,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = AnswerFormat::Text)]
+    pub format: AnswerFormat,
 }
 
 #[derive(Debug, ClapArgs)]

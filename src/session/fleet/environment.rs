@@ -59,7 +59,7 @@ struct Failed {
 ///
 /// # Errors
 /// When the path of the lock cannot be made absolute.
-pub(crate) fn question(program: &str, prefix: &str, locks: &[Named]) -> Result<Vec<String>, Failure> {
+pub(crate) fn question(program: &str, prefix: &str, locks: &[&Named]) -> Result<Vec<String>, Failure> {
     let fixed = ["verify", "--smoke", "off", "--only", "environment", "--json", "--prefix", prefix];
     let mut command = vec![program.to_owned()];
     command.extend(fixed.map(str::to_owned));

@@ -2,6 +2,7 @@
 
 mod environment;
 mod nodes;
+mod rehearse;
 mod verdicts;
 
 use std::path::{Path, PathBuf};
@@ -17,12 +18,14 @@ use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
 use crate::registry::Registry;
 
+pub(crate) use rehearse::{Change, OfLock, Rehearsed, rehearse};
+
 /// Where the nodes are.
 pub(crate) enum Nodes<'n> {
     /// Host files in a folder.
     Folder(&'n Path),
     /// The nodes of a cluster, which are asked.
-    Slurm(&'n Slurm),
+    Slurm(Slurm),
 }
 
 /// The nodes of a cluster with Slurm, and what is asked of them.
@@ -49,33 +52,46 @@ pub(crate) fn fleet(
     named: &[PathBuf],
     interface: &dyn Interface,
 ) -> Result<(Fleet, Registry), Failure> {
+    let locks = locks(global, named)?;
+    let (asked, registry) = asked(global, nodes, &locks.iter().collect::<Vec<_>>(), interface)?;
+    let classes = fleet::classes(asked.nodes);
+    let differences = fleet::differences(&classes);
+    let judged = verdicts::all(&locks, &classes, &registry)?;
+    let (environment, unanswered) = (asked.environment, asked.unanswered);
+    Ok((Fleet { classes, judged, environment, unanswered, differences }, registry))
+}
+
+/// The nodes, with what the registry knows of their kinds, and the data that knows the locks' releases.
+///
+/// # Errors
+/// When the nodes cannot be read.
+fn asked(
+    global: &Global,
+    nodes: &Nodes<'_>,
+    locks: &[&Named],
+    interface: &dyn Interface,
+) -> Result<(Found, Registry), Failure> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
-    let locks = locks(global, named)?;
     let mentions = |name: &str| locks.iter().any(|named| named.lock.mentions(name));
     let registry = learned_rows::with_rows_of(global, registry, &mentions);
-    let found = match nodes {
+    let mut found = match nodes {
         Nodes::Folder(folder) => nodes::of_folder(folder)?,
-        Nodes::Slurm(slurm) => nodes::of_slurm(slurm, &locks, interface)?,
+        Nodes::Slurm(slurm) => nodes::of_slurm(slurm, locks, interface)?,
     };
-    let (mut unanswered, environment) = (found.unanswered, found.environment);
-    let mut seen: Vec<(String, SavedHost)> = Vec::new();
     // As the project's own `verify --host` does.
     let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
-    for (name, described) in found.nodes {
+    for (name, described) in std::mem::take(&mut found.nodes) {
         // Facts that the registry adds belong to the kind of a node: the driver of a CUDA version, capabilities.
         let completed = chosen_host::without(described.host, &ignored, &registry)
             .and_then(|host| chosen_host::filled(host, &registry));
         match completed {
-            Ok(host) => seen.push((name, SavedHost { host, ..described })),
-            Err(error) => unanswered.push(Unanswered { node: name, why: error.message }),
+            Ok(host) => found.nodes.push((name, SavedHost { host, ..described })),
+            Err(error) => found.unanswered.push(Unanswered { node: name, why: error.message }),
         }
     }
-    unanswered.sort_by_cached_key(|node| natural(&node.node));
-    let classes = fleet::classes(seen);
-    let differences = fleet::differences(&classes);
-    let judged = verdicts::all(&locks, &classes, &registry)?;
-    Ok((Fleet { classes, judged, environment, unanswered, differences }, registry))
+    found.unanswered.sort_by_cached_key(|node| natural(&node.node));
+    Ok((found, registry))
 }
 
 /// A node that did not say what it is.

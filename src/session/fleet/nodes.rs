@@ -36,7 +36,7 @@ pub(crate) fn of_folder(folder: &Path) -> Result<Found, Failure> {
 }
 
 /// Asks the nodes of a Slurm cluster that can answer now.
-pub(crate) fn of_slurm(args: &Slurm, locks: &[Named], interface: &dyn Interface) -> Result<Found, Failure> {
+pub(crate) fn of_slurm(args: &Slurm, locks: &[&Named], interface: &dyn Interface) -> Result<Found, Failure> {
     let failed = |error: SlurmError| Failure::host(error.to_string());
     let (partition, list) = (args.partition.as_deref(), args.nodes.as_deref());
     let all = slurm::nodes(partition, list).map_err(failed)?;

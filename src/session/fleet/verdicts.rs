@@ -10,7 +10,7 @@ use crate::registry::Registry;
 use crate::session::chosen_host;
 use crate::session::failure::Failure;
 use crate::session::verify::{Candidates, OnMachine, needed_driver, on_machine};
-use crate::verify::{self, Facts, Verdict};
+use crate::verify::{self, CodePath, Facts, Verdict};
 
 /// The verdict on one class.
 pub(crate) struct OfClass {
@@ -18,6 +18,8 @@ pub(crate) struct OfClass {
     /// One line: why, or what is well.
     pub line: String,
     pub findings: Vec<Finding>,
+    /// By which code and driver it runs, where it does.
+    pub path: Option<CodePath>,
     /// The drivers with which the nodes would run the lock, where a newer one is all that they lack.
     pub driver: Option<Drivers>,
 }
@@ -46,11 +48,12 @@ pub(crate) fn all(locks: &[Named], classes: &[Class], registry: &Registry) -> Re
 }
 
 fn of_class(candidates: &Candidates<'_>, host: &Host, registry: &Registry) -> OfClass {
-    let OnMachine { areas, verdict } = on_machine(host, candidates, &Facts::none(registry));
+    let OnMachine { areas, verdict, path } = on_machine(host, candidates, &Facts::none(registry));
     let line = verify::line(verdict, &areas);
     let driver =
         (verdict == Verdict::Differs).then(|| driver_that_helps(candidates, host, registry)).flatten();
-    OfClass { verdict, line, findings: areas.into_iter().flat_map(|area| area.findings).collect(), driver }
+    let findings = areas.into_iter().flat_map(|area| area.findings).collect();
+    OfClass { verdict, line, findings, path, driver }
 }
 
 /// The lowest driver of a target with which a machine that cannot run the lock would run it.

@@ -59,14 +59,14 @@ pub(super) fn judge(
     let one = |file: &PathBuf| {
         let described = chosen_host::read_host_file(file)
             .and_then(|host| chosen_host::without(host, ignored, base.registry));
-        let (OnMachine { areas, verdict }, is_read) = match described {
+        let (OnMachine { areas, verdict, .. }, is_read) = match described {
             Ok(machine) => (on_machine(&machine, candidates, base), true),
             // One file that cannot be read must not hide the verdicts on the others.
             Err(error) if paths.len() == 1 => return Err(error),
             Err(error) => {
                 let unread = findings::not_judged(NotJudged::HostFile(error.message), true);
                 let areas = vec![Area { findings: vec![unread], ..Area::of(AreaKind::Host) }];
-                (OnMachine { areas, verdict: Verdict::Unknown }, false)
+                (OnMachine { areas, verdict: Verdict::Unknown, path: None }, false)
             }
         };
         Ok(Node {

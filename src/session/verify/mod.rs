@@ -210,7 +210,7 @@ fn here(
         role: checks::MachineRole { of_root: None, is_here: true, is_described },
         ..Facts::none(registry).with(Demands { gpu: options.require_gpu, exact: None })
     };
-    let OnMachine { areas, verdict } = on_machine(&machine, &candidates, &base);
+    let OnMachine { areas, verdict, .. } = on_machine(&machine, &candidates, &base);
     let named = options.lock.as_ref().map(|path| clean(&path.display().to_string(), 200));
     let name = named.unwrap_or_else(|| files::LOCK.to_owned());
     Ok(Answer::Machine { verdict, areas, lock: Some(name) })

@@ -12,7 +12,7 @@ use crate::session::chosen_host;
 use crate::session::failure::Failure;
 use crate::session::lock::{self, AnyLock};
 use crate::verify::findings::{self, DriverTooNew, WrongPlatform};
-use crate::verify::{self, Area, AreaKind, Facts, Locked, Verdict};
+use crate::verify::{self, Area, AreaKind, CodePath, Facts, Locked, Verdict};
 
 /// What may run on a machine.
 pub(crate) enum Candidates<'l> {
@@ -26,6 +26,8 @@ pub(crate) enum Candidates<'l> {
 pub(crate) struct OnMachine {
     pub areas: Vec<Area>,
     pub verdict: Verdict,
+    /// By which code and driver it runs, where it does.
+    pub path: Option<CodePath>,
 }
 
 impl<'l> Candidates<'l> {
@@ -98,34 +100,34 @@ fn only(finding: Finding) -> Vec<Area> {
 /// How the best of the candidates fares on a machine, of which the registry may know more. `base`: what is known besides the lock
 /// and the machine.
 pub(crate) fn on_machine(described: &Host, candidates: &Candidates<'_>, base: &Facts<'_>) -> OnMachine {
-    let areas = match chosen_host::finish(described.clone(), base.registry) {
+    let (areas, path) = match chosen_host::finish(described.clone(), base.registry) {
         Ok(machine) => best_on(&machine, candidates, base),
-        Err(error) => only(impossible(has_other_libc(described), error)),
+        Err(error) => (only(impossible(has_other_libc(described), error)), None),
     };
     let verdict = Verdict::of(areas.iter().flat_map(|area| &area.findings), described.has_no_gpu());
-    OnMachine { areas, verdict }
+    OnMachine { areas, verdict, path: path.filter(|_| verdict == Verdict::Ok) }
 }
 
 /// The verdict of the best candidate: the first one without errors, else the one that lacks least.
-fn best_on(machine: &Host, candidates: &Candidates<'_>, base: &Facts<'_>) -> Vec<Area> {
+fn best_on(machine: &Host, candidates: &Candidates<'_>, base: &Facts<'_>) -> (Vec<Area>, Option<CodePath>) {
     let locked = candidates.locked(machine, base.registry);
     if locked.is_empty() {
         let text = format!("the lock has no environment for {}", machine.system.platform);
-        return only(findings::wrong_platform(WrongPlatform::NoFile(text)));
+        return (only(findings::wrong_platform(WrongPlatform::NoFile(text))), None);
     }
-    let of = |locked: &Locked<'_>| {
+    let judged = locked.iter().map(|locked| {
         let (stack, packages) = (Some(locked), Some(locked));
         let areas = verify::judge(&Facts { stack, packages, machine: Some(machine), ..*base });
-        (rank(locked, machine, &areas), locked.target.name.clone(), areas)
-    };
-    let mut all: Vec<_> = locked.iter().map(of).collect();
+        (rank(locked, machine, &areas), locked, areas)
+    });
+    let mut all: Vec<_> = judged.collect();
     all.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     let several = all.len() > 1;
-    let (_, name, mut areas) = all.swap_remove(0);
+    let (_, best, mut areas) = all.swap_remove(0);
     if several {
-        areas.iter_mut().for_each(|area| area.name_target(&name));
+        areas.iter_mut().for_each(|area| area.name_target(&best.target.name));
     }
-    areas
+    (areas, CodePath::of(best, machine, several))
 }
 
 /// Of those that run, and of those that do not, the one for this system comes first, then the one for such GPUs; then, a driver is

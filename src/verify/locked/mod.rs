@@ -139,6 +139,13 @@ impl<'l> Locked<'l> {
         }
     }
 
+    /// The driver of the newest toolkit in it. Below that, some part runs by minor-version compatibility.
+    pub fn native_driver(&self) -> Option<&DottedVersion> {
+        let toolkits = self.target.frameworks.iter().filter_map(|framework| framework.native_driver.as_ref());
+        let stack = self.target.stack.iter().filter_map(|stack| stack.native_driver.as_ref());
+        stack.chain(toolkits).max()
+    }
+
     /// The same, of a lock whose project replaces the requirements on these packages.
     #[must_use]
     pub fn replacing(self, overridden: Vec<String>) -> Locked<'l> {

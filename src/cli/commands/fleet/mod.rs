@@ -1,19 +1,20 @@
 //! `envlock fleet`: which nodes can run which locks.
 
+mod rehearsal;
 mod report;
 
-use crate::cli::args::{FleetArgs, FleetCommand};
+use crate::cli::args::{AnswerFormat, FleetArgs, FleetCommand, FleetRehearseArgs};
 use crate::cli::printer::Printer;
+use crate::fleet::Effect;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::fleet::{Fleet, Nodes, Slurm, fleet};
+use crate::session::fleet::{Change, Fleet, Nodes, Rehearsed, Slurm, fleet, rehearse};
 use crate::session::options::Global;
 use crate::verify::Verdict;
 
 pub(super) fn run(global: &Global, args: &FleetArgs, printer: &Printer) -> Result<u8, Failure> {
-    let locks = args.command.locks();
-    let (answer, registry) = match &args.command {
-        FleetCommand::Hosts(args) => fleet(global, &Nodes::Folder(&args.folder), locks, printer)?,
+    let (nodes, locks) = match &args.command {
+        FleetCommand::Hosts(args) => (Nodes::Folder(&args.folder), &args.lock),
         FleetCommand::Slurm(args) => {
             let slurm = Slurm {
                 partition: args.partition.clone(),
@@ -22,14 +23,63 @@ pub(super) fn run(global: &Global, args: &FleetArgs, printer: &Printer) -> Resul
                 timeout: args.timeout,
                 program: args.program.clone(),
             };
-            fleet(global, &Nodes::Slurm(&slurm), locks, printer)?
+            (Nodes::Slurm(slurm), &args.lock)
         }
+        FleetCommand::Rehearse(args) => return rehearsed(global, args, printer),
     };
+    let (answer, registry) = fleet(global, &nodes, locks, printer)?;
     match printer.json {
         true => report::json(printer, &answer),
         false => report::text(printer, &answer, &registry),
     }
     Ok(exit(&answer))
+}
+
+fn rehearsed(global: &Global, args: &FleetRehearseArgs, printer: &Printer) -> Result<u8, Failure> {
+    let (nodes, partition, only) = match &args.folder {
+        Some(folder) => (Nodes::Folder(folder), args.partition.as_deref(), args.nodes.as_deref()),
+        // Only these are asked.
+        None => {
+            let slurm = Slurm {
+                partition: args.partition.clone(),
+                nodes: args.nodes.clone(),
+                prefix: None,
+                timeout: args.timeout,
+                program: args.program.clone(),
+            };
+            (Nodes::Slurm(slurm), None, None)
+        }
+    };
+    let change = Change {
+        nodes,
+        partition,
+        only,
+        driver: args.driver.as_deref(),
+        gpus: &args.gpu,
+        locks: &args.lock,
+        against: &args.against,
+    };
+    let answer = rehearse(global, &change, printer)?;
+    match args.format {
+        _ if printer.json => rehearsal::json(printer, &answer),
+        AnswerFormat::Text | AnswerFormat::Json => rehearsal::text(printer, &answer),
+        AnswerFormat::Markdown => rehearsal::markdown(printer, &answer),
+    }
+    Ok(exit_of_change(&answer))
+}
+
+/// 1 where something stops, else 2 where something is not known after the change or a node did not answer.
+fn exit_of_change(answer: &Rehearsed) -> u8 {
+    let outcomes = || answer.locks.iter().flat_map(|lock| &lock.outcomes);
+    if outcomes().any(|outcome| outcome.effect == Effect::Stops) {
+        exit::NO
+    } else if !answer.unanswered.is_empty()
+        || outcomes().any(|outcome| outcome.after.verdict == Verdict::Unknown)
+    {
+        exit::CANNOT_ANSWER
+    } else {
+        exit::YES
+    }
 }
 
 /// 1 where a node cannot run a lock, else 2 where it is not known or a node did not answer.

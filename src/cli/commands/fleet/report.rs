@@ -9,7 +9,7 @@ use crate::model::count::Count;
 use crate::model::host::HostJson;
 use crate::model::text::clean;
 use crate::registry::Registry;
-use crate::session::fleet::Fleet;
+use crate::session::fleet::{Fleet, Unanswered};
 use crate::verify::Verdict;
 
 /// The column of the text behind a verdict.
@@ -27,7 +27,7 @@ pub(super) fn json(printer: &Printer, fleet: &Fleet) {
                 .map(|(verdict, class)| {
                     json!({
                         "nodes": class.nodes, "verdict": verdict.verdict, "line": verdict.line,
-                        "findings": verdict.findings, "driver": verdict.driver.as_ref().map(|driver| driver.min.to_string()),
+                        "path": verdict.path, "findings": verdict.findings, "driver": verdict.driver.as_ref().map(|driver| driver.min.to_string()),
                         "driver_below": verdict.driver.as_ref().and_then(|driver| Some(driver.below.as_ref()?.to_string())),
                     })
                 })
@@ -120,14 +120,14 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
     if !fleet.unanswered.is_empty() {
         printer.out("");
         printer.out("without an answer");
-        for (why, nodes) in by_reason(fleet) {
+        for (why, nodes) in by_reason(&fleet.unanswered) {
             at(&format!("{}: {why}", named(&nodes, printer)), 2);
         }
     }
 }
 
 /// Nodes as a list that fits into a line; `-v` and `--json` have all of them.
-fn named(nodes: &[String], p: &Printer) -> String {
+pub(super) fn named(nodes: &[String], p: &Printer) -> String {
     /// Maximum length of a list.
     const LINE: usize = 56;
     let list = node_list(nodes);
@@ -192,9 +192,9 @@ fn matrix(printer: &Printer, fleet: &Fleet) {
 }
 
 /// The nodes without an answer, by the reason.
-fn by_reason(fleet: &Fleet) -> Vec<(&str, Vec<String>)> {
+pub(super) fn by_reason(unanswered: &[Unanswered]) -> Vec<(&str, Vec<String>)> {
     let mut out: Vec<(&str, Vec<String>)> = Vec::new();
-    for one in &fleet.unanswered {
+    for one in unanswered {
         match out.iter_mut().find(|(why, _)| *why == one.why) {
             Some((_, nodes)) => nodes.push(one.node.clone()),
             None => out.push((&one.why, vec![one.node.clone()])),

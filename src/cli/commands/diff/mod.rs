@@ -1,8 +1,10 @@
 //! `envlock diff`: what changed between two locks. Also git's diff driver for `envlock.lock`.
 
+mod markdown;
+
 use std::collections::BTreeSet;
 
-use crate::cli::args::DiffArgs;
+use crate::cli::args::{AnswerFormat, DiffArgs};
 use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
 use crate::lockfile::{self, Change, Lockfile, Target, TargetChanges};
@@ -38,6 +40,8 @@ pub(super) fn run(global: &Global, args: &DiffArgs, printer: &Printer) -> Result
     let unread = unread.and_then(|lock| lock.packages_in.as_ref()).map(|held| held.owner.file());
     if printer.json {
         printer.json(&serde_json::json!({ "targets": changes }));
+    } else if args.format == AnswerFormat::Markdown {
+        printer.raw(&markdown::document(&changes, unread));
     } else if changes.is_empty() {
         printer.out(match unread {
             Some(_) => "no change of the stack or in requirements on the machine",
@@ -49,7 +53,7 @@ pub(super) fn run(global: &Global, args: &DiffArgs, printer: &Printer) -> Result
             show(printer, change, several);
         }
     }
-    if let Some(file) = unread.filter(|_| !printer.json) {
+    if let Some(file) = unread.filter(|_| !printer.json && args.format != AnswerFormat::Markdown) {
         printer.note(&format!(
             "packages are not compared: they are in `{file}`; `envlock diff REVISION` compares those of a commit"
         ));
@@ -109,6 +113,10 @@ fn show(printer: &Printer, change: &TargetChanges, several: bool) {
                 wrap(&format!("compute capability {}", list.join(", ")), 15)
             ));
         }
+    }
+    for row in &change.coverage {
+        let text = format!("{}: {}", row.what, arrow(row));
+        printer.out(&format!("{}{}", label(printer, "code for"), wrap(&text, 15)));
     }
     for (i, row) in change.packages.iter().enumerate() {
         let head = if i == 0 { Count(change.packages.len()).of("package") } else { String::new() };

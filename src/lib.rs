@@ -65,6 +65,7 @@ pub mod lockfile;
 pub mod model;
 pub mod probe;
 pub mod registry;
+pub mod sbom;
 pub mod sdist;
 pub mod session;
 pub mod slurm;

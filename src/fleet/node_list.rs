@@ -1,6 +1,6 @@
 //! Names of machines as Slurm writes them: `n[1-64],login1`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A name's parts by which names are sorted as people count: `n2` before `n10`.
 pub fn natural(name: &str) -> (String, u64, String) {
@@ -18,24 +18,21 @@ fn split(name: &str) -> (&str, &str) {
 /// A list of names, folded: names that differ only in the number at their end become a range. Numbers with leading zeros
 /// keep their width.
 pub fn node_list(names: &[String]) -> String {
+    // `n09` and `n10` are of one width.
+    let padded: HashSet<(&str, usize)> = names
+        .iter()
+        .map(|name| split(name))
+        .filter(|(_, digits)| digits.len() > 1 && digits.starts_with('0'))
+        .map(|(stem, digits)| (stem, digits.len()))
+        .collect();
     // Names of one form: the stem, and the width of the number if it has leading zeros.
     let mut forms: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
     for name in names {
         let (stem, digits) = split(name);
-        let is_padded = digits.len() > 1 && digits.starts_with('0');
-        // `n09` and `n10` are of one width.
-        let has_padded_kin = || {
-            names.iter().any(|other| {
-                let (other_stem, other_digits) = split(other);
-                other_stem == stem && other_digits.len() == digits.len() && other_digits.starts_with('0')
-            })
-        };
-        let width = if digits.is_empty() {
-            0
-        } else if is_padded || (names.len() <= MAX_KIN && digits.len() > 1 && has_padded_kin()) {
-            digits.len()
-        } else {
-            1
+        let width = match (digits.is_empty(), padded.contains(&(stem, digits.len()))) {
+            (true, _) => 0,
+            (false, true) => digits.len(),
+            (false, false) => 1,
         };
         forms.entry((stem, width)).or_default().push(digits.parse().unwrap_or(0));
     }
@@ -69,9 +66,6 @@ pub fn node_list(names: &[String]) -> String {
     }
     out.join(",")
 }
-
-/// Number of names up to which `n10` is looked for beside `n09`; beyond, both forms are listed for themselves.
-const MAX_KIN: usize = 2_000;
 
 #[cfg(test)]
 mod tests {

@@ -53,5 +53,8 @@ pub use symbol_versions::of_bytes as symbol_versions_of_bytes;
 pub use traces::traces;
 pub use tree::{About, Entry, FileTree, Kind, Linked, Opened, Rooted, Store, ThisMachine, resolve};
 pub use visible::visible;
-pub use wheel_file::{WheelError, is_library, open_wheel, size_of_libraries, text_of_wheel, wheel};
+pub use wheel_file::{
+    WheelError, bytes_of_wheel, is_library, members_of_wheel, open_wheel, size_of_libraries, text_of_wheel,
+    wheel,
+};
 pub use wheel_links::linked;

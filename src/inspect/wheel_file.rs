@@ -199,6 +199,36 @@ pub fn text_of_wheel<R: Read + Seek>(
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
+/// The place, the name and the unpacked size of each file in a wheel, by the zip directory.
+pub fn members_of_wheel<R: Read + Seek>(archive: &mut zip::ZipArchive<R>) -> Vec<(usize, String, u64)> {
+    let names = archive.file_names().enumerate();
+    let known: Vec<(usize, String)> =
+        names.filter_map(|(index, name)| Some((index, name.ok()?.into_owned()))).collect();
+    let sized = known.into_iter().filter_map(|(index, name)| {
+        let size = archive.by_index_raw(index).ok()?.size();
+        Some((index, name, size))
+    });
+    sized.collect()
+}
+
+/// The content of a file in a wheel, by its place.
+///
+/// # Errors
+/// When it is larger than `limit` bytes, or cannot be unpacked.
+pub fn bytes_of_wheel<R: Read + Seek>(
+    archive: &mut zip::ZipArchive<R>,
+    index: usize,
+    limit: u64,
+) -> Result<Vec<u8>, WheelError> {
+    let member = archive.by_index(index).map_err(|error| unpack("a file", &error))?;
+    let mut bytes = Vec::new();
+    let read = member.take(limit + 1).read_to_end(&mut bytes).map_err(|error| unpack("a file", &error))?;
+    match read as u64 > limit {
+        true => Err(WheelError::Member { member: "a file".to_owned(), why: "is too large" }),
+        false => Ok(bytes),
+    }
+}
+
 /// Copies in chunks and reports the bytes copied to `tell`.
 fn copy(from: &mut impl Read, to: &mut impl io::Write, mut tell: impl FnMut(u64)) -> io::Result<u64> {
     let mut buffer = vec![0; 1 << 20];
@@ -218,9 +248,13 @@ fn copy(from: &mut impl Read, to: &mut impl io::Write, mut tell: impl FnMut(u64)
 pub fn is_library(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.ends_with(".so")
-        || file
-            .split_once(".so.")
-            .is_some_and(|(_, tail)| tail.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+        || file.split_once(".so.").is_some_and(|(_, tail)| tail.split('.').all(is_number_of_release))
+}
+
+/// Digits, and a letter where a project names releases so: `1`, `1k` of OpenSSL's 1.1.1k.
+fn is_number_of_release(part: &str) -> bool {
+    let digits = part.strip_suffix(|c: char| c.is_ascii_lowercase()).unwrap_or(part);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -230,7 +264,13 @@ mod tests {
 
     #[test]
     fn names_of_libraries() {
-        for yes in ["torch/lib/libc10.so", "a/libx.so.12", "libx.so.12.8.1", "_C.cpython-311.so"] {
+        for yes in [
+            "libcrypto-5409cd36.so.1.1.1k",
+            "torch/lib/libc10.so",
+            "a/libx.so.12",
+            "libx.so.12.8.1",
+            "_C.cpython-311.so",
+        ] {
             assert!(is_library(yes), "{yes}");
         }
         for no in ["a.so.py", "x.solution", "so", "libx.so.d/x.py", "a.py"] {

@@ -1,5 +1,8 @@
 //! Finds GPUs by product name and PCI device id.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
+
 use super::rows::{GpuRow, OtherMaker};
 use super::{Cited, Registry};
 use crate::model::capability::ComputeCapability;
@@ -53,6 +56,33 @@ pub enum GpuLookupError {
     },
 }
 
+/// Names that were looked up, with what they mean.
+#[derive(Debug, Default)]
+pub(super) struct Found(Mutex<HashMap<String, Option<Result<GpuMatch, GpuLookupError>>>>);
+
+impl Found {
+    /// Maximum number of names that are kept.
+    const MOST: usize = 4_096;
+
+    fn of(
+        &self,
+        name: &str,
+        look_up: impl FnOnce() -> Option<Result<GpuMatch, GpuLookupError>>,
+    ) -> Option<Result<GpuMatch, GpuLookupError>> {
+        // What another thread left behind when it failed is whole: each entry is written at once.
+        let known = || self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(found) = known().get(name) {
+            return found.clone();
+        }
+        let found = look_up();
+        let mut kept = known();
+        if kept.len() < Self::MOST {
+            kept.insert(name.to_owned(), found.clone());
+        }
+        found
+    }
+}
+
 /// What a name that is not a product's stands for.
 enum Board {
     /// A board, the likeliest name first.
@@ -74,6 +104,10 @@ impl Registry {
 
     /// Like [`Registry::find_gpu`], but returns `None` for unknown names without searching for the nearest names.
     pub fn known_gpu(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
+        self.parts.gpus_found.of(name, || self.look_up(name))
+    }
+
+    fn look_up(&self, name: &str) -> Option<Result<GpuMatch, GpuLookupError>> {
         if let Some(found) = self.known_product(name) {
             return Some(found);
         }

@@ -41,10 +41,10 @@ pub use driver_cuda::DriverCuda;
 pub use learned::{LEARNED_SOURCE, LearnedRow};
 pub use lint::Problem;
 pub use rows::{
-    AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, COMPANIONS, Companion,
-    CondaBuild, CondaName, Condition, CudaFrom, CudaLibraries, CudaPart, CudnnFloor, CudnnRelease, Effect,
-    ErrorAnswer, ErrorCase, ErrorRule, Extension, ForwardCompatibility, FrameworkBuild, GpuRow, Image,
-    Mechanics, Meta, MinorVersionCompatibility, NonexistentImage, Offer, Pair, PrebuiltFor, Predicate,
+    AbiBreak, Advisory, Architecture, Backport, Branch, Build, BuildModule, BundledLibrary, COMPANIONS,
+    Companion, CondaBuild, CondaName, Condition, CudaFrom, CudaLibraries, CudaPart, CudnnFloor, CudnnRelease,
+    Effect, ErrorAnswer, ErrorCase, ErrorRule, Extension, ForwardCompatibility, FrameworkBuild, GpuRow,
+    Image, Mechanics, Meta, MinorVersionCompatibility, NonexistentImage, Offer, Pair, PrebuiltFor, Predicate,
     PtxIsa, Removed, Repair, STACK_PACKAGES, SameCuda, SameFile, SameRelease, SourceCode, SourcePackage,
     StdlibImport, SurroundingWords, Tegra, ToolkitDriver, ToolkitTargets, Words, WordsOf,
 };
@@ -79,6 +79,8 @@ struct Stack {
 #[derive(Debug, Default)]
 struct Parts {
     files: Vec<RegistryFile>,
+    /// Names of GPUs that were looked up: the nodes of a fleet have few of them, many times.
+    gpus_found: gpu_names::Found,
     digest: OnceLock<String>,
     meta: OnceLock<Meta>,
     sources: OnceLock<BTreeMap<String, String>>,

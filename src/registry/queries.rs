@@ -235,6 +235,11 @@ impl Registry {
         self.rows(&self.parts.tables.gpu_names).first()
     }
 
+    /// The libraries of others that wheels bring along.
+    pub fn bundled_libraries(&self) -> &[Cited<BundledLibrary>] {
+        self.rows(&self.parts.tables.bundled_libraries)
+    }
+
     /// The labels of Kubernetes nodes by which clouds name GPUs.
     pub fn node_labels(&self) -> &[Cited<NodeLabel>] {
         self.rows(&self.parts.tables.node_labels)

@@ -53,6 +53,8 @@ tables! {
     surroundings: SurroundingWords = "errors" / "surroundings",
         Sorted by |r| (r.surrounding, Reverse(r.words.len()));
 
+    bundled_libraries: BundledLibrary = "libraries" / "library",
+        Sorted by |r| r.name.clone(), checked by BundledLibrary::problems;
     opens: Opened = "loading" / "opens", Sorted by |r| (r.by.clone(), r.order, r.name.clone());
     framework_loads: FrameworkLoads = "loading" / "framework",
         Sorted by |r| r.package.clone(), checked by problems_of_loads;

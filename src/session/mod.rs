@@ -63,6 +63,7 @@ pub(crate) mod requirements;
 pub mod resolve;
 pub(crate) mod retry;
 pub(crate) mod run;
+pub mod sbom;
 pub(crate) mod settings;
 pub mod sync;
 pub(crate) mod variables;

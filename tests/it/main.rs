@@ -52,6 +52,7 @@ mod refusals;
 mod resolve;
 mod roots;
 mod run;
+mod sbom;
 mod schedule;
 mod schema;
 mod screens;

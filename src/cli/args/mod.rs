@@ -120,6 +120,8 @@ pub(super) enum Command {
     Sync(SyncArgs),
     /// Take along everything that the lock needs, for machines without a network
     Bundle(BundleOptions),
+    /// Write a bill of materials: the packages, the libraries inside them, what they need of a machine
+    Sbom(SbomArgs),
     /// Check the environment and the machine against the lock
     Verify(VerifyArgs),
     /// Check which nodes can run which locks
@@ -169,6 +171,7 @@ impl Command {
                 | Command::Tree(_)
                 | Command::Graph(_)
                 | Command::Diff(_)
+                | Command::Sbom(_)
                 | Command::Verify(_)
                 | Command::Fleet(_)
                 | Command::Diagnose(_)
@@ -541,6 +544,34 @@ struct BundleArgs {
     /// URL of the index `pypi`
     #[arg(long, value_name = "URL")]
     pub index_url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct SbomArgs {
+    /// Wheels to describe (default: the project's lock, with what is in its environment)
+    #[arg(value_name = "WHEEL")]
+    pub wheels: Vec<PathBuf>,
+    /// Format of the bill
+    #[arg(long, value_enum, default_value_t = SbomFormat::Cyclonedx)]
+    pub format: SbomFormat,
+    /// Write to a file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Target of the lock
+    #[arg(long, value_name = "NAME", conflicts_with = "wheels")]
+    pub target: Option<String>,
+    /// Environment whose files are read (default: the active environment, or .venv beside the lock)
+    #[arg(long, value_name = "DIR", conflicts_with = "wheels")]
+    pub prefix: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SbomFormat {
+    /// CycloneDX 1.7 in JSON
+    Cyclonedx,
 }
 
 #[derive(Debug, Subcommand)]

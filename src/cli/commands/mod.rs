@@ -20,6 +20,7 @@ mod probe;
 mod registry;
 mod resolve;
 mod run;
+mod sbom;
 mod selftest;
 mod sync;
 mod tree;
@@ -54,6 +55,7 @@ pub(super) fn dispatch(args: &Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Export(a) => export::run(global, a, printer),
         Command::Sync(a) => sync::run(global, a, printer),
         Command::Bundle(a) => bundle::run(global, a, printer),
+        Command::Sbom(a) => sbom::run(global, a, printer),
         Command::Verify(a) => verify::run(global, a, printer),
         Command::Fleet(a) => fleet::run(global, a, printer),
         Command::Diagnose(a) => diagnose::run(global, a, printer),

@@ -10,6 +10,7 @@ mod drivers;
 mod errors;
 mod frameworks;
 mod gpus;
+mod libraries;
 mod loading;
 mod packages;
 mod repairs;
@@ -38,6 +39,7 @@ pub use errors::{
 };
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuNames, GpuRow, NodeLabel, OtherMaker, Tegra};
+pub use libraries::BundledLibrary;
 pub(super) use loading::problems_of_loads;
 pub use loading::{
     CudaLibraries, CudaPart, CudnnPart, Pair, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim,

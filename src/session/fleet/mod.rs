@@ -81,10 +81,14 @@ fn asked(
     };
     // As the project's own `verify --host` does.
     let ignored = project.manifest.map(|m| m.request.ignored_gpus).unwrap_or_default();
-    for (name, described) in std::mem::take(&mut found.nodes) {
-        // Facts that the registry adds belong to the kind of a node: the driver of a CUDA version, capabilities.
-        let completed = chosen_host::without(described.host, &ignored, &registry)
-            .and_then(|host| chosen_host::filled(host, &registry));
+    // Facts that the registry adds belong to the kind of a node: the driver of a CUDA version, capabilities.
+    let complete = |(_, described): &(String, SavedHost)| {
+        chosen_host::without(described.host.clone(), &ignored, &registry)
+            .and_then(|host| chosen_host::filled(host, &registry))
+    };
+    let nodes = std::mem::take(&mut found.nodes);
+    let completed = in_threads(&nodes, &complete);
+    for ((name, described), completed) in nodes.into_iter().zip(completed) {
         match completed {
             Ok(host) => found.nodes.push((name, SavedHost { host, ..described })),
             Err(error) => found.unanswered.push(Unanswered { node: name, why: error.message }),
@@ -92,6 +96,20 @@ fn asked(
     }
     found.unanswered.sort_by_cached_key(|node| natural(&node.node));
     Ok((found, registry))
+}
+
+/// What a function says of each of many things, on all processors, in their order.
+fn in_threads<T: Sync, R: Send>(all: &[T], of: &(impl Fn(&T) -> R + Sync)) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
+    let each = all.len().div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let run = |part: &'_ [T]| part.iter().map(of).collect::<Vec<R>>();
+        let parts: Vec<_> = all.chunks(each).map(|part| scope.spawn(move || run(part))).collect();
+        // A panic goes on here.
+        let joined =
+            parts.into_iter().map(|part| part.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
+        joined.flatten().collect()
+    })
 }
 
 /// A node that did not say what it is.

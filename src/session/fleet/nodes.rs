@@ -1,10 +1,10 @@
 //! What the nodes are: from host files, or from the nodes of a Slurm cluster.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Found, Named, Slurm, Unanswered, environment};
+use super::{Found, Named, Slurm, Unanswered, environment, in_threads};
 use crate::fleet;
 use crate::model::count::Count;
 use crate::model::text::clean;
@@ -17,13 +17,17 @@ use crate::slurm::{self, Reply, SlurmError};
 /// The nodes that the host files of a folder describe.
 pub(crate) fn of_folder(folder: &Path) -> Result<Found, Failure> {
     let mut found = Found::default();
+    let mut paths: Vec<PathBuf> = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "toml") {
-            continue;
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            paths.push(path);
         }
+    }
+    let read = in_threads(&paths, &|path| chosen_host::read_saved_host(path));
+    for (path, read) in paths.iter().zip(read) {
         let node = clean(&path.file_stem().unwrap_or_default().to_string_lossy(), 100);
-        match chosen_host::read_saved_host(&path) {
+        match read {
             Ok(host) => found.nodes.push((node, host)),
             Err(error) => found.unanswered.push(Unanswered { node, why: error.message }),
         }

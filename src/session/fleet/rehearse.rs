@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{Found, Named, Nodes, Unanswered, asked, locks};
+use super::{Found, Named, Nodes, Unanswered, asked, in_threads, locks};
 use crate::fleet::{
     self, Class, Effect, Fare, HardwareChange, Judged, Outcome, first_to_change, natural, outcomes,
 };
 use crate::model::count::Count;
 use crate::model::host::{Gpu, Host};
+use crate::model::platform::Platform;
 use crate::model::saved_host::SavedHost;
 use crate::model::text::clean;
 use crate::model::version::DottedVersion;
@@ -17,10 +18,10 @@ use crate::session::compared;
 use crate::session::failure::Failure;
 use crate::session::lock::AnyLock;
 use crate::session::options::Global;
-use crate::session::verify::{Candidates, OnMachine, on_machine};
+use crate::session::verify::{Candidates, OnMachine, judged};
 use crate::session::{Interface, chosen_host};
 use crate::slurm;
-use crate::verify::{self, Facts, Verdict};
+use crate::verify::{self, Facts, Locked, Verdict};
 
 /// What is to be changed, and where.
 pub(crate) struct Change<'c> {
@@ -135,12 +136,12 @@ pub(crate) fn rehearse(
     let staying_from = classes.len();
     classes.extend(fleet::classes(staying));
     after.resize(classes.len(), None);
-    let mut judged = Vec::new();
-    for pair in &pairs {
+    let one = |pair: &Pair| {
         let outcomes = of_pair(pair, &classes, &after, staying_from, &registry)?;
         let against = pair.old.as_ref().map(|old| old.shown.clone());
-        judged.push(OfLock { file: pair.new.shown.clone(), against, outcomes });
-    }
+        Ok(OfLock { file: pair.new.shown.clone(), against, outcomes })
+    };
+    let judged = in_threads(&pairs, &one).into_iter().collect::<Result<Vec<OfLock>, Failure>>()?;
     let stops = |outcome: &&Outcome| matches!(outcome.effect, Effect::Stops | Effect::NotKnown);
     let stopped = judged.iter().flat_map(|lock| &lock.outcomes).filter(stops).flat_map(|one| &one.classes);
     let stopped: BTreeSet<usize> = stopped.copied().collect();
@@ -259,7 +260,7 @@ fn of_pair(
 ) -> Result<Vec<Outcome>, Failure> {
     let mut new = Judge::of(&pair.new.lock, registry)?;
     let mut old = pair.old.as_ref().map(|old| Judge::of(&old.lock, registry)).transpose()?;
-    let mut judged = Vec::new();
+    let mut all = Vec::new();
     for (place, class) in classes.iter().enumerate() {
         let before = match &mut old {
             Some(old) => old.fare(&class.host),
@@ -270,32 +271,38 @@ fn of_pair(
             Some(host) => new.fare(host),
             None => new.fare(&class.host),
         };
-        judged.push(Judged { class: place, before, after });
+        all.push(Judged { class: place, before, after });
     }
-    Ok(outcomes(judged))
+    Ok(outcomes(all))
 }
 
 /// Judges a lock for many machines, of which many are alike.
 struct Judge<'l> {
     candidates: Candidates<'l>,
     registry: &'l Registry,
+    /// What is locked for a platform.
+    locked: BTreeMap<Platform, Vec<Locked<'l>>>,
     known: BTreeMap<String, Fare>,
 }
 
 impl<'l> Judge<'l> {
     fn of(lock: &'l AnyLock, registry: &'l Registry) -> Result<Judge<'l>, Failure> {
         let candidates = Candidates::of(lock, None, false)?;
-        Ok(Judge { candidates, registry, known: BTreeMap::new() })
+        Ok(Judge { candidates, registry, locked: BTreeMap::new(), known: BTreeMap::new() })
     }
 
     fn fare(&mut self, host: &Host) -> Fare {
         let host = as_judged(host);
-        let judge = || {
-            let on = on_machine(&host, &self.candidates, &Facts::none(self.registry));
-            let OnMachine { areas, verdict, path } = on;
-            Fare { verdict, line: verify::line(verdict, &areas), path }
-        };
-        self.known.entry(format!("{host:?}")).or_insert_with(judge).clone()
+        let key = format!("{host:?}");
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let of_platform = || self.candidates.locked(&host, self.registry);
+        let locked = self.locked.entry(host.system.platform).or_insert_with(of_platform);
+        let OnMachine { areas, verdict, path } = judged(&host, locked, &Facts::none(self.registry));
+        let fare = Fare { verdict, line: verify::line(verdict, &areas), path };
+        self.known.insert(key, fare.clone());
+        fare
     }
 }
 

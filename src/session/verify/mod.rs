@@ -46,7 +46,7 @@ use crate::verify::{self as checks, Area, Demands, Facts, Verdict, findings};
 pub(crate) use described_machines::{Node, verdict};
 pub(crate) use judge::{Judged, judge};
 pub(crate) use lock_on_machine::{Locks, OfLock, lock_on_machine};
-pub(crate) use on_machine::{Candidates, OnMachine, needed_driver, on_machine};
+pub(crate) use on_machine::{Candidates, OnMachine, judged, needed_driver, on_machine};
 pub use options::{On, Only, SmokeChoice, VerifyOptions};
 pub(crate) use place::Place;
 pub(crate) use question::{Against, Question, ignored};

@@ -100,8 +100,13 @@ fn only(finding: Finding) -> Vec<Area> {
 /// How the best of the candidates fares on a machine, of which the registry may know more. `base`: what is known besides the lock
 /// and the machine.
 pub(crate) fn on_machine(described: &Host, candidates: &Candidates<'_>, base: &Facts<'_>) -> OnMachine {
+    judged(described, &candidates.locked(described, base.registry), base)
+}
+
+/// The same, of what is locked for machines of this platform.
+pub(crate) fn judged(described: &Host, locked: &[Locked<'_>], base: &Facts<'_>) -> OnMachine {
     let (areas, path) = match chosen_host::finish(described.clone(), base.registry) {
-        Ok(machine) => best_on(&machine, candidates, base),
+        Ok(machine) => best_on(&machine, locked, base),
         Err(error) => (only(impossible(has_other_libc(described), error)), None),
     };
     let verdict = Verdict::of(areas.iter().flat_map(|area| &area.findings), described.has_no_gpu());
@@ -109,8 +114,7 @@ pub(crate) fn on_machine(described: &Host, candidates: &Candidates<'_>, base: &F
 }
 
 /// The verdict of the best candidate: the first one without errors, else the one that lacks least.
-fn best_on(machine: &Host, candidates: &Candidates<'_>, base: &Facts<'_>) -> (Vec<Area>, Option<CodePath>) {
-    let locked = candidates.locked(machine, base.registry);
+fn best_on(machine: &Host, locked: &[Locked<'_>], base: &Facts<'_>) -> (Vec<Area>, Option<CodePath>) {
     if locked.is_empty() {
         let text = format!("the lock has no environment for {}", machine.system.platform);
         return (only(findings::wrong_platform(WrongPlatform::NoFile(text))), None);

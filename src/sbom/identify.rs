@@ -1,0 +1,328 @@
+//! Whose library a file is, and which release: by its name and by its content.
+
+use std::collections::BTreeSet;
+
+use crate::model::library::is_grafted;
+use crate::model::text::clean;
+use crate::registry::{BundledLibrary, Registry};
+
+/// A library inside a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identified {
+    /// The project: `openssl`; of a library that no row knows, the stem of its name.
+    pub name: String,
+    /// Whether a row knows it.
+    pub is_known: bool,
+    /// The file in the package.
+    pub file: String,
+    /// Whether a module links it statically.
+    pub is_static: bool,
+    /// The releases that were found, and by what: `content`, `file name`.
+    pub versions: Vec<(String, &'static str)>,
+    /// Texts of its content that could be its release.
+    pub texts: BTreeSet<String>,
+    /// Vendor and product in the National Vulnerability Database.
+    pub cpe: Option<String>,
+    /// Other names of the project in bills of materials.
+    pub aliases: Vec<String>,
+}
+
+/// Whether a file is a module that Python imports, or a library: `x.cpython-312-x86_64-linux-gnu.so`, `x.abi3.so`.
+pub fn is_module(path: &str) -> bool {
+    let name = file_name(path);
+    [".cpython-", ".abi3.so", ".pypy"].iter().any(|mark| name.contains(mark))
+        || (name.ends_with(".so") && !name.starts_with("lib"))
+}
+
+/// Whether a library is one of others that a tool put into the wheel: from a `NAME.libs` folder, or with a hash in its name.
+pub fn is_of_others(path: &str) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    folder.split('/').any(|part| part.ends_with(".libs") || part == ".dylibs") || is_grafted(file_name(path))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The package that a file is in.
+#[derive(Debug, Clone, Copy)]
+pub struct Of<'p> {
+    /// Normalized name.
+    pub name: &'p str,
+    /// Its version.
+    pub version: &'p str,
+}
+
+/// What a file is. Of a module, the libraries that it links statically; of a library, its project. A library of the package itself,
+/// which no row knows, is nothing.
+pub fn identify(registry: &Registry, of: Of<'_>, path: &str, content: &[u8]) -> Vec<Identified> {
+    let rows = registry.bundled_libraries();
+    if is_module(path) {
+        let linked = rows.iter().filter(|row| row.modules).filter_map(|row| {
+            let version = version_in(row, content)?;
+            Some(found(row, path, true, vec![(version, "content")]))
+        });
+        return linked.collect();
+    }
+    let stem = stem(file_name(path));
+    let row =
+        rows.iter().filter_map(|row| Some((row, fit(&row.sonames, &stem)?))).max_by_key(|(_, fit)| *fit);
+    match row {
+        Some((row, _)) => vec![library(row, of, path, &stem, content)],
+        None if is_of_others(path) && !is_own(&stem, of.name) => vec![Identified {
+            name: clean(&stem, 100),
+            is_known: false,
+            file: clean(path, 300),
+            is_static: false,
+            versions: Vec::new(),
+            texts: version_texts(content),
+            cpe: None,
+            aliases: Vec::new(),
+        }],
+        None => Vec::new(),
+    }
+}
+
+/// A library that a row knows.
+fn library(row: &BundledLibrary, of: Of<'_>, path: &str, stem: &str, content: &[u8]) -> Identified {
+    let texts = version_texts(content);
+    let bare = || {
+        let whole: Vec<&String> = texts.iter().filter(|text| text.split('.').count() >= 3).collect();
+        if let ([one], true) = (whole.as_slice(), row.bare) { Some((*one).clone()) } else { None }
+    };
+    let of_content = version_in(row, content).or_else(bare);
+    let rule = row.file.iter().find(|(stems, _)| fit(std::slice::from_ref(*stems), stem).is_some());
+    let of_name = rule.and_then(|(_, rule)| version_of_name(rule, file_name(path)));
+    let of_package = fit(&row.wheels, of.name).map(|_| of.version.to_owned());
+    let mut versions: Vec<(String, &'static str)> = Vec::new();
+    versions.extend(of_content.map(|version| (version, "content")));
+    versions.extend(version_in_folder(row, content).map(|version| (version, "build folder")));
+    versions.extend(of_name.map(|version| (version, "file name")));
+    versions.extend(of_package.map(|version| (version, "package")));
+    // What the file's name says, its content may have too.
+    if let Some((version, _)) = versions.first().cloned()
+        && !versions.iter().any(|(_, from)| *from == "content")
+        && texts.contains(&version)
+    {
+        versions.push((version, "content"));
+    }
+    Identified { versions, texts, ..found(row, path, false, Vec::new()) }
+}
+
+/// Whether a library with a hash in its name is the package's own: `libRDKitAlignment` of rdkit.
+fn is_own(stem: &str, package: &str) -> bool {
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_', '.'], "");
+    let stem = plain(stem.strip_prefix("lib").unwrap_or(stem));
+    !package.is_empty() && stem.starts_with(&plain(package))
+}
+
+/// Texts of a content, from one zero byte to the next, that have the form of a version: `1.5.7`, `1.1.1k`.
+fn version_texts(content: &[u8]) -> BTreeSet<String> {
+    /// The longest text, and how many are kept.
+    const LONGEST: usize = 24;
+    const MOST: usize = 500;
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'+' | b'-' | b'_');
+    let texts = content.split(|b| *b == 0).filter(|text| {
+        (3..=LONGEST).contains(&text.len())
+            && text[0].is_ascii_digit()
+            && text.contains(&b'.')
+            && text.iter().all(is_part)
+    });
+    let is_version = |text: &String| {
+        let mut parts = text.split('.');
+        let has_zero = |part: &str| part.len() > 1 && part.starts_with('0');
+        parts.all(|part| part.starts_with(|c: char| c.is_ascii_digit()) && !has_zero(part))
+    };
+    texts.filter_map(|text| String::from_utf8(text.to_vec()).ok()).filter(is_version).take(MOST).collect()
+}
+
+fn found(
+    row: &BundledLibrary,
+    path: &str,
+    is_static: bool,
+    versions: Vec<(String, &'static str)>,
+) -> Identified {
+    Identified {
+        name: row.name.clone(),
+        is_known: true,
+        file: clean(path, 300),
+        is_static,
+        versions,
+        texts: BTreeSet::new(),
+        cpe: row.cpe.clone(),
+        aliases: row.packages.clone(),
+    }
+}
+
+/// A library's name without the hash that auditwheel puts into it and without what follows `.so`: `libpng16` of
+/// `libpng16-529cb57a.so.16.58.0`, `libopenblasp-r0` of `libopenblasp-r0-59ffcd50.3.15.so`.
+fn stem(name: &str) -> String {
+    let before = name.split(".so").next().unwrap_or(name);
+    let before = match before.rsplit_once('.') {
+        // torchvision's own tool: `libpng16.86585de4.so.16`.
+        Some((stem, hash)) if hash.len() == 8 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => stem,
+        _ => before,
+    };
+    let mut parts: Vec<&str> = before.split('-').collect();
+    let is_hash = |part: &str| part.len() >= 8 && part.bytes().take(8).all(|b| b.is_ascii_hexdigit());
+    // Grafted twice, it has two.
+    while let [_, .., last] = parts.as_slice()
+        && is_hash(last)
+        && last.get(8..).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    {
+        parts.pop();
+    }
+    parts.join("-")
+}
+
+/// How well patterns fit a name: by how many characters; the whole name before a beginning.
+fn fit(patterns: &[String], name: &str) -> Option<usize> {
+    let of = |pattern: &String| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start).then_some(start.len()),
+        None => (pattern == name).then_some(usize::MAX),
+    };
+    patterns.iter().filter_map(of).max()
+}
+
+/// The release that the content states; `None` where it states none, or several.
+fn version_in(row: &BundledLibrary, content: &[u8]) -> Option<String> {
+    only(row.text.iter().cloned(), content)
+}
+
+/// The release in the name of the folder in which a project was built, which compilers leave behind: `/openjpeg-2.5.4/`.
+fn version_in_folder(row: &BundledLibrary, content: &[u8]) -> Option<String> {
+    let names = std::iter::once(&row.name).chain(&row.packages);
+    only(names.map(|name| format!("/{name}-{{v}}/")), content)
+}
+
+/// The version that texts with a place for it have in a content; `None` where there are several.
+fn only(texts: impl Iterator<Item = String>, content: &[u8]) -> Option<String> {
+    let mut one: Option<String> = None;
+    for text in texts {
+        let (before, after) = text.split_once("{v}")?;
+        for at in memchr::memmem::find_iter(content, before.as_bytes()) {
+            let Some(version) = version_at(&content[at + before.len()..], after) else { continue };
+            match &one {
+                Some(other) if *other != version => return None,
+                _ => one = Some(version),
+            }
+        }
+    }
+    one
+}
+
+/// The version that a text begins with, up to what follows it: digits first, then digits, letters, dots, pluses and hyphens.
+fn version_at(text: &[u8], after: &str) -> Option<String> {
+    /// Maximum length of a version.
+    const LONGEST: usize = 40;
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'+' | b'-' | b'_');
+    let text = &text[..text.len().min(LONGEST)];
+    let end = match after.is_empty() {
+        true => text.iter().position(|b| !is_part(b)).unwrap_or(text.len()),
+        false => memchr::memmem::find(text, after.as_bytes())?,
+    };
+    let version = text.get(..end).filter(|version| version.iter().all(is_part))?;
+    let version = std::str::from_utf8(version).ok()?.trim_end_matches(['.', '-', '+', '_']);
+    (version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.')).then(|| version.to_owned())
+}
+
+/// The release by the numbers behind `.so.`, as a rule says it ([`BundledLibrary::file`]).
+fn version_of_name(rule: &str, name: &str) -> Option<String> {
+    let numbers: Vec<&str> = name.split_once(".so.")?.1.split('.').collect();
+    if !numbers.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())) {
+        return None;
+    }
+    let (first, mut rest) = rule.split_once(':').map_or((None, rule), |(first, rest)| (Some(first), rest));
+    if first.is_some() && first != numbers.first().copied() {
+        return None;
+    }
+    let mut out = String::new();
+    while let Some((before, tail)) = rest.split_once('{') {
+        let (place, after) = tail.split_once('}')?;
+        out.push_str(before);
+        out.push_str(numbers.get(place.parse::<usize>().ok()?)?);
+        rest = after;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> BundledLibrary {
+        BundledLibrary {
+            name: "openssl".into(),
+            sonames: vec!["libcrypto".into(), "libssl*".into()],
+            packages: Vec::new(),
+            cpe: None,
+            file: std::collections::BTreeMap::new(),
+            text: vec!["OpenSSL {v} ".into()],
+            bare: false,
+            wheels: Vec::new(),
+            modules: true,
+        }
+    }
+
+    #[test]
+    fn a_name_without_what_tools_add() {
+        for (name, expected) in [
+            ("libpng16-529cb57a.so.16.58.0", "libpng16"),
+            ("libopenblasp-r0-59ffcd50.3.15.so", "libopenblasp-r0"),
+            ("libxcb-shape-7716c890.so.0.0.0", "libxcb-shape"),
+            ("libgfortran-040039e1-0352e75f.so.5.0.0", "libgfortran"),
+            ("libpng16.86585de4.so.16", "libpng16"),
+            ("libcrypto.so.3", "libcrypto"),
+            ("libc++abi.so", "libc++abi"),
+            ("libabcdef12.so", "libabcdef12"),
+        ] {
+            assert_eq!(stem(name), expected);
+        }
+    }
+
+    #[test]
+    fn modules_are_not_libraries() {
+        for (path, module, others) in [
+            ("PIL/_imaging.cpython-312-x86_64-linux-gnu.so", true, false),
+            ("pillow.libs/libjpeg-6dc8d115.so.62.4.0", false, true),
+            ("cryptography/hazmat/bindings/_rust.abi3.so", true, false),
+            ("torch/lib/libtorch_cpu.so", false, false),
+            ("a/_x.so", true, false),
+        ] {
+            assert_eq!((is_module(path), is_of_others(path)), (module, others), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_release_is_stated_once() {
+        for (content, expected) in [
+            (&b"\0OpenSSL 3.0.13 30 Jan 2024\0"[..], Some("3.0.13")),
+            (b"OpenSSL 1.1.1k  FIPS 25 Mar 2021", Some("1.1.1k")),
+            (b"OpenSSL 1.1.1 a OpenSSL 1.1.1 b", Some("1.1.1")),
+            (b"OpenSSL 1.1.1 a OpenSSL 3.0.0 b", None),
+            (b"OpenSSL 1.1.1", None),
+            (b"OpenSSL 1.1.1-x is", Some("1.1.1-x")),
+            (b"OpenSSL 3 x", None),
+            (b"", None),
+        ] {
+            assert_eq!(version_in(&row(), content).as_deref(), expected);
+        }
+        for (rule, name, expected) in [
+            ("1.6.{1}", "libpng16-529cb57a.so.16.58.0", Some("1.6.58")),
+            ("1.6.{1}", "libpng16.so.16", None),
+            ("3:{0}.{1}.{2}", "libsqlite3.so.3.53.4", Some("3.53.4")),
+            ("3:{0}.{1}.{2}", "libsqlite3.so.0.8.6", None),
+            ("{0}.{1}", "libx.so.1.x", None),
+        ] {
+            assert_eq!(version_of_name(rule, name).as_deref(), expected, "{rule} {name}");
+        }
+        let texts: Vec<String> =
+            version_texts(b"\x001.5.7\x00001.001\x001.2k\x003\x00a1.2\x00").into_iter().collect();
+        assert_eq!(texts, ["1.2k", "1.5.7"]);
+        assert!(is_own("libRDKitAlignment", "rdkit") && !is_own("libpng16", "pillow"));
+        let patterns = &row().sonames;
+        assert_eq!((fit(patterns, "libcrypto"), fit(patterns, "libssl3")), (Some(usize::MAX), Some(6)));
+        assert_eq!(fit(patterns, "libcryptopp"), None);
+    }
+}

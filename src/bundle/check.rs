@@ -27,8 +27,12 @@ pub enum Fault {
     Missing(String),
     /// A file has another content.
     Changed(String),
+    /// A file has another size than the manifest says, and the content that it says.
+    Size(String),
     /// A file that the manifest does not list.
     Extra(String),
+    /// It says that it was made for a target that the lock does not have.
+    UnknownTarget(String),
 }
 
 impl std::fmt::Display for Fault {
@@ -48,13 +52,17 @@ impl std::fmt::Display for Fault {
             }
             Fault::Missing(name) => write!(f, "`{name}` is missing"),
             Fault::Changed(name) => write!(f, "`{name}` was changed: its content does not have the hash"),
+            Fault::Size(name) => write!(f, "the manifest states another size of `{name}`"),
+            Fault::UnknownTarget(name) => {
+                write!(f, "it was made for the target `{name}`, which the lock does not have")
+            }
             Fault::Extra(name) => write!(f, "`{name}` is there, and its manifest does not list it"),
         }
     }
 }
 
-/// What is there: each file below `files`, by its place, and the SHA-256 of its content.
-pub type There = BTreeMap<String, String>;
+/// What is there: each file below `files`, by its place, with the SHA-256 of its content and its size in bytes.
+pub type There = BTreeMap<String, (String, u64)>;
 
 /// What is wrong with a bundle, the gravest first. `lock` is the SHA-256 of the lock that is here; `wanted` is what it needs of the
 /// targets that are asked about; `own_lock` is the SHA-256 of the bundle's copy.
@@ -91,7 +99,8 @@ pub fn check(
         let place = file.place();
         match there.get(&place) {
             None => faults.push(Fault::Missing(file.name.clone())),
-            Some(found) if *found != file.sha256 => faults.push(Fault::Changed(file.name.clone())),
+            Some((hash, _)) if *hash != file.sha256 => faults.push(Fault::Changed(file.name.clone())),
+            Some((_, size)) if *size != file.size => faults.push(Fault::Size(file.name.clone())),
             Some(_) => {}
         }
         places.insert(place);

@@ -149,6 +149,10 @@ impl Manifest {
         if let Some(file) = raw.file.iter().find(|file| !is_name(&file.name)) {
             return wrong(&file.name, "the name of a file");
         }
+        let mut seen = std::collections::BTreeSet::new();
+        if let Some(file) = raw.file.iter().find(|file| !seen.insert((&file.name, &file.sha256, file.role))) {
+            return wrong(&file.name, "listed once");
+        }
         Ok(Manifest { lock: raw.lock, targets: raw.targets, files: raw.file, superseded: raw.superseded })
     }
 

@@ -9,7 +9,7 @@ mod check;
 mod manifest;
 mod wanted;
 
-pub use check::{Fault, check};
+pub use check::{Fault, There, check};
 pub use manifest::{BundledFile, MANIFEST, Manifest, ManifestError, Role, SIGNATURE};
 pub use wanted::{From, NotBundled, Wanted, from_one_folder, wanted};
 

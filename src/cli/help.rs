@@ -10,8 +10,8 @@ use super::args::Args;
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["init", "add", "remove", "probe"]),
     ("Solve", &["resolve", "upgrade", "plan", "outdated"]),
-    ("Ask", &["why", "list", "tree", "graph", "diff"]),
-    ("Install", &["sync", "export"]),
+    ("Ask", &["why", "list", "tree", "graph", "diff", "sbom"]),
+    ("Install", &["sync", "export", "bundle"]),
     ("Check", &["verify", "run", "guard", "drift", "fleet", "image", "diagnose", "inspect", "selftest"]),
     ("Data and shell", &["registry", "schema", "cache", "completions", "man", "help"]),
 ];

@@ -12,7 +12,7 @@ use crate::model::host::Host;
 use crate::model::host_note::HostNote;
 use crate::model::saved_host::{EnvironmentFacts, GpuMode, LoaderFacts, SavedHost, Unstated};
 
-pub use node_list::{natural, node_list};
+pub use node_list::{expanded, natural, node_list};
 pub use rehearsal::{Effect, Fare, HardwareChange, Judged, Outcome, first_to_change, outcomes};
 
 /// Machines with equal facts.

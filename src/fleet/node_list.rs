@@ -67,6 +67,51 @@ pub fn node_list(names: &[String]) -> String {
     out.join(",")
 }
 
+/// The names of a list in that notation: `n[1-3,07],login1`. `None` where it is no such list, or of too many names.
+pub fn expanded(list: &str) -> Option<Vec<String>> {
+    /// Maximum number of names.
+    const MOST: usize = 100_000;
+    let mut out = Vec::new();
+    for item in items(list)? {
+        let Some((stem, rest)) = item.split_once('[') else {
+            out.push(item.to_owned());
+            continue;
+        };
+        for range in rest.strip_suffix(']')?.split(',') {
+            let (from, to) = range.split_once('-').unwrap_or((range, range));
+            let width = if from.starts_with('0') { from.len() } else { 1 };
+            let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
+            if to < from || to - from > MOST as u64 {
+                return None;
+            }
+            out.extend((from..=to).map(|number| format!("{stem}{number:0width$}")));
+            if out.len() > MOST {
+                return None;
+            }
+        }
+    }
+    Some(out)
+}
+
+/// The items of a list, which commas outside of brackets separate.
+fn items(list: &str) -> Option<Vec<&str>> {
+    let (mut out, mut start, mut is_open) = (Vec::new(), 0, false);
+    for (place, c) in list.char_indices() {
+        match c {
+            '[' if is_open => return None,
+            '[' => is_open = true,
+            ']' => is_open = false,
+            ',' if !is_open => {
+                out.push(list[start..place].trim());
+                start = place + 1;
+            }
+            _ => {}
+        }
+    }
+    out.push(list[start..].trim());
+    (!is_open && out.iter().all(|item| !item.is_empty())).then_some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +139,24 @@ mod tests {
         let mut names = ["n10", "n2", "m3", "n1", "login"].map(str::to_owned);
         names.sort_by_cached_key(|name| natural(name));
         assert_eq!(names, ["login", "m3", "n1", "n2", "n10"]);
+    }
+
+    #[test]
+    fn what_is_folded_is_expanded() {
+        for names in [
+            vec!["n1", "n2", "n3", "n7", "login1", "head"],
+            vec!["n08", "n09", "n10", "n100"],
+            vec!["rack0-node1-gpu"],
+        ] {
+            let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+            let mut found = expanded(&node_list(&names)).unwrap();
+            let mut expected = names.clone();
+            (found.sort(), expected.sort());
+            assert_eq!(found, expected);
+        }
+        assert_eq!(expanded("v1, v2").unwrap(), ["v1", "v2"]);
+        for list in ["", "a,,b", "n[1-", "n[3-1]", "n[1-999999999]", "n[x]", "n[[1]]"] {
+            assert_eq!(expanded(list), None, "{list}");
+        }
     }
 }

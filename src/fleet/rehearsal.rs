@@ -22,7 +22,9 @@ pub struct HardwareChange {
 impl HardwareChange {
     /// The machine after the change; `None` where it stays as it is.
     pub fn of(&self, host: &Host) -> Option<Host> {
-        if host.has_no_gpu() || (self.driver.is_none() && self.gpus.is_none()) {
+        // Of what is not known to have a GPU, nothing can be said.
+        let is_known = host.driver.is_some() || host.gpus.is_some();
+        if host.has_no_gpu() || !is_known || (self.driver.is_none() && self.gpus.is_none()) {
             return None;
         }
         let mut after = host.clone();
@@ -35,7 +37,7 @@ impl HardwareChange {
             }
             _ => true,
         });
-        if let Some(gpus) = &self.gpus {
+        if let Some(gpus) = self.gpus.as_ref().filter(|_| host.gpus.is_some()) {
             after.gpus = Some(gpus.clone());
         }
         match (&self.driver, &mut after.driver) {
@@ -62,12 +64,14 @@ pub struct Fare {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// It does not run after it, and did, or it was not known.
+    /// It runs before it, and not after it.
     Stops,
-    /// Whether it runs after it is not known, and was.
+    /// It runs before it, and whether it does after it is not known.
     NotKnown,
-    /// It runs after it, and did not, or it was not known.
+    /// It does not run before it, and does after it.
     Starts,
+    /// Whether it runs is not known before it, and is after it; or it does not run before it, and that is not known after it.
+    Unclear,
     /// It runs as before, but by other code or another driver's way: [`CodePath`].
     Path,
     /// As before.
@@ -80,9 +84,10 @@ impl Effect {
         match (before.verdict, after.verdict) {
             (Verdict::Ok, Verdict::Ok) if before.path != after.path => Effect::Path,
             (one, other) if one == other => Effect::Same,
-            (_, Verdict::Differs) => Effect::Stops,
-            (_, Verdict::Unknown) => Effect::NotKnown,
-            (_, Verdict::Ok) => Effect::Starts,
+            (Verdict::Ok, Verdict::Differs) => Effect::Stops,
+            (Verdict::Ok, _) => Effect::NotKnown,
+            (Verdict::Differs, Verdict::Ok) => Effect::Starts,
+            _ => Effect::Unclear,
         }
     }
 }
@@ -129,17 +134,21 @@ fn told(fare: &Fare) -> String {
     if fare.path.is_some() { String::new() } else { fare.line.clone() }
 }
 
-/// The smallest set of machines that shows every change once: one of each of few classes. `locks`: the outcomes of each lock.
-pub fn first_to_change(classes: &[Vec<String>], locks: &[&[Outcome]]) -> (Vec<String>, bool) {
+/// The smallest set of machines that shows every change once for each kind of GPU: one of each of few classes. `classes`: the kind
+/// and the names of each; `locks`: the outcomes of each lock.
+pub fn first_to_change(classes: &[(String, Vec<String>)], locks: &[&[Outcome]]) -> (Vec<String>, bool) {
     let mut shown: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); classes.len()];
     let all = locks.iter().flat_map(|outcomes| outcomes.iter());
-    for (change, outcome) in all.filter(|outcome| outcome.effect != Effect::Same).enumerate() {
+    let mut changes: BTreeMap<(usize, &str), usize> = BTreeMap::new();
+    for (place, outcome) in all.filter(|outcome| outcome.effect != Effect::Same).enumerate() {
         for class in &outcome.classes {
-            shown[*class].insert(change);
+            let next = changes.len();
+            shown[*class].insert(*changes.entry((place, classes[*class].0.as_str())).or_insert(next));
         }
     }
     let Cover { chosen, is_smallest } = smallest_cover(&shown);
-    let mut names: Vec<String> = chosen.iter().filter_map(|class| classes[*class].first().cloned()).collect();
+    let mut names: Vec<String> =
+        chosen.iter().filter_map(|class| classes[*class].1.first().cloned()).collect();
     names.sort_by_cached_key(|name| natural(name));
     (names, is_smallest)
 }
@@ -161,11 +170,11 @@ mod tests {
         use Verdict::{Differs, Ok, Unknown};
         for (before, after, effect) in [
             (Ok, Differs, Effect::Stops),
-            (Unknown, Differs, Effect::Stops),
+            (Unknown, Differs, Effect::Unclear),
             (Ok, Unknown, Effect::NotKnown),
-            (Differs, Unknown, Effect::NotKnown),
+            (Differs, Unknown, Effect::Unclear),
             (Differs, Ok, Effect::Starts),
-            (Unknown, Ok, Effect::Starts),
+            (Unknown, Ok, Effect::Unclear),
             (Ok, Ok, Effect::Same),
             (Differs, Differs, Effect::Same),
         ] {
@@ -193,7 +202,8 @@ mod tests {
             judged(2, no.clone(), yes.clone()),
             judged(3, yes.clone(), yes),
         ]);
-        let classes = ["a", "b", "c", "d"].map(|name| vec![format!("{name}10"), format!("{name}2")]);
+        let classes = ["a", "b", "c", "d"]
+            .map(|name| ("A100".to_owned(), vec![format!("{name}10"), format!("{name}2")]));
         assert_eq!(
             first_to_change(&classes, &[&one, &other]),
             (vec!["b10".to_owned(), "c10".to_owned()], true)
@@ -224,5 +234,7 @@ mod tests {
         assert_eq!(change.of(&host), None);
         host.gpus = None;
         assert_eq!(HardwareChange::default().of(&host), None);
+        host.driver = None;
+        assert_eq!(change.of(&host), None, "nobody knows whether it has a GPU");
     }
 }

@@ -20,7 +20,9 @@ impl Licence {
     /// Reads the headers of METADATA.
     pub fn of_metadata(text: &str) -> Licence {
         let mut licence = Licence::default();
-        let headers = text.lines().take_while(|line| !line.trim_end().is_empty());
+        // A line of spaces continues a header: older tools put whole texts of licences there.
+        let headers = text.lines().take_while(|line| !line.trim_end_matches('\r').is_empty());
+        let headers = headers.filter(|line| !line.starts_with([' ', '\t']));
         for (key, value) in headers.filter_map(|line| line.split_once(':')) {
             let value = super::text::clean(value.trim(), MAX_VALUE);
             if value.is_empty() || value == "UNKNOWN" {
@@ -64,6 +66,12 @@ mod tests {
                 true,
             ),
             ("Classifier: License :: OSI Approved :: BSD License\n", None, None, false),
+            (
+                "License: A text\n        \n        License: Proprietary\nClassifier: x\n",
+                None,
+                Some("A text"),
+                false,
+            ),
         ] {
             let found = Licence::of_metadata(text);
             assert_eq!((found.expression.as_deref(), found.name.as_deref()), (expression, name), "{text}");

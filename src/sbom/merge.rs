@@ -62,7 +62,11 @@ pub fn parts(files: Vec<Identified>, bills: &[Stated]) -> Vec<Part> {
                 .iter()
                 .copied()
                 .find(|at| bills[*at].version.as_deref().is_some_and(|other| agrees(upstream(other))));
-            stated.iter().for_each(|at| used[*at] = true);
+            // A bill has an entry for each file: of fewer entries than files nobody knows which of them it means.
+            let fitting = fitting.filter(|_| version.is_some() || files.len() <= stated.len());
+            if fitting.is_some() {
+                stated.iter().for_each(|at| used[*at] = true);
+            }
             let bill = fitting.map(|at| &bills[at]);
             sources.extend(bill.map(|bill| bill.bill.clone()));
             let in_content = |bill: &Stated| {

@@ -28,8 +28,10 @@ pub struct Shape {
     pub half: bool,
     /// Serve this many ranges of a file, then the whole file in answer to a range.
     pub ranges: Option<usize>,
-    /// End after half of each wheel that is sent whole.
+    /// Close the connection after half of each file, not of pages.
     pub half_files: bool,
+    /// Send half of each wheel that is asked for whole, and nothing more.
+    pub cut_files: bool,
     /// Answer ranges with other bytes than asked.
     pub wrong_range: bool,
     /// Serve a METADATA that is not the wheel's, while stating the wheel's digest.
@@ -205,13 +207,26 @@ fn answer(
 
 fn send(request: tiny_http::Request, body: Vec<u8>, kind: &str, shape: &Shape) {
     use tiny_http::Response;
-    if shape.half || (shape.half_files && kind == "application/octet-stream") {
-        // Says the whole length, sends half.
-        let length = body.len();
+    let length = body.len();
+    let is_file = kind == "application/octet-stream";
+    if shape.cut_files && is_file {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n");
         let mut writer = request.into_writer();
         let _ = writer.write_all(&[head.as_bytes(), &body[..length / 2]].concat());
         let _ = writer.flush();
+        return;
+    }
+    if shape.half || (shape.half_files && is_file) {
+        // Says the whole length, sends half.
+        let half = body[..length / 2].to_vec();
+        let response = Response::new(
+            tiny_http::StatusCode(200),
+            vec![field("Content-Type", kind)],
+            std::io::Cursor::new(half),
+            Some(length),
+            None,
+        );
+        let _ = request.respond(response);
         return;
     }
     let mut response = Response::from_data(body).with_header(field("Content-Type", kind));

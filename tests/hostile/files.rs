@@ -58,7 +58,7 @@ const DRIVER: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03
 const CARD: &str = "Model: \t\t NVIDIA A100-SXM4-80GB\nIRQ:   \t\t 123\nGPU UUID: \t GPU-01234567-89ab-cdef-0123-456789abcdef\nBus Location: \t 0000:07:00.0\nDevice Minor: \t 0\n";
 
 /// Runs a command on broken copies of a file.
-fn try_file(context: &TestContext, file: &PathBuf, text: &str, arguments: &[&str]) {
+pub fn try_file(context: &TestContext, file: &PathBuf, text: &str, arguments: &[&str]) {
     let mut random = Random(0x9e37_79b9 ^ text.len() as u64);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     for round in 0..rounds() {

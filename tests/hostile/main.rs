@@ -5,6 +5,8 @@ mod common;
 mod files;
 mod forged;
 mod full_disk;
+#[cfg(unix)]
+mod handed_on;
 mod images;
 #[cfg(unix)]
 mod installed;

@@ -125,7 +125,7 @@ fn a_bundle_that_is_not_whole_is_refused() {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     let lock = context.read("b/envlock.lock");
     let longer = manifest.replacen("lock = \"", "lock = \"0", 1);
-    let faults: [Fault<'_>; 8] = [
+    let faults: [Fault<'_>; 9] = [
         (
             "`alpha-2.0-py3-none-any.whl` was changed",
             &|| std::fs::write(&alpha, [&bytes[..bytes.len() - 1], b"x"].concat()).unwrap(),
@@ -155,6 +155,11 @@ fn a_bundle_that_is_not_whole_is_refused() {
         ("its copy of envlock.lock was changed", &|| write("envlock.lock", "#"), &|| {
             write("envlock.lock", &lock)
         }),
+        (
+            "the manifest states another size of",
+            &|| write("bundle.toml", &manifest.replacen("size = ", "size = 9", 1)),
+            &|| write("bundle.toml", &manifest),
+        ),
         ("is not a SHA-256", &|| write("bundle.toml", &longer), &|| write("bundle.toml", &manifest)),
         (
             "`alpha-2.0-py3-none-any.whl`, which the lock needs, is not in its manifest",
@@ -173,6 +178,17 @@ fn a_bundle_that_is_not_whole_is_refused() {
         assert!(!context.exists(".venv"), "{expected}");
         repair();
     }
+    write("bundle.toml", &manifest.replacen("targets = [\"default\"]", "targets = [\"other\"]", 1));
+    let run = context.run(&["verify", "--bundle", "b"]).expect(1);
+    assert!(run.flat().contains("the target `other`, which the lock does not have"), "{}", run.shown());
+    let file = manifest.split("[[file]]").nth(1).unwrap();
+    write("bundle.toml", &format!("{manifest}[[file]]{file}"));
+    let run = context.run(&["verify", "--bundle", "b"]).expect(2);
+    assert!(run.flat().contains("is not listed once"), "{}", run.shown());
+    write("bundle.toml", &manifest);
+    // What an older bundle has whole is no reason to fail.
+    bundled(&env, &["-o", "nothing-new", "--since", "b"]).expect(0);
+    assert!(context.exists("nothing-new/bundle.toml"));
     // The lock was resolved again.
     env.lock("\"beta\", \"gamma\"", "");
     let run = context.run(&["verify", "--bundle", "b", "--json"]).expect(1).json();
@@ -188,7 +204,7 @@ fn a_bundle_that_is_not_whole_is_refused() {
 /// A download that ends half-way goes on where it ended.
 #[test]
 fn a_download_goes_on_where_it_ended() {
-    let shape = Shape { json: true, metadata: true, half_files: true, ..Shape::default() };
+    let shape = Shape { json: true, metadata: true, cut_files: true, ..Shape::default() };
     let large = wheel("large", "1.0").filler(300_000);
     let Some(env) = Synced::of_shape(true, vec![("pypi", large)], shape) else { return };
     env.lock("\"large\"", "");

@@ -392,9 +392,9 @@ fn a_driver_is_rehearsed() {
     as before  yes on 1 node
 
     drain first: v1
-               1 node: there a lock stops, or is not known to run
+               1 node: there a lock runs now, and then does not, or is not known to
     try it on: a1,b1,v1
-               these 3 show every change, and no fewer do
+               these 3 show every change on every kind of GPU, and no fewer do
     --- stderr
     "#);
     let run = context
@@ -405,9 +405,9 @@ fn a_driver_is_rehearsed() {
     --- stdout
     ## driver 595.45.04 on 24 of 25 nodes
 
-    | lock | nodes now | nodes then | stops | not known | starts | changed |
-    | --- | --- | --- | --- | --- | --- | --- |
-    | envlock.lock | 22 | 24 | 1 | - | 3 | 20 |
+    | lock | nodes now | nodes then | stops | not known | starts | unclear | changed |
+    | --- | --- | --- | --- | --- | --- | --- | --- |
+    | envlock.lock | 22 | 24 | 1 | - | 3 | - | 20 |
 
     ### envlock.lock
 
@@ -416,10 +416,11 @@ fn a_driver_is_rehearsed() {
     | **stops** | v1 | machine code, minor-version compatibility | driver 595.45.04 does not support NVIDIA V100 (7.0): the last branch for Volta is 580 (docs.nvidia.com/datacenter/tesla/drivers (R615 edition)) |
     | **starts** | a\[1-3\] | driver 470.57.02 is below 525.60.13, which NVIDIA A100-SXM4-80GB (8.0) needs for this stack | machine code |
     | **changed** | b\[1-20\] | machine code, minor-version compatibility | machine code |
+    | as before | yes on 1 node |  |  |
 
-    **drain first:** v1 (1 node: there a lock stops, or is not known to run)
+    **drain first:** v1 (1 node: there a lock runs now, and then does not, or is not known to)
 
-    **try it on:** a1,b1,v1 (these 3 show every change, and no fewer do)
+    **try it on:** a1,b1,v1 (these 3 show every change on every kind of GPU, and no fewer do)
     --- stderr
     "#);
     let json = ["fleet", "rehearse", "nodes", "--driver", "595.45.04", "--format", "json"];
@@ -457,7 +458,7 @@ fn only_some_nodes_get_other_gpus() {
     --- stderr
     "#);
     let none = context.run(&["fleet", "rehearse", "nodes", "--gpu", "H100", "-w", "x9"]).expect(2);
-    assert!(none.flat().contains("none of the 1 nodes that are named has a host file"), "{}", none.shown());
+    assert!(none.flat().contains("the node that is named has no host file"), "{}", none.shown());
     let unknown = context.run(&["fleet", "rehearse", "nodes", "--gpu", "H1000"]).expect(2);
     assert!(unknown.flat().contains("`H1000`"), "{}", unknown.shown());
     let nothing = context.run(&["fleet", "rehearse", "nodes"]).expect(2);
@@ -493,7 +494,7 @@ fn a_lock_is_rehearsed_against_another() {
     insta::assert_snapshot!(run.shown(), @r#"
     exit 1
     --- stdout
-    other locks on 25 nodes
+    another lock on 25 of 25 nodes
 
     lock envlock.lock in place of HEAD: runs on 22 of 25 nodes now, on 1 then
     stops      v1
@@ -507,9 +508,10 @@ fn a_lock_is_rehearsed_against_another() {
     as before  yes on 1 node, no on 3 nodes
 
     not on: b[1-20],v1
-               21 nodes: there the new lock does not run, or is not known to
+               21 nodes: there the lock runs now, and the new one does not, or is
+               not known to
     try it on: b1,v1
-               these 2 show every change, and no fewer do
+               these 2 show every change on every kind of GPU, and no fewer do
     --- stderr
     "#);
     context.write("new/envlock.lock", &context.read("envlock.lock"));
@@ -555,4 +557,30 @@ fn a_lock_is_rehearsed_against_another() {
     assert_eq!(json, context.run(&["diff", "HEAD", "--json"]).expect(0).json());
     let same = context.run(&["diff", "envlock.lock", "envlock.lock", "--format", "markdown"]).expect(0);
     assert_eq!(same.stdout, "No change in packages or in requirements on the machine.\n");
+}
+
+/// Where nothing uses a GPU, its driver does not matter; what is unknown before and after is no consequence of the change.
+#[test]
+fn what_a_change_does_not_do() {
+    let (_server, context) = locked();
+    context.run(&["resolve", "filelock", "--gpu", "none", "--python", "3.12"]).expect(0);
+    host(&context, "v1", "NVIDIA V100", 1, "535.129.03");
+    host(&context, "x1", "NVIDIA FooBar 9000", 1, "535.129.03");
+    context.write("nodes/unstated.toml", "schema = 1\n");
+    let args = ["fleet", "rehearse", "nodes", "--driver", "595.45.04", "--json"];
+    let json = context.run(&args).expect(0).json();
+    let outcomes = json["locks"][0]["outcomes"].as_array().unwrap();
+    assert!(outcomes.iter().all(|one| one["effect"] == "same" && one["after"]["line"].is_null()), "{json:#}");
+    assert_eq!((&json["change"]["nodes"], &json["drain"]), (&2.into(), &serde_json::json!([])));
+    let machine = ["--gpu", "A100", "--driver", "580.65.06", "--only-index", "pypi", "--python", "3.12"];
+    context.run(&[&["resolve", "torch==2.9.1"], &machine[..]].concat()).expect(0);
+    let json = context.run(&args).expect(1).json();
+    assert_eq!(json["drain"], serde_json::json!(["v1"]), "{json:#}");
+    host(&context, "x1", "NVIDIA FooBar 9000", 1, "470.57.02");
+    let json = context.run(&[&args[..], &["-w", "x[1-1]"]].concat()).expect(0).json();
+    assert_eq!(json["locks"][0]["outcomes"][0]["effect"], "unclear", "{json:#}");
+    let run = context.run(&["fleet", "rehearse", "nodes", "--gpu", "none"]).expect(0);
+    assert!(run.stdout.starts_with("no GPU on 2 of 3 nodes"), "{}", run.shown());
+    let run = context.run(&["fleet", "rehearse", "nodes", "--gpu", "H100", "-w", "n[1-"]).expect(2);
+    assert!(run.flat().contains("`n[1-` is no list of nodes"), "{}", run.shown());
 }

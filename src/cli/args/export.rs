@@ -1,8 +1,8 @@
-//! The options of `export`.
+//! The options of what hands a lock on: `export`, `bundle`, `sbom`.
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
 use crate::export::schedule::NodesBy;
 use crate::session::export::{Format, ScheduleOptions};
@@ -65,4 +65,60 @@ pub(in crate::cli) struct ScheduleArgs {
     /// Also admit machines of which the published facts do not decide it
     #[arg(long)]
     pub admit_undecided: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct BundleArgs {
+    /// Folder, or an archive NAME.tar (default: envlock-bundle beside the lock)
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Target of the lock; can be repeated (default: all)
+    #[arg(long, value_name = "NAME")]
+    pub target: Vec<String>,
+    /// Archive NAME.tar.gz with a Python to take along, or `none`
+    #[arg(long, value_name = "PATH|none")]
+    pub python: Option<String>,
+    /// Take this envlock along
+    #[arg(long = "self")]
+    pub own_program: bool,
+    /// Leave out the files that an older bundle has: to be laid over it
+    #[arg(long, value_name = "PATH")]
+    pub since: Option<PathBuf>,
+    /// Write a flat folder for plain pip and uv instead (`--no-index --find-links DIR`)
+    #[arg(long)]
+    pub wheelhouse: bool,
+    /// Print files and sizes by target, and download nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// URL of the index `pypi`
+    #[arg(long, value_name = "URL")]
+    pub index_url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct SbomArgs {
+    /// Wheels to describe (default: the project's lock, with what is in its environment)
+    #[arg(value_name = "WHEEL")]
+    pub wheels: Vec<PathBuf>,
+    /// Format of the bill
+    #[arg(long, value_enum, default_value_t = SbomFormat::Cyclonedx)]
+    pub format: SbomFormat,
+    /// Write to a file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Target of the lock
+    #[arg(long, value_name = "NAME", conflicts_with = "wheels")]
+    pub target: Option<String>,
+    /// Environment whose files are read (default: the active environment, or .venv beside the lock)
+    #[arg(long, value_name = "DIR", conflicts_with = "wheels")]
+    pub prefix: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum SbomFormat {
+    /// CycloneDX 1.7 in JSON
+    Cyclonedx,
 }

@@ -121,6 +121,8 @@ pub(crate) fn bundle(
     let superseded = before.as_ref().map(|before| before.superseded_by(&files)).unwrap_or_default();
     let manifest = Manifest { lock: open::digest_of(&lock_text), targets: names.clone(), files, superseded };
     collect::remove_others(&folder, &manifest)?;
+    // An older bundle may have every file already.
+    fs_err::create_dir_all(&folder)?;
     write::write_bytes(&folder.join(bundle::LOCK), &lock_text)?;
     // Last: a bundle without it is not complete.
     write::write(&folder.join(bundle::MANIFEST), &manifest.render())?;

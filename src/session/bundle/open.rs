@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use super::{is_archive, pack, shown, wanted_of};
-use crate::bundle::{self, BundledFile, Fault, Manifest};
+use crate::bundle::{self, BundledFile, Fault, Manifest, There};
 use crate::index::sha256_of;
 use crate::lockfile::Lockfile;
 use crate::model::text::clean;
@@ -50,12 +50,13 @@ impl OpenBundle {
             false => None,
         };
         let folder = unpacked.as_ref().map_or_else(|| path.to_owned(), |folder| folder.path().to_owned());
-        let text = match fs_err::read_to_string(folder.join(bundle::MANIFEST)) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && folder.is_dir() => {
+        let text = match files::read(&folder.join(bundle::MANIFEST)) {
+            Ok(Some(text)) => text,
+            Ok(None) if folder.is_dir() => {
                 return Err(unusable(path, &format!("it has no `{}`", bundle::MANIFEST)));
             }
-            Err(error) => return Err(unusable(path, &error.to_string())),
+            Ok(None) => return Err(unusable(path, "it does not exist")),
+            Err(error) => return Err(unusable(path, &error.message)),
         };
         if let Some(key) = key {
             check_signature(&folder, &text, key).map_err(|why| unusable(path, &why))?;
@@ -77,12 +78,18 @@ impl OpenBundle {
         let own = fs_err::read(self.folder.join(bundle::LOCK)).ok().map(|text| digest_of(&text));
         let wanted = wanted_of(lock, targets)?;
         let here = digest_of(lock_text);
-        Ok(bundle::check(&self.manifest, (&here, own.as_deref()), (targets, &wanted), &self.there()?))
+        let mut faults =
+            bundle::check(&self.manifest, (&here, own.as_deref()), (targets, &wanted), &self.there()?);
+        if self.manifest.lock == here {
+            let unknown = self.manifest.targets.iter().filter(|name| lock.target(Some(name)).is_none());
+            faults.extend(unknown.map(|name| Fault::UnknownTarget(clean(name, 100))));
+        }
+        Ok(faults)
     }
 
     /// Every file but the manifest, the lock and the signature, with the hash of its content. What is no regular file has the hash of
     /// nothing.
-    fn there(&self) -> Result<BTreeMap<String, String>, Failure> {
+    fn there(&self) -> Result<There, Failure> {
         let mut paths: Vec<(String, PathBuf)> = Vec::new();
         let mut folders = vec![(String::new(), self.folder.clone())];
         while let Some((prefix, folder)) = folders.pop() {
@@ -103,10 +110,11 @@ impl OpenBundle {
         let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         let work = || {
             while let Some((place, path)) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let is_file = fs_err::symlink_metadata(path).is_ok_and(|about| about.is_file());
-                let hash = if is_file { sha256_of(path).unwrap_or_default() } else { String::new() };
+                let about = fs_err::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file);
+                let hash = about.as_ref().map(|_| sha256_of(path).unwrap_or_default()).unwrap_or_default();
+                let size = about.map_or(0, |about| about.len());
                 if let Ok(mut found) = found.lock() {
-                    found.insert(clean(place, 400), hash);
+                    found.insert(clean(place, 400), (hash, size));
                 }
             }
         };
@@ -171,16 +179,12 @@ impl OpenBundle {
 
 /// Holds the manifest's signature against a public key.
 fn check_signature(folder: &Path, text: &str, key: &Path) -> Result<(), String> {
-    let key_text = fs_err::read_to_string(key).map_err(|error| error.to_string())?;
+    let read = |path: &Path| files::read(path).map_err(|error| error.message);
+    let key_text =
+        read(key)?.ok_or_else(|| format!("`{}` does not exist", clean(&key.display().to_string(), 200)))?;
     let key = signed::key(&key_text)?;
-    let file = folder.join(bundle::SIGNATURE);
-    let signature = match fs_err::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(format!("it is not signed: it has no `{}`", bundle::SIGNATURE));
-        }
-        Err(error) => return Err(error.to_string()),
-    };
+    let signature = read(&folder.join(bundle::SIGNATURE))?
+        .ok_or_else(|| format!("it is not signed: it has no `{}`", bundle::SIGNATURE))?;
     let signature = minisign_verify::Signature::decode(&signature)
         .map_err(|error| format!("`{}` is no signature of minisign: {error}", bundle::SIGNATURE))?;
     key.verify(text.as_bytes(), &signature, false)

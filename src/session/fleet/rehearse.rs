@@ -46,13 +46,15 @@ pub(crate) struct Rehearsed {
     /// The driver after it, where it changes.
     pub driver: Option<DottedVersion>,
     /// The GPUs after it, where they change.
-    pub gpus: Vec<String>,
+    pub gpus: Option<Vec<String>>,
+    /// How many nodes the change is about.
+    pub concerned: usize,
     /// The nodes, by class.
     pub classes: Vec<Class>,
     /// How many nodes get the driver or the GPUs.
     pub changed: usize,
     pub locks: Vec<OfLock>,
-    /// The nodes on which a lock stops, or is not known to run any more.
+    /// The nodes on which a lock runs, and stops or is not known to run any more.
     pub drain: Vec<String>,
     /// The nodes to try it on first: they show every change once.
     pub first: Vec<String>,
@@ -147,13 +149,21 @@ pub(crate) fn rehearse(
     let stopped: BTreeSet<usize> = stopped.copied().collect();
     let mut drain: Vec<String> = stopped.iter().flat_map(|class| classes[*class].nodes.clone()).collect();
     drain.sort_by_cached_key(|name| natural(name));
-    let names: Vec<Vec<String>> = classes.iter().map(|class| class.nodes.clone()).collect();
+    let kind = |class: &Class| {
+        let labels: BTreeSet<String> = class.host.gpus.iter().flatten().map(Gpu::label).collect();
+        (labels.into_iter().collect::<Vec<_>>().join(" + "), class.nodes.clone())
+    };
+    let names: Vec<(String, Vec<String>)> = classes.iter().map(kind).collect();
+    if changed == 0 && change.against.is_empty() {
+        interface.note("no node changes: none of them is known to have a GPU");
+    }
     let of_locks: Vec<&[Outcome]> = judged.iter().map(|lock| lock.outcomes.as_slice()).collect();
     let (first, is_smallest) = first_to_change(&names, &of_locks);
     unanswered.sort_by_cached_key(|node| natural(&node.node));
     Ok(Rehearsed {
         driver: hardware.driver.map(|driver| driver.version),
-        gpus: hardware.gpus.iter().flatten().map(Gpu::label).collect(),
+        gpus: hardware.gpus.map(|gpus| gpus.iter().map(Gpu::label).collect()),
+        concerned: classes.iter().take(staying_from).map(|class| class.nodes.len()).sum(),
         classes,
         changed,
         locks: judged,
@@ -213,7 +223,9 @@ fn before(global: &Global, path: &Path) -> Result<Vec<Named>, Failure> {
         return locks(global, std::slice::from_ref(&path.to_owned()));
     }
     let shown = clean(&path.display().to_string(), 200);
-    let lock = compared::named(global, path)?.ok_or_else(|| {
+    let found = compared::named(global, path)
+        .map_err(|error| error.hint("name the lock of before by a file or a commit: `--against OLD.lock`"))?;
+    let lock = found.ok_or_else(|| {
         Failure::lock(format!("`{shown}` has no envlock.lock"))
             .hint("`git log envlock.lock` names the commits that changed it")
     })?;
@@ -228,7 +240,13 @@ fn concerned(
 ) -> Result<Option<BTreeSet<String>>, Failure> {
     let names: BTreeSet<String> = match (change.partition, change.only) {
         (None, None) => return Ok(None),
-        (None, Some(list)) if !list.contains('[') => list.split(',').map(str::to_owned).collect(),
+        (None, Some(list)) => {
+            let names = fleet::expanded(list).ok_or_else(|| {
+                Failure::usage(format!("`{}` is no list of nodes", clean(list, 100)))
+                    .hint("such as `n1,n2` or `n[1-8]`")
+            })?;
+            names.into_iter().collect()
+        }
         (partition, list) => {
             let all = slurm::nodes(partition, list).map_err(|error| Failure::host(error.to_string()))?;
             all.into_iter().map(|node| node.name).collect()
@@ -238,6 +256,7 @@ fn concerned(
     if !names.iter().any(|name| known.contains(name)) {
         return Err(Failure::input(match names.len() {
             0 => "Slurm knows no such nodes".to_owned(),
+            1 => "the node that is named has no host file".to_owned(),
             count => format!("none of the {count} nodes that are named has a host file"),
         })
         .hint("host files are called as the nodes are: `envlock probe --save NODE.toml`"));

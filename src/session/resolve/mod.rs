@@ -331,17 +331,6 @@ impl<'p> ResolveRun<'p> {
     }
 }
 
-impl ResolveRun<'_> {
-    /// In a project of uv that has a lock, the Python of newer releases.
-    fn hold_python(&self, machines: &mut [Machine], of_uv: Option<(Python, &'static str)>) {
-        let Some(old) = self.old.as_ref() else { return };
-        for machine in machines.iter_mut().filter(|machine| machine.python.is_none()) {
-            let locked = old.target(Some(&machine.name)).map(|target| target.python);
-            machine.python = owner::python_of_upgrade(of_uv, locked, self.request.python.as_ref());
-        }
-    }
-}
-
 /// Whether conda's environment files are written beside the lock.
 fn writes_environments(project: &Project) -> bool {
     project.manifest.as_ref().and_then(|manifest| manifest.environment_yml) != Some(false)

@@ -36,6 +36,21 @@ pub(crate) struct WithUv<'o> {
     pub interface: &'o dyn Interface,
 }
 
+impl super::ResolveRun<'_> {
+    /// In a project of uv that has a lock, the Python of newer releases.
+    pub(super) fn hold_python(
+        &self,
+        machines: &mut [super::machines::Machine],
+        of_uv: Option<(Python, &'static str)>,
+    ) {
+        let Some(old) = self.old.as_ref() else { return };
+        for machine in machines.iter_mut().filter(|machine| machine.python.is_none()) {
+            let locked = old.target(Some(&machine.name)).map(|target| target.python);
+            machine.python = owner::python_of_upgrade(of_uv, locked, self.request.python.as_ref());
+        }
+    }
+}
+
 /// Adds what the tool's lock and files say to what the old lock holds: the versions of its packages, and the Python that
 /// it takes (`python`).
 pub(crate) fn prefer(

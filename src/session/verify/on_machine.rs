@@ -105,7 +105,13 @@ pub(crate) fn on_machine(described: &Host, candidates: &Candidates<'_>, base: &F
 
 /// The same, of what is locked for machines of this platform.
 pub(crate) fn judged(described: &Host, locked: &[Locked<'_>], base: &Facts<'_>) -> OnMachine {
-    let (areas, path) = match chosen_host::finish(described.clone(), base.registry) {
+    // Where nothing uses a GPU, it does not matter that a driver does not support one.
+    let uses_gpu = locked.iter().any(|locked| locked.target.uses_cuda());
+    let finished = match uses_gpu || has_other_libc(described) {
+        true => chosen_host::finish(described.clone(), base.registry),
+        false => chosen_host::filled(described.clone(), base.registry),
+    };
+    let (areas, path) = match finished {
         Ok(machine) => best_on(&machine, locked, base),
         Err(error) => (only(impossible(has_other_libc(described), error)), None),
     };

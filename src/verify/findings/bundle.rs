@@ -12,7 +12,11 @@ pub fn bundle_differs(fault: &Fault, bundle: &str) -> Finding {
         Fault::Foreign { .. } | Fault::NoTarget(_) | Fault::NotListed(_) | Fault::NotLocked(_) => {
             "bundle this lock, where there is a network: `envlock bundle`".to_owned()
         }
-        Fault::LockChanged | Fault::Missing(_) | Fault::Changed(_) => {
+        Fault::LockChanged
+        | Fault::Missing(_)
+        | Fault::Changed(_)
+        | Fault::Size(_)
+        | Fault::UnknownTarget(_) => {
             "copy the bundle again, or run `envlock bundle` into it: what is whole is kept".to_owned()
         }
     };

@@ -68,14 +68,12 @@ fn rehearsed(global: &Global, args: &FleetRehearseArgs, printer: &Printer) -> Re
     Ok(exit_of_change(&answer))
 }
 
-/// 1 where something stops, else 2 where something is not known after the change or a node did not answer.
+/// 1 where a lock stops, else 2 where one that runs is not known to run after the change, or a node did not answer.
 fn exit_of_change(answer: &Rehearsed) -> u8 {
     let outcomes = || answer.locks.iter().flat_map(|lock| &lock.outcomes);
     if outcomes().any(|outcome| outcome.effect == Effect::Stops) {
         exit::NO
-    } else if !answer.unanswered.is_empty()
-        || outcomes().any(|outcome| outcome.after.verdict == Verdict::Unknown)
-    {
+    } else if !answer.unanswered.is_empty() || outcomes().any(|outcome| outcome.effect == Effect::NotKnown) {
         exit::CANNOT_ANSWER
     } else {
         exit::YES

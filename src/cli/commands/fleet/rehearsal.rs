@@ -15,7 +15,10 @@ const INDENT: usize = 11;
 
 pub(super) fn json(printer: &Printer, answer: &Rehearsed) {
     let fare = |fare: &Fare| json!({ "verdict": fare.verdict, "line": fare.line, "path": fare.path });
+    // Of nodes on which nothing changes only the verdict is the same.
+    let verdict = |fare: &Fare| json!({ "verdict": fare.verdict, "line": null, "path": null });
     let outcome = |outcome: &Outcome| {
+        let fare = if outcome.effect == Effect::Same { &verdict as &dyn Fn(&Fare) -> Value } else { &fare };
         json!({
             "effect": outcome.effect, "nodes": answer.nodes(outcome),
             "before": fare(&outcome.before), "after": fare(&outcome.after),
@@ -47,12 +50,15 @@ fn all(answer: &Rehearsed) -> usize {
 /// `driver 620.70.06 on 4 of 5 nodes`
 fn headline(answer: &Rehearsed) -> String {
     let mut what: Vec<String> = answer.driver.iter().map(|driver| format!("driver {driver}")).collect();
-    if !answer.gpus.is_empty() {
-        what.push(answer.gpus.join(", "));
+    if let Some(gpus) = &answer.gpus {
+        what.push(if gpus.is_empty() { "no GPU".to_owned() } else { gpus.join(", ") });
     }
     let nodes = Count(all(answer)).of("node");
     match what.is_empty() {
-        true => format!("other locks on {nodes}"),
+        true => {
+            let locks = Count(answer.locks.len()).word("another lock", "other locks");
+            format!("{locks} on {} of {nodes}", answer.concerned)
+        }
         false => format!("{} on {} of {nodes}", what.join(" and "), answer.changed),
     }
 }
@@ -71,6 +77,7 @@ fn word(effect: Effect) -> (anstyle::Style, &'static str) {
         Effect::Stops => (ERROR, "stops"),
         Effect::NotKnown => (WARN, "not known"),
         Effect::Starts => (GOOD, "starts"),
+        Effect::Unclear => (WARN, "unclear"),
         Effect::Path => (WARN, "changed"),
         Effect::Same => (GOOD, "same"),
     }
@@ -149,17 +156,19 @@ fn advice(answer: &Rehearsed) -> Vec<(&'static str, &[String], String)> {
     let mut out: Vec<(&'static str, &[String], String)> = Vec::new();
     if !answer.drain.is_empty() {
         let count = Count(answer.drain.len()).of("node");
-        let (what, why) = match answer.driver.is_none() && answer.gpus.is_empty() {
-            true => ("not on", "there the new lock does not run, or is not known to"),
-            false => ("drain first", "there a lock stops, or is not known to run"),
+        let (what, why) = match answer.driver.is_none() && answer.gpus.is_none() {
+            true => ("not on", "there the lock runs now, and the new one does not, or is not known to"),
+            false => ("drain first", "there a lock runs now, and then does not, or is not known to"),
         };
         out.push((what, &answer.drain, format!("{count}: {why}")));
     }
     if !answer.first.is_empty() {
         let why = match (answer.first.len(), answer.is_smallest) {
             (1, _) => "it alone shows every change".to_owned(),
-            (count, true) => format!("these {count} show every change, and no fewer do"),
-            (count, false) => format!("these {count} show every change; fewer may do"),
+            (count, true) => {
+                format!("these {count} show every change on every kind of GPU, and no fewer do")
+            }
+            (count, false) => format!("these {count} show every change on every kind of GPU; fewer may do"),
         };
         out.push(("try it on", &answer.first, why));
     }
@@ -186,15 +195,16 @@ pub(super) fn markdown(printer: &Printer, answer: &Rehearsed) {
                 count(Effect::Stops),
                 count(Effect::NotKnown),
                 count(Effect::Starts),
+                count(Effect::Unclear),
                 count(Effect::Path),
             ]
         })
         .collect();
-    let head = ["lock", "nodes now", "nodes then", "stops", "not known", "starts", "changed"];
+    let head = ["lock", "nodes now", "nodes then", "stops", "not known", "starts", "unclear", "changed"];
     out.push_str(&table(&head, &rows));
     for lock in &answer.locks {
         let changed = lock.outcomes.iter().filter(|outcome| outcome.effect != Effect::Same);
-        let rows: Vec<Vec<String>> = changed
+        let mut rows: Vec<Vec<String>> = changed
             .map(|outcome| {
                 let nodes = node_list(&answer.nodes(outcome));
                 let (_, word) = word(outcome.effect);
@@ -207,6 +217,10 @@ pub(super) fn markdown(printer: &Printer, answer: &Rehearsed) {
             })
             .collect();
         if !rows.is_empty() {
+            let same = unchanged(lock, answer);
+            rows.extend(
+                same.map(|same| vec!["as before".to_owned(), cell(&same), String::new(), String::new()]),
+            );
             out.push_str(&format!("\n### {}\n\n", cell(&title(lock, answer).0)));
             out.push_str(&table(&["effect", "nodes", "now", "then"], &rows));
         }

@@ -129,7 +129,7 @@ pub(super) fn text(printer: &Printer, fleet: &Fleet, registry: &Registry) {
 /// Nodes as a list that fits into a line; `-v` and `--json` have all of them.
 pub(super) fn named(nodes: &[String], p: &Printer) -> String {
     /// Maximum length of a list.
-    const LINE: usize = 56;
+    const LINE: usize = 52;
     let list = node_list(nodes);
     if p.verbose || list.chars().count() <= LINE {
         return list;

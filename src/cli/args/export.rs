@@ -84,7 +84,7 @@ pub(in crate::cli) struct BundleArgs {
     /// Leave out the files that an older bundle has: to be laid over it
     #[arg(long, value_name = "PATH")]
     pub since: Option<PathBuf>,
-    /// Write a flat folder for plain pip and uv instead (`--no-index --find-links DIR`)
+    /// Write a flat folder for plain pip and uv instead, for their `--find-links`
     #[arg(long)]
     pub wheelhouse: bool,
     /// Print files and sizes by target, and download nothing

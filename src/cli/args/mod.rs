@@ -118,9 +118,9 @@ pub(super) enum Command {
     /// Install what the lock says into an environment, then verify it
     #[command(visible_alias = "install")]
     Sync(SyncArgs),
-    /// Take along everything that the lock needs, for machines without a network
+    /// Pack all that the lock needs, for machines without a network
     Bundle(BundleOptions),
-    /// Write a bill of materials: the packages, the libraries inside them, what they need of a machine
+    /// Write a bill of materials: packages and the libraries inside them
     Sbom(SbomArgs),
     /// Check the environment and the machine against the lock
     Verify(VerifyArgs),

@@ -50,7 +50,7 @@ fn archive(context: &TestContext, script: &str) -> bool {
     let head = "import tarfile, io, os\nt = tarfile.open('evil.tar', 'w')\n\
                 def add(name, data=b'x', **more):\n    i = tarfile.TarInfo(name)\n    i.size = len(data)\n\
                     \x20   [setattr(i, k, v) for k, v in more.items()]\n    t.addfile(i, io.BytesIO(data))\n\
-                def whole():\n    [t.add(os.path.join(d, f), os.path.relpath(os.path.join(d, f), 'b')) for d, _, fs in os.walk('b') for f in fs]\n";
+                def whole():\n    [t.add(os.path.join(d, f), './' + os.path.relpath(os.path.join(d, f), 'b')) for d, _, fs in os.walk('b') for f in fs]\n";
     let run = Command::new("python3")
         .args(["-c", &format!("{head}{script}\nt.close()")])
         .current_dir(context.project())

@@ -83,6 +83,8 @@ pub fn common_files() -> Vec<RegistryFile> {
         embedded.files().iter().filter(|f| real.contains(&f.path.as_ref())).cloned().collect();
     let gpus = embedded.files().iter().find(|f| f.path == "gpus.toml").unwrap();
     let (_, tables) = gpus.text.split_once("\n[tegra]").unwrap();
+    // The labels of clouds name GPUs that are not in it.
+    let tables = tables.split_once("\n[[node_label]]").map_or(tables, |(before, _)| before);
     let head = "default = { evidence = \"documented\", source = [\"pci-ids\"] }\n\
                 gpu = [{ name = \"A\", capability = \"8.0\" }]\n";
     files.push(RegistryFile { path: "gpus.toml".into(), text: format!("{head}\n[tegra]{tables}").into() });

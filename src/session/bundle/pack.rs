@@ -49,7 +49,7 @@ pub(super) fn unpack(archive: &Path) -> Result<TempDir, String> {
         if member.header().entry_type().is_dir() {
             continue;
         }
-        let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        let is_plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !member.header().entry_type().is_file() || !is_plain {
             let shown = clean(&path.display().to_string(), 200);
             return Err(format!("its member `{shown}` is not a file with a plain path"));

@@ -151,7 +151,8 @@ mod tests {
             let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
             let mut found = expanded(&node_list(&names)).unwrap();
             let mut expected = names.clone();
-            (found.sort(), expected.sort());
+            found.sort();
+            expected.sort();
             assert_eq!(found, expected);
         }
         assert_eq!(expanded("v1, v2").unwrap(), ["v1", "v2"]);

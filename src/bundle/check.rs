@@ -19,6 +19,8 @@ pub enum Fault {
     LockChanged,
     /// It was not made for a target of the lock.
     NoTarget(String),
+    /// It says that it was made for a target that the lock does not have.
+    UnknownTarget(String),
     /// A file that the lock needs is not in the manifest.
     NotListed(String),
     /// The manifest calls a file a package that the lock does not have.
@@ -31,8 +33,6 @@ pub enum Fault {
     Size(String),
     /// A file that the manifest does not list.
     Extra(String),
-    /// It says that it was made for a target that the lock does not have.
-    UnknownTarget(String),
 }
 
 impl std::fmt::Display for Fault {

@@ -104,6 +104,9 @@ pub enum ManifestError {
     /// A value that is not valid.
     #[error("`{0}` is not {1}")]
     Value(String, &'static str),
+    /// It lists a file twice.
+    #[error("it lists `{0}` twice")]
+    Twice(String),
 }
 
 #[derive(Deserialize)]
@@ -149,9 +152,9 @@ impl Manifest {
         if let Some(file) = raw.file.iter().find(|file| !is_name(&file.name)) {
             return wrong(&file.name, "the name of a file");
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         if let Some(file) = raw.file.iter().find(|file| !seen.insert((&file.name, &file.sha256, file.role))) {
-            return wrong(&file.name, "listed once");
+            return Err(ManifestError::Twice(file.name.clone()));
         }
         Ok(Manifest { lock: raw.lock, targets: raw.targets, files: raw.file, superseded: raw.superseded })
     }
@@ -197,7 +200,8 @@ impl Manifest {
     }
 }
 
-fn is_hash(text: &str) -> bool {
+/// Whether a text is a SHA-256: 64 lower-case hexadecimal digits.
+pub fn is_hash(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 

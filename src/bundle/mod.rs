@@ -10,7 +10,7 @@ mod manifest;
 mod wanted;
 
 pub use check::{Fault, There, check};
-pub use manifest::{BundledFile, MANIFEST, Manifest, ManifestError, Role, SIGNATURE};
+pub use manifest::{BundledFile, MANIFEST, Manifest, ManifestError, Role, SIGNATURE, is_hash};
 pub use wanted::{From, NotBundled, Wanted, from_one_folder, wanted};
 
 /// The folder of the files.

@@ -73,21 +73,44 @@ pub fn expanded(list: &str) -> Option<Vec<String>> {
     const MOST: usize = 100_000;
     let mut out = Vec::new();
     for item in items(list)? {
-        let Some((stem, rest)) = item.split_once('[') else {
-            out.push(item.to_owned());
-            continue;
-        };
-        for range in rest.strip_suffix(']')?.split(',') {
-            let (from, to) = range.split_once('-').unwrap_or((range, range));
-            let width = if from.starts_with('0') { from.len() } else { 1 };
-            let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
-            if to < from || to - from > MOST as u64 {
+        // Each bracket multiplies the names: `rack[1-2]n[1-4]`.
+        let mut names = vec![String::new()];
+        let mut rest = item;
+        while let Some((stem, tail)) = rest.split_once('[') {
+            let (ranges, after) = tail.split_once(']')?;
+            let numbers = numbers(ranges, MOST)?;
+            if names.len().saturating_mul(numbers.len()) > MOST {
                 return None;
             }
-            out.extend((from..=to).map(|number| format!("{stem}{number:0width$}")));
-            if out.len() > MOST {
-                return None;
-            }
+            let longer = |name: &String| {
+                let name = name.clone();
+                numbers.iter().map(move |number| format!("{name}{stem}{number}")).collect::<Vec<_>>()
+            };
+            names = names.iter().flat_map(longer).collect();
+            rest = after;
+        }
+        names.iter_mut().for_each(|name| name.push_str(rest));
+        out.extend(names);
+        if out.len() > MOST {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+/// The numbers of ranges as they are written: `1-3,07`. `None` where they are none, or more than `most`.
+fn numbers(ranges: &str, most: usize) -> Option<Vec<String>> {
+    let mut out = Vec::new();
+    for range in ranges.split(',') {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let width = if from.starts_with('0') { from.len() } else { 1 };
+        let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
+        if to < from || to - from >= most as u64 {
+            return None;
+        }
+        out.extend((from..=to).map(|number| format!("{number:0width$}")));
+        if out.len() > most {
+            return None;
         }
     }
     Some(out)
@@ -156,6 +179,7 @@ mod tests {
             assert_eq!(found, expected);
         }
         assert_eq!(expanded("v1, v2").unwrap(), ["v1", "v2"]);
+        assert_eq!(expanded("r[1-2]n[08-09]-ib").unwrap(), ["r1n08-ib", "r1n09-ib", "r2n08-ib", "r2n09-ib"]);
         for list in ["", "a,,b", "n[1-", "n[3-1]", "n[1-999999999]", "n[x]", "n[[1]]"] {
             assert_eq!(expanded(list), None, "{list}");
         }

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::parse::parse_unchecked;
 use super::{Lockfile, Target, read_request};
-use crate::model::capability::Via;
 use crate::model::solution::Coverage;
 use crate::model::source::CondaPackage;
 
@@ -180,7 +179,7 @@ fn coverage(old: &Target, new: &Target) -> Vec<Change> {
         if at_floor(before, old) == at_floor(after, new) {
             continue;
         }
-        let (from, to) = (support(before), support(after));
+        let (from, to) = (before.support(), after.support());
         let capability = before.compute_capability.to_string();
         match alike.iter_mut().find(|(old, new, _)| (old, new) == (&from, &to)) {
             Some((.., all)) => all.push(capability),
@@ -193,17 +192,6 @@ fn coverage(old: &Target, new: &Target) -> Vec<Change> {
         new: Some(new),
     };
     alike.into_iter().map(change).collect()
-}
-
-/// `machine code, driver >= 525.60.13, below 590`
-fn support(row: &Coverage) -> String {
-    let mut out = match row.via {
-        Via::Sass => "machine code".to_owned(),
-        Via::Ptx => "PTX".to_owned(),
-    };
-    out.extend(row.driver_min.iter().map(|min| format!(", driver >= {min}")));
-    out.extend(row.driver_below.iter().map(|below| format!(", driver < {below}")));
-    out
 }
 
 /// The two sides of a lock with merge conflicts, ours and theirs; `None` if there is no conflict, or if a

@@ -254,7 +254,7 @@ impl Asked<'_> {
             let row = coverage.iter().find(|row| row.compute_capability == capability);
             out.push(plain(
                 NeedKind::Machine,
-                format!("{}: {}", gpu.label(), row.map_or("not supported".to_owned(), how)),
+                format!("{}: {}", gpu.label(), row.map_or("not supported".to_owned(), Coverage::support)),
             ));
         }
         // A full lock has the targets in its package; a stack-only lock has no packages.
@@ -488,15 +488,4 @@ fn plain(kind: NeedKind, text: String) -> Because {
 
 fn listed(capabilities: &[String]) -> String {
     format!("compute capability {}", capabilities.join(", "))
-}
-
-/// How a GPU is supported: `machine code, driver >= 525.60.13`.
-fn how(row: &Coverage) -> String {
-    let via = match row.via {
-        Via::Sass => "machine code",
-        Via::Ptx => "PTX, which the driver compiles at first use",
-    };
-    let from = row.driver_min.as_ref().map(|v| format!(", driver >= {v}")).unwrap_or_default();
-    let below = row.driver_below.as_ref().map(|v| format!(", driver < {v}")).unwrap_or_default();
-    format!("{via}{from}{below}")
 }

@@ -297,6 +297,19 @@ pub struct Coverage {
     pub driver_below: Option<DottedVersion>,
 }
 
+impl Coverage {
+    /// By which code and with which drivers: `machine code, driver >= 525.60.13, driver < 590`.
+    pub fn support(&self) -> String {
+        let mut out = match self.via {
+            Via::Sass => "machine code".to_owned(),
+            Via::Ptx => "PTX, which the driver compiles at first use".to_owned(),
+        };
+        out.extend(self.driver_min.iter().map(|min| format!(", driver >= {min}")));
+        out.extend(self.driver_below.iter().map(|below| format!(", driver < {below}")));
+        out
+    }
+}
+
 /// One package of a solution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenPackage {

@@ -27,10 +27,8 @@ pub fn document(bill: &Bill, tool_version: &str) -> Value {
         "components": components,
         "dependencies": dependencies(bill),
     });
-    let mut hasher = Sha256::new();
-    hasher.update(bill.digest.as_bytes());
-    hasher.update(out.to_string().as_bytes());
-    out["serialNumber"] = Value::String(serial(&hex::encode(hasher.finalize())));
+    let digest = hex::encode(Sha256::digest(out.to_string().as_bytes()));
+    out["serialNumber"] = Value::String(serial(&digest));
     out
 }
 
@@ -68,17 +66,7 @@ fn needs(envelope: &Envelope) -> Vec<Value> {
     out.extend(envelope.driver.iter().map(|driver| property("driver-min", driver.to_string())));
     out.extend(envelope.glibc.iter().map(|glibc| property("glibc-min", glibc.to_string())));
     for row in &envelope.coverage {
-        let mut text = format!(
-            "{} by {}",
-            row.compute_capability,
-            match row.via {
-                crate::model::capability::Via::Sass => "machine code",
-                crate::model::capability::Via::Ptx => "PTX",
-            }
-        );
-        text.extend(row.driver_min.iter().map(|min| format!(", driver >= {min}")));
-        text.extend(row.driver_below.iter().map(|below| format!(", driver < {below}")));
-        out.push(property("compute-capability", text));
+        out.push(property("compute-capability", format!("{} by {}", row.compute_capability, row.support())));
     }
     out
 }

@@ -19,8 +19,6 @@ use crate::model::solution::Envelope;
 pub struct Bill {
     /// Its name.
     pub name: String,
-    /// SHA-256 of what it was made from, in hexadecimal: equal input has an equal bill.
-    pub digest: String,
     /// The packages, sorted by name.
     pub packages: Vec<Package>,
     /// What they need of a machine, where a lock says it.

@@ -66,6 +66,7 @@ pub(crate) mod run;
 pub mod sbom;
 pub(crate) mod settings;
 pub mod sync;
+pub(crate) mod threads;
 pub(crate) mod variables;
 pub mod verify;
 pub(crate) mod why;

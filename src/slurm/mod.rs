@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::child::{self, Limits, Silent};
+use crate::fleet::expanded;
 use crate::model::text::clean;
 
 /// Maximum size of one node's answer and of its errors, in bytes: a broken environment has thousands of findings.
@@ -97,7 +98,7 @@ pub fn nodes(partition: Option<&str>, list: Option<&str>) -> Result<Vec<Node>, S
     }
     let mut found = states(&out);
     let known: BTreeSet<String> = found.iter().map(|node| node.name.clone()).collect();
-    for name in list.map(expanded).unwrap_or_default() {
+    for name in list.and_then(expanded).unwrap_or_default() {
         if !known.contains(&name) {
             let state = match partition {
                 Some(partition) => format!("not known to Slurm in partition {}", clean(partition, 60)),
@@ -110,18 +111,6 @@ pub fn nodes(partition: Option<&str>, list: Option<&str>) -> Result<Vec<Node>, S
         return Err(SlurmError::TooMany(MAX_NODES));
     }
     Ok(found)
-}
-
-/// The names of a list in Slurm's notation, as `scontrol` expands it; none if it cannot.
-fn expanded(list: &str) -> Vec<String> {
-    let mut command = Command::new("scontrol");
-    command.args(["show", "hostnames", list]);
-    match run("scontrol", command, START) {
-        Ok((true, out, _)) => {
-            out.lines().map(str::trim).filter(|name| is_name(name)).map(str::to_owned).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// Parses `sinfo`'s lines; a node of several partitions is in several.

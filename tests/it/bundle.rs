@@ -184,8 +184,24 @@ fn a_bundle_that_is_not_whole_is_refused() {
     let file = manifest.split("[[file]]").nth(1).unwrap();
     write("bundle.toml", &format!("{manifest}[[file]]{file}"));
     let run = context.run(&["verify", "--bundle", "b"]).expect(2);
-    assert!(run.flat().contains("is not listed once"), "{}", run.shown());
+    assert!(run.flat().contains("it lists `"), "{}", run.shown());
     write("bundle.toml", &manifest);
+    // A folder without a lock gets none from a bundle that is not whole.
+    let extra = folder.join("sitecustomize.py");
+    std::fs::write(&extra, "x").unwrap();
+    std::fs::rename(context.project().join("envlock.lock"), context.project().join("own.lock")).unwrap();
+    env.sync(&["--bundle", "b"]).expect(1);
+    assert!(!context.exists("envlock.lock"));
+    std::fs::rename(context.project().join("own.lock"), context.project().join("envlock.lock")).unwrap();
+    std::fs::remove_file(extra).unwrap();
+    // Nobody's own files are removed.
+    context.write("data/files/notes.txt", "x");
+    let run = bundled(&env, &["-o", "data"]).expect(2);
+    assert!(
+        run.flat().contains("it has `notes.txt`") && context.exists("data/files/notes.txt"),
+        "{}",
+        run.shown()
+    );
     // What an older bundle has whole is no reason to fail.
     bundled(&env, &["-o", "nothing-new", "--since", "b"]).expect(0);
     assert!(context.exists("nothing-new/bundle.toml"));

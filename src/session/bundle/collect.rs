@@ -93,34 +93,18 @@ impl Collected<'_> {
             .collect()
     }
 
-    /// Puts all files into a bundle's folder. Returns how many were there before.
+    /// Puts all files where they belong, by hash and name. Returns how many were there before.
     pub fn fill(
         &self,
-        folder: &Path,
+        place: &dyn Fn(&str, &str) -> PathBuf,
         client: &IndexClient,
         interface: &dyn Interface,
     ) -> Result<usize, Failure> {
-        let items = self.items();
-        let place = |item: &Item<'_>| folder.join(bundle::FILES).join(item.sha256).join(item.name);
+        let place = |item: &Item<'_>| place(item.sha256, item.name);
         let is_there = |item: &Item<'_>| {
             self.is_before(item) || sha256_of(&place(item)).is_ok_and(|found| found == item.sha256)
         };
-        let (kept, missing): (Vec<Item<'_>>, Vec<Item<'_>>) = items.into_iter().partition(is_there);
-        self.put(&missing, &place, client, interface)?;
-        Ok(kept.len())
-    }
-
-    /// Puts all files into one flat folder.
-    pub fn fill_flat(
-        &self,
-        folder: &Path,
-        client: &IndexClient,
-        interface: &dyn Interface,
-    ) -> Result<usize, Failure> {
-        let items = self.items();
-        let place = |item: &Item<'_>| folder.join(item.name);
-        let is_there = |item: &Item<'_>| sha256_of(&place(item)).is_ok_and(|found| found == item.sha256);
-        let (kept, missing): (Vec<Item<'_>>, Vec<Item<'_>>) = items.into_iter().partition(is_there);
+        let (kept, missing): (Vec<Item<'_>>, Vec<Item<'_>>) = self.items().into_iter().partition(is_there);
         self.put(&missing, &place, client, interface)?;
         Ok(kept.len())
     }

@@ -18,7 +18,7 @@ use crate::lockfile::Lockfile;
 use crate::model::text::clean;
 use collect::Collected;
 
-pub(crate) use open::{OpenBundle, lock_of};
+pub(crate) use open::OpenBundle;
 pub(crate) use wheelhouse::Wheelhouse;
 
 /// What is bundled, and where.
@@ -116,7 +116,8 @@ pub(crate) fn bundle(
         false => (place.clone(), None),
     };
     refuse_foreign(&folder)?;
-    let kept = collected.fill(&folder, client, interface)?;
+    let by_hash = |hash: &str, name: &str| folder.join(bundle::FILES).join(hash).join(name);
+    let kept = collected.fill(&by_hash, client, interface)?;
     let files = collected.files(&folder)?;
     let superseded = before.as_ref().map(|before| before.superseded_by(&files)).unwrap_or_default();
     let manifest = Manifest { lock: open::digest_of(&lock_text), targets: names.clone(), files, superseded };
@@ -178,7 +179,12 @@ fn refuse_foreign(folder: &Path) -> Result<(), Failure> {
     let is_of_bundle = |name: &std::ffi::OsStr| {
         [bundle::FILES, bundle::LOCK, bundle::MANIFEST, bundle::SIGNATURE].iter().any(|own| name == *own)
     };
-    let foreign = entries.find_map(|entry| entry.ok().filter(|entry| !is_of_bundle(&entry.file_name())));
+    let mut foreign = entries.find_map(|entry| entry.ok().filter(|entry| !is_of_bundle(&entry.file_name())));
+    // What is in `files` and not of a bundle would be removed.
+    if let (None, Ok(mut entries)) = (&foreign, fs_err::read_dir(folder.join(bundle::FILES))) {
+        let is_of_bundle = |name: &std::ffi::OsStr| name.to_str().is_some_and(bundle::is_hash);
+        foreign = entries.find_map(|entry| entry.ok().filter(|entry| !is_of_bundle(&entry.file_name())));
+    }
     match foreign {
         None => Ok(()),
         Some(entry) => Err(Failure::files(format!(

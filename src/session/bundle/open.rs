@@ -1,9 +1,7 @@
 //! A bundle that is there: read, and held against the lock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -11,11 +9,11 @@ use tempfile::TempDir;
 use super::{is_archive, pack, shown, wanted_of};
 use crate::bundle::{self, BundledFile, Fault, Manifest, There};
 use crate::index::sha256_of;
-use crate::lockfile::Lockfile;
+use crate::lockfile::{self, Lockfile};
 use crate::model::text::clean;
 use crate::registry::signed;
 use crate::session::failure::Failure;
-use crate::session::lock::{self, AnyLock};
+use crate::session::threads::in_threads;
 use crate::session::{exit, files};
 
 /// A bundle. That of an archive lies in a folder that is removed with the value.
@@ -84,6 +82,7 @@ impl OpenBundle {
             let unknown = self.manifest.targets.iter().filter(|name| lock.target(Some(name)).is_none());
             faults.extend(unknown.map(|name| Fault::UnknownTarget(clean(name, 100))));
         }
+        faults.sort();
         Ok(faults)
     }
 
@@ -107,24 +106,12 @@ impl OpenBundle {
                 }
             }
         }
-        let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-        let work = || {
-            while let Some((place, path)) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let about = fs_err::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file);
-                let hash = about.as_ref().map(|_| sha256_of(path).unwrap_or_default()).unwrap_or_default();
-                let size = about.map_or(0, |about| about.len());
-                if let Ok(mut found) = found.lock() {
-                    found.insert(clean(place, 400), (hash, size));
-                }
-            }
+        let about = |(place, path): &(String, PathBuf)| {
+            let about = fs_err::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file);
+            let hash = about.as_ref().map(|_| sha256_of(path).unwrap_or_default()).unwrap_or_default();
+            (clean(place, 400), (hash, about.map_or(0, |about| about.len())))
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(work);
-            }
-        });
-        Ok(found.into_inner().unwrap_or_default())
+        Ok(in_threads(&paths, &about).into_iter().collect())
     }
 
     /// Refuses a bundle that is not whole, before anything is installed.
@@ -149,14 +136,9 @@ impl OpenBundle {
     /// # Errors
     /// When it cannot be read.
     pub fn own_lock(&self) -> Result<(Lockfile, Vec<u8>), Failure> {
-        let text = lock_of(self)?;
-        let lock = match lock::read_any(&self.folder.join(bundle::LOCK))? {
-            AnyLock::Own(lock) => lock,
-            AnyLock::Foreign(_) => {
-                return Err(unusable(Path::new(&self.shown), "its lock is of another tool"));
-            }
-        };
-        Ok((lock, text.into_bytes()))
+        let text = files::read(&self.folder.join(bundle::LOCK))?
+            .ok_or_else(|| unusable(Path::new(&self.shown), &format!("it has no `{}`", bundle::LOCK)))?;
+        Ok((lockfile::parse(&text)?, text.into_bytes()))
     }
 
     /// The hashes of its files that a newer bundle does not have.
@@ -189,13 +171,4 @@ fn check_signature(folder: &Path, text: &str, key: &Path) -> Result<(), String> 
         .map_err(|error| format!("`{}` is no signature of minisign: {error}", bundle::SIGNATURE))?;
     key.verify(text.as_bytes(), &signature, false)
         .map_err(|error| format!("its manifest is not signed by this key: {error}"))
-}
-
-/// The lock in a bundle, for a folder without one.
-///
-/// # Errors
-/// When it cannot be read.
-pub(crate) fn lock_of(bundle: &OpenBundle) -> Result<String, Failure> {
-    let path = bundle.folder.join(bundle::LOCK);
-    files::read(&path)?.ok_or_else(|| unusable(Path::new(&bundle.shown), "it has no `envlock.lock`"))
 }

@@ -10,6 +10,7 @@ use super::{BundleOptions, Bundled, OfTarget};
 use crate::bundle::{BundledFile, Role, from_one_folder};
 use crate::formats::write;
 use crate::index::IndexClient;
+use crate::inspect;
 use crate::lockfile::Target;
 use crate::session::Interface;
 use crate::session::failure::{Failure, FailureKind};
@@ -83,23 +84,19 @@ fn unpacked(wheel: &Path, file: &BundledFile, folder: &Path) -> Result<PathBuf, 
         )
         .hint("`envlock bundle` fetches another one")
     };
-    let opened = fs_err::File::open(wheel)?;
-    let mut archive =
-        zip::ZipArchive::new(std::io::BufReader::new(opened)).map_err(|error| failed(error.to_string()))?;
-    let count = archive.len();
+    /// Maximum size of the program, in bytes: that of uv 0.13 has 60 MB.
+    const LARGEST: u64 = 1 << 30;
+    let opened = std::io::BufReader::new(fs_err::File::open(wheel)?);
+    let mut archive = inspect::open_wheel(opened).map_err(|error| failed(error.to_string()))?;
     // `uv-0.9.0.data/scripts/uv`
-    let mut is_program = |at: &usize| {
-        archive
-            .by_index_raw(*at)
-            .is_ok_and(|member| member.name().is_ok_and(|name| name.ends_with(".data/scripts/uv")))
-    };
-    let at = (0..count).find(|at| is_program(at));
-    let at = at.ok_or_else(|| failed("it has no program `uv`".to_owned()))?;
-    let mut member = archive.by_index(at).map_err(|error| failed(error.to_string()))?;
+    let mut members = inspect::members_of_wheel(&mut archive).into_iter();
+    let (at, ..) = members
+        .find(|(_, name, _)| name.ends_with(".data/scripts/uv"))
+        .ok_or_else(|| failed("it has no program `uv`".to_owned()))?;
+    let program =
+        inspect::bytes_of_wheel(&mut archive, at, LARGEST).map_err(|error| failed(error.to_string()))?;
     let place = folder.join("uv");
-    let mut out = fs_err::File::create_new(&place)?;
-    std::io::copy(&mut member, &mut out)?;
-    drop(out);
+    fs_err::write(&place, program)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -142,7 +139,7 @@ pub(super) fn make(
             .hint("leave out `--since`, `--self` and `--python`, or `--wheelhouse`"));
     }
     fs_err::create_dir_all(place)?;
-    bundled.kept = collected.fill_flat(place, client, interface)?;
+    bundled.kept = collected.fill(&|_, name| place.join(name), client, interface)?;
     for (name, text) in [(files::REQUIREMENTS, Some(text)), ("build-constraints.txt", constraints)] {
         if let Some(text) = text {
             session::write::write(&place.join(name), &text)?;

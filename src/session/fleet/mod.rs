@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::lock::{self, AnyLock};
 use super::options::Global;
 use super::settings::Project;
+use super::threads::in_threads;
 use super::{chosen_host, files, learned_rows};
 use crate::fleet::{self, Class, Difference, natural};
 use crate::model::saved_host::SavedHost;
@@ -96,20 +97,6 @@ fn asked(
     }
     found.unanswered.sort_by_cached_key(|node| natural(&node.node));
     Ok((found, registry))
-}
-
-/// What a function says of each of many things, on all processors, in their order.
-fn in_threads<T: Sync, R: Send>(all: &[T], of: &(impl Fn(&T) -> R + Sync)) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(16);
-    let each = all.len().div_ceil(threads).max(1);
-    std::thread::scope(|scope| {
-        let run = |part: &'_ [T]| part.iter().map(of).collect::<Vec<R>>();
-        let parts: Vec<_> = all.chunks(each).map(|part| scope.spawn(move || run(part))).collect();
-        // A panic goes on here.
-        let joined =
-            parts.into_iter().map(|part| part.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
-        joined.flatten().collect()
-    })
 }
 
 /// A node that did not say what it is.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Found, Named, Slurm, Unanswered, environment, in_threads};
+use super::{Found, Named, Slurm, Unanswered, environment};
 use crate::fleet;
 use crate::model::count::Count;
 use crate::model::text::clean;
@@ -12,6 +12,7 @@ use crate::probe::host_file;
 use crate::session::Interface;
 use crate::session::chosen_host;
 use crate::session::failure::Failure;
+use crate::session::threads::in_threads;
 use crate::slurm::{self, Reply, SlurmError};
 
 /// The nodes that the host files of a folder describe.

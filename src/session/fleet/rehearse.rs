@@ -1,9 +1,9 @@
 //! `fleet rehearse`: what a new driver, other GPUs or a new lock do to every node and lock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::{Found, Named, Nodes, Unanswered, asked, in_threads, locks};
+use super::{Found, Named, Nodes, Unanswered, asked, locks};
 use crate::fleet::{
     self, Class, Effect, Fare, HardwareChange, Judged, Outcome, first_to_change, natural, outcomes,
 };
@@ -18,6 +18,7 @@ use crate::session::compared;
 use crate::session::failure::Failure;
 use crate::session::lock::AnyLock;
 use crate::session::options::Global;
+use crate::session::threads::in_threads;
 use crate::session::verify::{Candidates, OnMachine, judged};
 use crate::session::{Interface, chosen_host};
 use crate::slurm;
@@ -301,13 +302,14 @@ struct Judge<'l> {
     registry: &'l Registry,
     /// What is locked for a platform.
     locked: BTreeMap<Platform, Vec<Locked<'l>>>,
-    known: BTreeMap<String, Fare>,
+    /// By the machine as it is written: `535` and `535.0` are equal versions, and only one is open within its branch.
+    known: HashMap<String, Fare>,
 }
 
 impl<'l> Judge<'l> {
     fn of(lock: &'l AnyLock, registry: &'l Registry) -> Result<Judge<'l>, Failure> {
         let candidates = Candidates::of(lock, None, false)?;
-        Ok(Judge { candidates, registry, locked: BTreeMap::new(), known: BTreeMap::new() })
+        Ok(Judge { candidates, registry, locked: BTreeMap::new(), known: HashMap::new() })
     }
 
     fn fare(&mut self, host: &Host) -> Fare {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Contents, is_read, tell, with_version_in_code};
+use super::{Contents, MAX_TEXT, is_read, tell, with_version_in_code};
 use crate::inspect::{self, Depth, Detail, FileTree as _, ThisMachine};
 use crate::model::installed::{Distribution, Installed};
 use crate::model::licence::Licence;
@@ -13,8 +13,6 @@ use crate::sbom::{Of, Package, identify, parts, stated};
 use crate::session::Interface;
 use crate::session::failure::Failure;
 
-/// Maximum size of METADATA and of a bill, in bytes.
-const MAX_TEXT: u64 = 16 << 20;
 /// Maximum number of bills of a package.
 const MAX_BILLS: usize = 100;
 

@@ -31,6 +31,9 @@ pub struct SbomOptions {
     pub prefix: Option<PathBuf>,
 }
 
+/// Maximum size of METADATA and of a bill, in bytes.
+const MAX_TEXT: u64 = 16 << 20;
+
 /// What is read of a package's files.
 #[derive(Default)]
 struct Contents {
@@ -73,7 +76,6 @@ pub(crate) fn sbom(
     let folder = || project.folder.file_name().map(|name| name.to_string_lossy().into_owned());
     Ok(Bill {
         name: crate::model::text::clean(&name.or_else(folder).unwrap_or_else(|| "project".to_owned()), 100),
-        digest: format!("{} {}", target.name, lock.request.join("\n")),
         roots: request.requirements.iter().map(|one| one.name().to_owned()).collect(),
         envelope: Some(target.envelope.clone()),
         packages,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Contents, is_read, tell, with_version_in_code};
+use super::{Contents, MAX_TEXT, is_read, tell, with_version_in_code};
 use crate::index;
 use crate::inspect::{self, Detail};
 use crate::model::licence::Licence;
@@ -12,9 +12,6 @@ use crate::registry::Registry;
 use crate::sbom::{Bill, File, Of, Package, identify, parts, stated};
 use crate::session::Interface;
 use crate::session::failure::Failure;
-
-/// Maximum size of METADATA and of a bill, in bytes.
-const MAX_TEXT: u64 = 16 << 20;
 
 /// The bill of wheels.
 ///
@@ -33,7 +30,7 @@ pub(super) fn bill(
     packages.dedup_by(|a, b| (&a.name, &a.version) == (&b.name, &b.version));
     tell(&packages, interface);
     let roots = packages.iter().map(|package| package.name.clone()).collect();
-    Ok(Bill { name: "wheels".to_owned(), digest: String::new(), packages, envelope: None, roots })
+    Ok(Bill { name: "wheels".to_owned(), packages, envelope: None, roots })
 }
 
 fn of_wheel(registry: &Registry, path: &Path) -> Result<Package, Failure> {

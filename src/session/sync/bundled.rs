@@ -2,36 +2,20 @@
 
 use super::types::SyncOptions;
 use crate::lockfile::{Lockfile, Target};
-use crate::session::bundle::{OpenBundle, Wheelhouse, lock_of};
+use crate::session::bundle::{OpenBundle, Wheelhouse};
 use crate::session::failure::Failure;
 use crate::session::settings::Project;
-use crate::session::{Interface, files, lock, write};
+use crate::session::{Interface, files, write};
 
-/// Takes the lock out of a bundle, in a folder that has none.
-///
-/// # Errors
-/// When it cannot be read or written.
-pub(super) fn take_lock(
-    project: &Project,
-    bundle: &OpenBundle,
-    options: &SyncOptions,
-    interface: &dyn Interface,
-) -> Result<Lockfile, Failure> {
-    if options.dry_run {
-        return Err(lock::missing());
-    }
-    write::write(&project.lock_path(), &lock_of(bundle)?)?;
-    interface.note(&format!("wrote {}, which is the bundle's", files::LOCK));
-    lock::read(project)?.ok_or_else(lock::missing)
-}
-
-/// Refuses a bundle that is not whole, or not this lock's, and lays out the files of a target.
+/// Refuses a bundle that is not whole, or not this lock's, and lays out the files of a target. `of_bundle`: the text of the lock,
+/// where it is the bundle's: a folder without one gets it, once the bundle is known to be whole.
 ///
 /// # Errors
 /// The faults of the bundle, with exit code 1; files that cannot be read.
 pub(super) fn opened(
     bundle: &OpenBundle,
-    (project, own): (&Project, &Lockfile),
+    project: &Project,
+    (own, of_bundle): (&Lockfile, Option<&[u8]>),
     target: &Target,
     (options, interface): (&SyncOptions, &dyn Interface),
 ) -> Result<Wheelhouse, Failure> {
@@ -47,7 +31,14 @@ pub(super) fn opened(
             "`{name}`, the project itself, is not installed: its build requires what no bundle has"
         ));
     }
-    let text = fs_err::read(project.lock_path())?;
+    let text = match of_bundle {
+        Some(text) => text.to_vec(),
+        None => fs_err::read(project.lock_path())?,
+    };
     bundle.whole((own, &text), &[&target.name])?;
+    if of_bundle.is_some() && !options.dry_run {
+        write::write_bytes(&project.lock_path(), &text)?;
+        interface.note(&format!("wrote {}, which is the bundle's", files::LOCK));
+    }
     Wheelhouse::of(bundle, target)
 }

@@ -59,9 +59,9 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
         .as_deref()
         .map(|path| OpenBundle::open(path, options.pubkey.as_deref()))
         .transpose()?;
-    let lock = match (lock::read(&project)?, &bundle) {
-        (Some(lock), _) => lock,
-        (None, Some(bundle)) => bundled::take_lock(&project, bundle, options, interface)?,
+    let (lock, of_bundle) = match (lock::read(&project)?, &bundle) {
+        (Some(lock), _) => (lock, None),
+        (None, Some(bundle)) => bundle.own_lock().map(|(lock, text)| (lock, Some(text)))?,
         (None, None) => return Err(lock::missing()),
     };
     lock::warn_if_stale(&project, &lock, &registry, interface);
@@ -73,7 +73,10 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
         interface.note(&format!("the target is `{}`: {why}; `--target` names another one", target.name));
     }
     let wheelhouse = bundle
-        .map(|bundle| bundled::opened(&bundle, (&project, &lock), target, (options, interface)))
+        .map(|bundle| {
+            let lock = (&lock, of_bundle.as_deref());
+            bundled::opened(&bundle, &project, lock, target, (options, interface))
+        })
         .transpose()?;
     let talk = Talk {
         quiet: interface.is_quiet(),

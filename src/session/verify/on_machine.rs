@@ -105,15 +105,18 @@ pub(crate) fn on_machine(described: &Host, candidates: &Candidates<'_>, base: &F
 
 /// The same, of what is locked for machines of this platform.
 pub(crate) fn judged(described: &Host, locked: &[Locked<'_>], base: &Facts<'_>) -> OnMachine {
-    // Where nothing uses a GPU, it does not matter that a driver does not support one.
-    let uses_gpu = locked.iter().any(|locked| locked.target.uses_cuda());
-    let finished = match uses_gpu || has_other_libc(described) {
-        true => chosen_host::finish(described.clone(), base.registry),
-        false => chosen_host::filled(described.clone(), base.registry),
-    };
-    let (areas, path) = match finished {
+    let (areas, path) = match chosen_host::finish(described.clone(), base.registry) {
         Ok(machine) => best_on(&machine, locked, base),
-        Err(error) => (only(impossible(has_other_libc(described), error)), None),
+        Err(error) => {
+            // What uses no GPU runs beside one that the driver does not support.
+            let others: Vec<Locked<'_>> =
+                locked.iter().filter(|locked| !locked.target.uses_cuda()).cloned().collect();
+            let is_of_libc = has_other_libc(described);
+            match chosen_host::filled(described.clone(), base.registry) {
+                Ok(machine) if !is_of_libc && !others.is_empty() => best_on(&machine, &others, base),
+                _ => (only(impossible(is_of_libc, error)), None),
+            }
+        }
     };
     let verdict = Verdict::of(areas.iter().flat_map(|area| &area.findings), described.has_no_gpu());
     OnMachine { areas, verdict, path: path.filter(|_| verdict == Verdict::Ok) }

@@ -128,6 +128,31 @@ fn each_environment_of_a_pixi_lock_is_judged() {
     assert!(other.flat().contains("only for linux-x86_64"), "{}", other.shown());
 }
 
+/// An environment without a framework runs beside a GPU that the driver gave up; a CPU build in its place is no answer.
+#[test]
+fn what_uses_no_gpu_does_not_mind_the_driver() {
+    let context = TestContext::new();
+    context.write(
+        "nodes/v1.toml",
+        "schema = 1\n[driver]\nversion = \"595.45.04\"\n[[gpu]]\ncompute_capability = \"7.0\"\n[system]\nglibc = \"2.35\"\n",
+    );
+    let verdict = |text: &str| {
+        context.write("pixi.lock", text);
+        let run = context.run(&["fleet", "hosts", "nodes", "--lock", "pixi.lock", "--json"]);
+        let class = run.json()["locks"][0]["classes"][0].clone();
+        (class["verdict"].as_str().unwrap().to_owned(), class["line"].as_str().unwrap().to_owned())
+    };
+    let (found, line) = verdict(PIXI_LOCK);
+    assert_eq!(
+        (found.as_str(), line.contains("driver 595.45.04 does not support")),
+        ("differs", true),
+        "{line}"
+    );
+    let tools = "  tools:\n    channels: []\n    packages:\n      linux-64:\n      - pypi: https://files.example/six-1.17.0-py2.py3-none-any.whl\npackages:\n";
+    let (found, line) = verdict(&PIXI_LOCK.replacen("packages:\n- conda", &format!("{tools}- conda"), 1));
+    assert_eq!(found, "ok", "{line}");
+}
+
 #[test]
 fn other_formats_say_the_same() {
     let context = TestContext::new();

@@ -108,18 +108,26 @@ pub(crate) fn judged(described: &Host, locked: &[Locked<'_>], base: &Facts<'_>) 
     let (areas, path) = match chosen_host::finish(described.clone(), base.registry) {
         Ok(machine) => best_on(&machine, locked, base),
         Err(error) => {
-            // What uses no GPU runs beside one that the driver does not support.
-            let others: Vec<Locked<'_>> =
-                locked.iter().filter(|locked| !locked.target.uses_cuda()).cloned().collect();
             let is_of_libc = has_other_libc(described);
-            match chosen_host::filled(described.clone(), base.registry) {
-                Ok(machine) if !is_of_libc && !others.is_empty() => best_on(&machine, &others, base),
-                _ => (only(impossible(is_of_libc, error)), None),
-            }
+            let runs = if is_of_libc { None } else { without_gpu(described, locked, base) };
+            runs.unwrap_or_else(|| (only(impossible(is_of_libc, error)), None))
         }
     };
     let verdict = Verdict::of(areas.iter().flat_map(|area| &area.findings), described.has_no_gpu());
     OnMachine { areas, verdict, path: path.filter(|_| verdict == Verdict::Ok) }
+}
+
+/// What runs on a machine whose driver does not support its GPU: what uses none. `None` where nothing does.
+fn without_gpu(
+    described: &Host,
+    locked: &[Locked<'_>],
+    base: &Facts<'_>,
+) -> Option<(Vec<Area>, Option<CodePath>)> {
+    let others: Vec<Locked<'_>> =
+        locked.iter().filter(|locked| !locked.target.uses_cuda()).cloned().collect();
+    let machine = chosen_host::filled(described.clone(), base.registry).ok()?;
+    let best = (!others.is_empty()).then(|| best_on(&machine, &others, base))?;
+    (!verify::has_errors(&best.0)).then_some(best)
 }
 
 /// The verdict of the best candidate: the first one without errors, else the one that lacks least.

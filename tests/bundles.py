@@ -98,7 +98,7 @@ def project(program, source, work):
     if done.returncode:
         return "FAILED bundle: " + done.stderr[-300:], has_torch
     bundled = time.monotonic() - start
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(work), "UV_CACHE_DIR": str(work / "cache-off"),
+    environment = {"PATH": os.environ["PATH"], "HOME": str(work), "UV_CACHE_DIR": str(work / "cache-off"),
                    "ENVLOCK_CACHE_DIR": str(work / "cache-off-e")}
     start = time.monotonic()
     done = run(["unshare", "-n", program, "sync", "--bundle", "bundle", "--prefix", "off", "--build", "--smoke", "off"],

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::manifest::{BundledFile, Manifest, Role};
-use super::wanted::Wanted;
+use super::wanted::{Commit, Needs, Wanted, is_wheel_of};
 
 /// What is wrong with a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,12 +64,12 @@ impl std::fmt::Display for Fault {
 /// What is there: each file below `files`, by its place, with the SHA-256 of its content and its size in bytes.
 pub type There = BTreeMap<String, (String, u64)>;
 
-/// What is wrong with a bundle, the gravest first. `lock` is the SHA-256 of the lock that is here; `wanted` is what it needs of the
-/// targets that are asked about; `own_lock` is the SHA-256 of the bundle's copy.
+/// What is wrong with a bundle, the gravest first. `lock` is the SHA-256 of the lock that is here; `needs` is what the
+/// targets that are asked about need; `own_lock` is the SHA-256 of the bundle's copy.
 pub fn check(
     manifest: &Manifest,
     (lock, own_lock): (&str, Option<&str>),
-    (targets, wanted): (&[&str], &[Wanted]),
+    (targets, needs): (&[&str], &Needs),
     there: &There,
 ) -> Vec<Fault> {
     let mut faults: Vec<Fault> = Vec::new();
@@ -85,13 +85,27 @@ pub fn check(
     let key = |name: &str, sha256: &str, role: Role| (sha256.to_owned(), name.to_owned(), role);
     let listed: BTreeSet<_> =
         manifest.files.iter().map(|own| key(&own.name, &own.sha256, own.role)).collect();
+    let wanted = &needs.files;
     let needed: BTreeSet<_> = wanted.iter().map(|own| key(&own.name, &own.sha256, own.role)).collect();
     let is_listed = |own: &&Wanted| !listed.contains(&key(&own.name, &own.sha256, own.role));
     faults.extend(wanted.iter().filter(is_listed).map(|own| Fault::NotListed(own.name.clone())));
+    // A commit's packfile is known by its name: the commit vouches for the content.
+    let packs: BTreeSet<String> = needs.commits.iter().map(Commit::file).collect();
+    let has_pack =
+        |name: &&String| manifest.files.iter().any(|own| own.role == Role::Git && own.name == **name);
+    faults.extend(packs.iter().filter(|name| !has_pack(name)).map(|name| Fault::NotListed(name.clone())));
     // Other targets may need what these do not.
     let is_of_these = |own: &&BundledFile| own.targets.iter().all(|name| targets.contains(&name.as_str()));
-    let is_of_lock = |own: &&BundledFile| matches!(own.role, Role::Package | Role::Build | Role::Conda);
-    let is_foreign = |own: &&BundledFile| !needed.contains(&key(&own.name, &own.sha256, own.role));
+    let is_of_lock = |own: &&BundledFile| {
+        matches!(own.role, Role::Package | Role::Build | Role::Built | Role::Conda | Role::Git)
+    };
+    let is_built =
+        |file: &str| needs.sources.iter().any(|(name, version)| is_wheel_of(file, (name, version)));
+    let is_foreign = |own: &&BundledFile| match own.role {
+        Role::Git => !packs.contains(&own.name),
+        Role::Built => !is_built(&own.name),
+        role => !needed.contains(&key(&own.name, &own.sha256, role)),
+    };
     let foreign = manifest.files.iter().filter(is_of_lock).filter(is_of_these).filter(is_foreign);
     faults.extend(foreign.map(|own| Fault::NotLocked(own.name.clone())));
     let mut places: BTreeSet<String> = BTreeSet::new();

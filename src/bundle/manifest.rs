@@ -29,6 +29,10 @@ pub enum Role {
     Package,
     /// A wheel that builds require.
     Build,
+    /// A wheel that was built from a locked source distribution, by `bundle --build`.
+    Built,
+    /// A commit of a git repository, as git's packfile.
+    Git,
     /// A package of a conda channel.
     Conda,
     /// The program that installs: a wheel of uv.
@@ -45,6 +49,8 @@ impl Role {
         match self {
             Role::Package => "package",
             Role::Build => "build",
+            Role::Built => "built",
+            Role::Git => "git",
             Role::Conda => "conda",
             Role::Installer => "installer",
             Role::Python => "python",

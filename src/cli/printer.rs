@@ -244,6 +244,11 @@ impl Interface for Printer {
     fn progress(&self, what: &str) -> ProgressBar {
         progress::bar(self.progress, what)
     }
+
+    fn secret(&self, prompt: &str) -> Option<String> {
+        // On the terminal itself: stdout may be a file.
+        rpassword::prompt_password(visible(prompt, false)).ok()
+    }
 }
 
 /// A text without what a terminal obeys, other than line breaks and, with `color`, the styles that envlock writes. Texts from

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::bundle::{BundledFile, LOCK, Role};
 use crate::formats::write::{
     ExportError, beside_conda, build_constraints, in_two_steps, installable, pip_constrains_builds,
     without_hash,
@@ -13,12 +14,28 @@ use crate::model::version::cuda_short;
 /// The image of a client of conda, whose tags are versions of it. Source: mamba-org/micromamba-docker, docs/tags.rst.
 const MICROMAMBA: &str = "mambaorg/micromamba:2";
 
+/// A bundle in the folder that an image is built from.
+#[derive(Debug, Clone, Copy)]
+pub struct BundleInContext<'b> {
+    /// Its path there: letters, digits, `.`, `_`, `-` and `/`.
+    pub path: &'b str,
+    /// What it has for the target.
+    pub files: &'b [&'b BundledFile],
+}
+
+/// Wheels that are this part of all and more get a layer before the others: frameworks and CUDA, which change seldom.
+const LARGE_PART: u64 = 20;
+
 /// A Dockerfile of a target. `base` is the base image; the default is the official image of the locked Python, and for a lock
-/// with conda packages one that has a client.
+/// with conda packages one that has a client. With a bundle, no step uses the network.
 ///
 /// # Errors
 /// See [`ExportError`]; also if a framework needs CUDA from the base image and `base` is `None`.
-pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportError> {
+pub fn dockerfile(
+    target: &Target,
+    base: Option<&str>,
+    bundle: Option<BundleInContext<'_>>,
+) -> Result<String, ExportError> {
     let is_of_conda = !target.conda.is_empty();
     let (first, built) =
         in_two_steps(&if is_of_conda { beside_conda(target)? } else { installable(target)? });
@@ -48,11 +65,73 @@ pub fn dockerfile(target: &Target, base: Option<&str>) -> Result<String, ExportE
         });
     }
     let mut out = format!("{}; change the manifest and run `envlock resolve`.\n", super::DOCKERFILE_MARK);
-    match is_of_conda {
-        true => of_conda(target, base, &mut out),
-        false => of_wheels(target, base, from_system.is_some(), &mut out)?,
+    match (bundle, is_of_conda) {
+        (Some(bundle), _) => of_bundle(target, base, bundle, &mut out),
+        (None, true) => of_conda(target, base, &mut out),
+        (None, false) => of_wheels(target, base, from_system.is_some(), &mut out)?,
     }
     Ok(out)
+}
+
+/// All packages out of a bundle. It is read where it lies and is in no layer; the large wheels come first, because they change
+/// seldom.
+fn of_bundle(target: &Target, base: Option<&str>, bundle: BundleInContext<'_>, out: &mut String) {
+    let BundleInContext { path, files } = bundle;
+    let program = files.iter().find(|file| file.role == Role::Program);
+    let more = if program.is_some() { "" } else { ", and envlock" };
+    let own_base = match target.conda.is_empty() {
+        true => format!("python:{}-slim", target.python),
+        false => MICROMAMBA.to_owned(),
+    };
+    let _ = write!(
+        out,
+        "# Build context: `{path}`{more}. No step uses the network: the base image has to be here (`docker load`).\n\
+         # BuildKit reads the bundle where it lies: it is in no layer.\nFROM {}\n",
+        base.unwrap_or(&own_base)
+    );
+    if !target.conda.is_empty() && base.is_none() {
+        out.push_str("USER root\n");
+    }
+    gpu_variables(target, out);
+    out.push_str("\nWORKDIR /app\n");
+    let is_wheel = |file: &&&BundledFile| {
+        matches!(file.role, Role::Package | Role::Built) && file.name.ends_with(".whl")
+    };
+    let all: u64 = files.iter().filter(is_wheel).map(|file| file.size).sum();
+    let large: Vec<&&BundledFile> =
+        files.iter().filter(is_wheel).filter(|file| file.size >= all / LARGE_PART).collect();
+    let name = |file: &BundledFile| {
+        let own = target.packages.iter().find(|own| own.files.iter().any(|f| f.name == file.name))?;
+        Some(format!("{}=={}", own.name, own.version))
+    };
+    let names: Vec<String> = large.iter().filter_map(|file| name(file)).collect();
+    if !names.is_empty() && target.conda.is_empty() {
+        out.push_str("# The large packages, which change seldom, each by its hash.\nRUN --network=none \\\n");
+        for file in &large {
+            let place = format!("{path}/{}", file.place());
+            let _ = writeln!(out, "    --mount=type=bind,source={place},target=/wheels/{} \\", file.name);
+        }
+        let _ = writeln!(
+            out,
+            "    python3 -m venv /opt/env \\\n    && /opt/env/bin/pip install --no-cache-dir --no-index --no-deps --find-links /wheels \\\n    {}",
+            names.join(" \\\n    ")
+        );
+    }
+    let _ = match program {
+        Some(file) => writeln!(out, "COPY --chmod=755 {path}/{} /usr/local/bin/envlock", file.place()),
+        None => writeln!(out, "COPY envlock /usr/local/bin/envlock"),
+    };
+    let variable = if target.conda.is_empty() { "VIRTUAL_ENV" } else { "CONDA_PREFIX" };
+    let _ = write!(
+        out,
+        "COPY {path}/{LOCK} ./\n\
+         # All that is left. Files are hashed first, the environment is verified after; this needs no GPU.\n\
+         RUN --network=none --mount=type=bind,source={path},target=/bundle \\\n    \
+         envlock sync --bundle /bundle --prefix /opt/env --smoke off{}\n\
+         ENV {variable}=/opt/env \\\n    PATH=\"/opt/env/bin:$PATH\"\n",
+        option(target)
+    );
+    entry(target, out);
 }
 
 /// The packages of conda and of PyPI, by `sync`: it drives the image's client of conda and the environment's pip.

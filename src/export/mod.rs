@@ -12,7 +12,7 @@ pub use ci::{
     DEVCONTAINER_MARK, GITHUB_MARK, PRE_COMMIT_MARK, devcontainer, for_a_runner, github, is_edited,
     pre_commit,
 };
-pub use dockerfile::dockerfile;
+pub use dockerfile::{BundleInContext, dockerfile};
 pub use guard::guard;
 
 /// The start of every Dockerfile that envlock writes.

@@ -172,6 +172,95 @@ pub fn file_at(folder: &Path, revision: &str, name: &str) -> Result<Option<Strin
     String::from_utf8(text).map(Some).map_err(|error| failed(format!("`{name}`: {error}")))
 }
 
+/// Writes one commit of a repository, with all its files and without its history, as one packfile.
+///
+/// # Errors
+/// See [`GitError`]; also if the commit has submodules, which are other repositories.
+pub fn pack(repository: &str, commit: &str, project: &Path, to: &Path) -> Result<(), GitError> {
+    let failed = |why: String| GitError::Failed {
+        repository: shown_repository(repository),
+        revision: Some(commit.to_owned()),
+        why,
+    };
+    let told = |error: Failure| match error {
+        Failure::NoGit => GitError::NoGit(shown_repository(repository)),
+        Failure::Other(why) => failed(why),
+    };
+    if !is_commit(commit) {
+        return Err(failed("it is not a commit".to_owned()));
+    }
+    let folder = tempfile::tempdir().map_err(|e| failed(e.to_string()))?;
+    let program = Program::outside(project).ok_or_else(|| GitError::NoGit(shown_repository(repository)))?;
+    let git = |arguments: &[&str]| {
+        let (address, header) = login_apart(repository);
+        let settings = settings_of_remote(&address, header.as_deref());
+        let mut command = remote(&program, folder.path(), &settings);
+        command.args(arguments);
+        answer(command, MAX_LISTING).map_err(told)
+    };
+    git(&["init", "--quiet", "--bare", "."])?;
+    let fetch = |what: &[&str]| {
+        let start = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
+        git(&[&start[..], what].concat())
+    };
+    let written = |e: std::io::Error| failed(e.to_string());
+    let heads = folder.path().join("refs/heads");
+    // A server that does not send single commits sends its branches.
+    fetch(&["--depth=1", "origin", commit]).or_else(|first| {
+        fetch(&["origin", "+refs/heads/*:refs/heads/*"]).map_err(|_| first)?;
+        fs_err::remove_dir_all(&heads).map_err(written)?;
+        fs_err::create_dir(&heads).map_err(written)?;
+        fs_err::write(folder.path().join("shallow"), format!("{commit}\n")).map_err(written)?;
+        Ok(Vec::new())
+    })?;
+    if !git(&["ls-tree", commit, "--", ".gitmodules"])?.is_empty() {
+        return Err(failed("it has submodules, which are other repositories".to_owned()));
+    }
+    git(&["update-ref", "refs/heads/main", commit])?;
+    // One thread: the same commit has the same bytes.
+    git(&["-c", "pack.threads=1", "pack-objects", "--quiet", "--revs", "--all", "--shallow", "made"])?;
+    let made = fs_err::read_dir(folder.path()).map_err(written)?.filter_map(Result::ok);
+    let made = made.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "pack"));
+    let made = made.ok_or_else(|| failed("git wrote no packfile".to_owned()))?;
+    fs_err::copy(made, to).map_err(written)?;
+    Ok(())
+}
+
+/// Puts a commit into the repository in a folder, which is made if the folder is empty, out of a packfile of [`pack`]. git computes the names of all
+/// objects from their content, so that the commit's name vouches for its files. Nothing of the repository is configuration.
+///
+/// # Errors
+/// See [`GitError`]: the packfile is damaged, or is of another commit.
+pub fn unpack(pack: &Path, commit: &str, project: &Path, folder: &Path) -> Result<(), GitError> {
+    let shown = || pack.display().to_string();
+    let failed =
+        |why: String| GitError::Failed { repository: shown(), revision: Some(commit.to_owned()), why };
+    let told = |error: Failure| match error {
+        Failure::NoGit => GitError::NoGit(shown()),
+        Failure::Other(why) => failed(why),
+    };
+    let program = Program::outside(project).ok_or_else(|| GitError::NoGit(shown()))?;
+    let written = |e: std::io::Error| failed(e.to_string());
+    let git = |arguments: &[&str]| {
+        let mut command = remote(&program, folder, &settings_of_remote("", None));
+        command.args(arguments);
+        answer(command, MAX_TEXT).map_err(told)
+    };
+    git(&["init", "--quiet", "--bare", "--initial-branch=main", "."])?;
+    // Its history is not there.
+    let shallow = folder.join("shallow");
+    let others = fs_err::read_to_string(&shallow).unwrap_or_default();
+    fs_err::write(&shallow, format!("{others}{commit}\n")).map_err(written)?;
+    let place = format!("objects/pack/pack-{commit}.pack");
+    fs_err::copy(pack, folder.join(&place)).map_err(written)?;
+    git(&["index-pack", "--fsck-objects", &place])?;
+    git(&["update-ref", &format!("refs/heads/{commit}"), commit])?;
+    // All that the commit names is there.
+    git(&["rev-list", "--objects", "--quiet", commit])?;
+    git(&["config", "uploadpack.allowAnySHA1InWant", "true"])?;
+    Ok(())
+}
+
 fn is_commit(text: &str) -> bool {
     (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
@@ -245,24 +334,32 @@ fn run(
 ) -> Result<Vec<u8>, Failure> {
     // Blobs are fetched when they are read: a repository with weights or videos stays cheap.
     let (address, header) = login_apart(repository);
-    let mut configuration = vec![
-        ("remote.origin.url", address.as_str()),
-        ("remote.origin.promisor", "true"),
-        ("remote.origin.partialclonefilter", "blob:none"),
+    let mut settings = settings_of_remote(&address, header.as_deref());
+    settings.extend([("remote.origin.promisor", "true"), ("remote.origin.partialclonefilter", "blob:none")]);
+    let mut command = remote(program, folder, &settings);
+    command.args(arguments);
+    answer(command, limit)
+}
+
+/// What is configured of the remote `origin`, and for every call.
+fn settings_of_remote<'s>(address: &'s str, header: Option<&'s str>) -> Vec<(&'static str, &'s str)> {
+    let mut settings = vec![
+        ("remote.origin.url", address),
         ("core.hooksPath", "/dev/null"),
         ("protocol.ext.allow", "never"),
     ];
-    configuration.extend(header.iter().map(|header| ("http.extraHeader", header.as_str())));
-    let mut command = program.command(&configuration);
+    settings.extend(header.map(|header| ("http.extraHeader", header)));
+    settings
+}
+
+/// A call of git in a bare repository.
+fn remote(program: &Program, folder: &Path, settings: &[(&str, &str)]) -> Command {
+    let mut command = program.command(settings);
     if std::env::var_os("GIT_SSH_COMMAND").is_none() {
         command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
     }
+    command.current_dir(folder).env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file").env("GIT_DIR", folder);
     command
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file")
-        .env("GIT_DIR", folder);
-    answer(command, limit)
 }
 
 /// The first `limit` bytes that git prints.

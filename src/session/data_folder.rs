@@ -271,6 +271,25 @@ pub(crate) fn store(
     Ok(outcome)
 }
 
+/// The folder of the Pythons that came with bundles, which environments keep needing. Only this user may write to it.
+///
+/// # Errors
+/// It cannot be made, or others can write to it.
+pub(crate) fn pythons() -> Result<PathBuf, Failure> {
+    let hint = "set `ENVLOCK_DATA_DIR` to a folder of your own";
+    let (folder, _) = folder().ok_or_else(|| Failure::files("no folder for data is known").hint(hint))?;
+    let own = folder.join("pythons");
+    private_folder(&own).map_err(|why| {
+        Failure::files(format!("cannot write to the data folder `{}`: {why}", own.display())).hint(hint)
+    })?;
+    for folder in [&folder, &own] {
+        cache_folder::check(folder).map_err(|why| {
+            Failure::files(format!("the data folder `{}` {why}", folder.display())).hint(hint)
+        })?;
+    }
+    Ok(own)
+}
+
 /// Whether a day is after today by more than clocks differ. A clock that is behind the program is wrong.
 fn is_ahead(day: &str, embedded: &str) -> bool {
     let from_today = days_since(day, clock::today()).unwrap_or_default();

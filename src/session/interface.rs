@@ -20,6 +20,10 @@ pub trait Interface {
     fn is_verbose(&self) -> bool;
     /// A bar for work that takes long; hidden where nobody sees it.
     fn progress(&self, what: &str) -> ProgressBar;
+    /// Asks for a secret, which is not shown while it is typed; `None` where nobody can be asked.
+    fn secret(&self, _prompt: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Drops everything.

@@ -321,7 +321,10 @@ fn what_cannot_be_bundled_is_said() {
         (&["bundle", "--wheelhouse", "--self"], "a wheelhouse has the files of the lock alone"),
         (&["verify", "--bundle", "mine"], "it has no `bundle.toml`"),
         (&["verify", "--bundle", "python.zip"], "it has no `bundle.toml`"),
-        (&["export", "pylock.toml", "--bundle", "b"], "`--bundle` is for `requirements.txt`"),
+        (
+            &["export", "pylock.toml", "--bundle", "b"],
+            "`--bundle` is for `requirements.txt` and `Dockerfile`",
+        ),
         (&["sync", "--pubkey", "k"], "--bundle"),
     ] {
         let run = context.run(arguments).expect(2);

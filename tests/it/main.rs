@@ -4,6 +4,7 @@ mod aged;
 mod architecture;
 mod browser;
 mod bundle;
+mod bundle_contents;
 #[cfg(feature = "conda")]
 mod channels;
 mod circles;

@@ -81,6 +81,12 @@ pub(in crate::cli) struct BundleArgs {
     /// Take this envlock along
     #[arg(long = "self")]
     pub own_program: bool,
+    /// Sign the manifest with a secret key of minisign
+    #[arg(long, value_name = "KEY")]
+    pub sign: Option<PathBuf>,
+    /// Build wheels of source distributions here, which runs their code
+    #[arg(long)]
+    pub build: bool,
     /// Leave out the files that an older bundle has: to be laid over it
     #[arg(long, value_name = "PATH")]
     pub since: Option<PathBuf>,

@@ -54,7 +54,7 @@ settled! {
     PlanArgs => PlanOptions { torch, image, lock, html, force, target, host, python, variant, only_index }
     PartArgs => Parts { extra, group, all_extras, all_groups }
     InstallArgs => SyncOptions { prefix, python, install_python, dry_run, exact, build, no_project, target, parts, index_url, bundle, pubkey }
-    BundleArgs => BundleOptions { output, target, python, own_program, since, wheelhouse, dry_run, index_url }
+    BundleArgs => BundleOptions { output, target, python, own_program, sign, build, since, wheelhouse, dry_run, index_url }
 }
 
 impl ValueEnum for ReportFormat {

@@ -43,15 +43,13 @@ pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -
         printer.out(&wrap(&format!("nothing was downloaded; `{place}` would have them"), 0));
     } else if !options.wheelhouse {
         printer.done(&format!("wrote {place}"));
-        // An archive has no place for a signature that is made later.
-        let sign = match place.ends_with(".tar") {
-            true => "bundle into a folder, sign its `bundle.toml` with minisign".to_owned(),
-            false => format!("sign `{place}/bundle.toml` with minisign"),
-        };
-        printer.hint(&format!(
-            "on the other side: `envlock sync --bundle {place}`. Whoever can change the bundle can change the installer in it: \
-             {sign}, and pass `--pubkey`"
-        ));
+        printer.hint(&match options.sign {
+            Some(_) => format!("on the other side: `envlock sync --bundle {place} --pubkey PUBLIC_KEY`"),
+            None => format!(
+                "on the other side: `envlock sync --bundle {place}`. Whoever can change the bundle can change the installer in it: \
+                 `envlock bundle --sign KEY` signs it, and `--pubkey` demands the signature"
+            ),
+        });
     } else {
         printer.done(&format!("wrote {place}"));
         printer.hint(&format!(

@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 use super::open::OpenBundle;
-use super::{BundleOptions, not_downloaded, shown};
-use crate::bundle::{self, BundledFile, From, Manifest, Role, Wanted};
+use super::{BundleOptions, not_downloaded, python, shown};
+use crate::bundle::{self, BundledFile, Commit, From, Manifest, Needs, Role, Wanted};
+use crate::git::{self, GitError};
 use crate::index::{Download, Fetched, IndexClient, metadata_text_of_wheel, sha256_of};
 use crate::lockfile::Target;
 use crate::model::licence::Licence;
@@ -36,7 +39,7 @@ pub(super) enum Place {
 
 /// All that a bundle has.
 pub(super) struct Collected<'c> {
-    pub wanted: &'c [Wanted],
+    pub needs: &'c Needs,
     pub extras: &'c [Extra],
     /// An older bundle, whose files the other side has.
     pub before: Option<&'c OpenBundle>,
@@ -58,8 +61,12 @@ enum ItemFrom<'c> {
 impl Collected<'_> {
     /// Sizes and targets of all files.
     pub fn sizes(&self) -> impl Iterator<Item = (Option<u64>, &Vec<String>)> {
-        let wanted = self.wanted.iter().map(|own| (own.size, &own.targets));
+        let wanted = self.wanted().iter().map(|own| (own.size, &own.targets));
         wanted.chain(self.extras.iter().map(|own| (own.size, &own.targets)))
+    }
+
+    fn wanted(&self) -> &[Wanted] {
+        &self.needs.files
     }
 
     /// How many files the older bundle has.
@@ -75,7 +82,7 @@ impl Collected<'_> {
     /// Each file once.
     fn items(&self) -> Vec<Item<'_>> {
         let mut seen = BTreeSet::new();
-        let wanted = self.wanted.iter().map(|own| Item {
+        let wanted = self.wanted().iter().map(|own| Item {
             name: &own.name,
             sha256: &own.sha256,
             size: own.size,
@@ -159,7 +166,7 @@ impl Collected<'_> {
 
     /// The files as the manifest has them, with the sizes that they have.
     pub fn files(&self, folder: &Path) -> Result<Vec<BundledFile>, Failure> {
-        let wanted = self.wanted.iter().map(|own| (&own.name, &own.sha256, own.role, &own.targets));
+        let wanted = self.wanted().iter().map(|own| (&own.name, &own.sha256, own.role, &own.targets));
         let extras = self.extras.iter().map(|own| (&own.name, &own.sha256, own.role, &own.targets));
         let mut all = Vec::new();
         for (name, sha256, role, targets) in wanted.chain(extras) {
@@ -250,17 +257,9 @@ pub(super) fn extras(
         Some("none") => {}
         Some(path) => {
             let path = Path::new(path);
+            let targets = for_python(path, targets)?;
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if !name.ends_with(".tar.gz") || !path.is_file() {
-                return Err(Failure::usage(format!(
-                    "`{}` is not an archive `NAME.tar.gz` with a Python",
-                    shown(path)
-                ))
-                .hint(
-                    "such as those of python-build-standalone (`install_only`); `--python none` bundles none",
-                ));
-            }
-            all.push(of_here(path, Role::Python, &name)?);
+            all.push(Extra { targets, ..of_here(path, Role::Python, &name)? });
         }
         None => {
             let series: BTreeSet<Python> = targets.iter().map(|target| target.python).collect();
@@ -273,6 +272,78 @@ pub(super) fn extras(
         all.push(of_here(&std::env::current_exe()?, Role::Program, "envlock")?);
     }
     Ok(all)
+}
+
+/// The targets that a Python in an archive is for.
+fn for_python(path: &Path, targets: &[&Target]) -> Result<Vec<String>, Failure> {
+    let hint = "take one of python-build-standalone (`install_only`); `--python none` bundles none";
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !name.ends_with(".tar.gz") || !path.is_file() {
+        let text = format!("`{}` is not an archive `NAME.tar.gz` with a Python", shown(path));
+        return Err(Failure::usage(text).hint(hint));
+    }
+    let packed = python::look(path).map_err(|why| {
+        Failure::usage(format!("`{}` is not an archive with a Python: {why}", shown(path))).hint(hint)
+    })?;
+    let is_for =
+        |target: &&&Target| (target.python.minor, target.platform) == (packed.minor, packed.platform);
+    let names: Vec<String> = targets.iter().filter(is_for).map(|target| target.name.clone()).collect();
+    match names.is_empty() {
+        false => Ok(names),
+        true => Err(Failure::usage(format!(
+            "`{}` has Python 3.{} for {}, and no target is for it",
+            shown(path),
+            packed.minor,
+            packed.platform
+        ))
+        .hint(format!("Python {} for {} is locked", targets[0].python, targets[0].platform))),
+    }
+}
+
+/// The commits of git repositories, packed in a folder that is removed with the value.
+pub(super) struct Packs<'c> {
+    folder: Option<TempDir>,
+    commits: &'c [Commit],
+}
+
+impl<'c> Packs<'c> {
+    /// Fetches and packs commits.
+    ///
+    /// # Errors
+    /// When git is not here, or a repository does not give the commit.
+    pub fn of(commits: &'c [Commit], project: &Path) -> Result<Packs<'c>, Failure> {
+        let folder = match commits {
+            [] => None,
+            _ => Some(tempfile::Builder::new().prefix("envlock-git-").tempdir()?),
+        };
+        for commit in commits {
+            let to = folder.as_ref().map(|folder| folder.path().join(commit.file())).unwrap_or_default();
+            git::pack(&commit.repository, &commit.commit, project, &to).map_err(|error| match error {
+                GitError::NoGit(_) => Failure::usage(error.to_string()).hint("install git"),
+                GitError::Failed { .. } => Failure::network(error.to_string()).hint(
+                    "or build a wheel of it, put it into a folder, and name the folder as an `[[index]]`",
+                ),
+            })?;
+        }
+        Ok(Packs { folder, commits })
+    }
+
+    /// The packfiles.
+    pub fn extras(&self) -> Result<Vec<Extra>, Failure> {
+        let Some(folder) = &self.folder else { return Ok(Vec::new()) };
+        let of = |commit: &Commit| -> Result<Extra, Failure> {
+            let path = folder.path().join(commit.file());
+            Ok(Extra {
+                name: commit.file(),
+                role: Role::Git,
+                sha256: sha256_of(&path)?,
+                size: Some(fs_err::metadata(&path)?.len()),
+                targets: commit.targets.clone(),
+                from: Place::Here(path),
+            })
+        };
+        self.commits.iter().map(of).collect()
+    }
 }
 
 /// The project of the program that installs.

@@ -1,8 +1,11 @@
 //! `envlock bundle`: collects what a lock's targets need, for machines without a network; and what reads a bundle.
 
+mod builds;
 mod collect;
 mod open;
 mod pack;
+mod python;
+mod sign;
 mod wheelhouse;
 
 use std::collections::BTreeMap;
@@ -13,12 +16,14 @@ use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::Project;
 use super::{fetch, files, lock, write};
-use crate::bundle::{self, BundledFile, Manifest, NotBundled, Wanted};
+use crate::bundle::{self, BundledFile, Manifest, Needs, NotBundled};
 use crate::lockfile::Lockfile;
 use crate::model::text::clean;
 use collect::Collected;
+use sign::Signer;
 
 pub(crate) use open::OpenBundle;
+pub(crate) use python::unpacked as unpacked_python;
 pub(crate) use wheelhouse::Wheelhouse;
 
 /// What is bundled, and where.
@@ -32,6 +37,10 @@ pub struct BundleOptions {
     pub python: Option<String>,
     /// Whether envlock itself is bundled.
     pub own_program: bool,
+    /// The secret key of minisign that signs the manifest.
+    pub sign: Option<PathBuf>,
+    /// Whether wheels of source distributions are built here, which runs their code.
+    pub build: bool,
     /// An older bundle, whose files the other side has.
     pub since: Option<PathBuf>,
     /// Whether a flat folder for pip and uv is made instead.
@@ -95,21 +104,25 @@ pub(crate) fn bundle(
         ));
     }
     let targets = chosen(&own, &options.target)?;
-    let wanted = bundle::wanted(&targets).map_err(not_bundled)?;
+    let needs = Needs::of(&targets).map_err(not_bundled)?;
+    let signer = options.sign.as_deref().map(|path| Signer::open(path, interface)).transpose()?;
     tell_folders(&targets, interface);
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
     let place = options.output.clone().unwrap_or_else(|| project.folder.join(DEFAULT));
     let before = options.since.as_deref().map(|path| OpenBundle::open(path, None)).transpose()?;
     let client = fetch::client(global, &project, options.index_url.as_deref())?;
     if options.wheelhouse {
-        let collected = Collected { wanted: &wanted, extras: &[], before: None };
+        let collected = Collected { needs: &needs, extras: &[], before: None };
         return wheelhouse::make(&place, &collected, (client, &targets), options, interface);
     }
     let extras = collect::extras(options, &targets, client, interface)?;
-    let collected = Collected { wanted: &wanted, extras: &extras, before: before.as_ref() };
+    let collected = Collected { needs: &needs, extras: &extras, before: before.as_ref() };
     if options.dry_run {
         return Ok(planned(place, &names, &collected));
     }
+    let packs = collect::Packs::of(&needs.commits, &project.folder)?;
+    let extras = [extras.as_slice(), packs.extras()?.as_slice()].concat();
+    let collected = Collected { extras: &extras, ..collected };
     let lock_text = fs_err::read(project.lock_path())?;
     let (folder, archive) = match place.extension().is_some_and(|extension| extension == "tar") {
         true => (with_suffix(&place, ".parts"), Some(place.clone())),
@@ -118,6 +131,20 @@ pub(crate) fn bundle(
     refuse_foreign(&folder)?;
     let by_hash = |hash: &str, name: &str| folder.join(bundle::FILES).join(hash).join(name);
     let kept = collected.fill(&by_hash, client, interface)?;
+    let built = match options.build {
+        true => {
+            let of = builds::OfBundle { folder: &folder, before: before.as_ref() };
+            builds::built(&of, (&project, &targets), (global, options), interface)?
+        }
+        false => {
+            builds::tell(&targets, interface);
+            builds::Wheels::default()
+        }
+    };
+    let nothing = Needs::default();
+    Collected { needs: &nothing, extras: &built.extras, before: None }.fill(&by_hash, client, interface)?;
+    let extras = [extras.as_slice(), built.extras.as_slice()].concat();
+    let collected = Collected { extras: &extras, ..collected };
     let files = collected.files(&folder)?;
     let superseded = before.as_ref().map(|before| before.superseded_by(&files)).unwrap_or_default();
     let manifest = Manifest { lock: open::digest_of(&lock_text), targets: names.clone(), files, superseded };
@@ -125,8 +152,14 @@ pub(crate) fn bundle(
     // An older bundle may have every file already.
     fs_err::create_dir_all(&folder)?;
     write::write_bytes(&folder.join(bundle::LOCK), &lock_text)?;
+    // That of an older manifest.
+    let _ = fs_err::remove_file(folder.join(bundle::SIGNATURE));
+    let text = manifest.render();
     // Last: a bundle without it is not complete.
-    write::write(&folder.join(bundle::MANIFEST), &manifest.render())?;
+    write::write(&folder.join(bundle::MANIFEST), &text)?;
+    if let Some(signer) = &signer {
+        write::write(&folder.join(bundle::SIGNATURE), &signer.sign(&text, &manifest.lock)?)?;
+    }
     let proprietary = collect::proprietary(&folder, &manifest);
     if let Some(archive) = &archive {
         pack::pack(&folder, &manifest, archive)?;
@@ -263,11 +296,11 @@ fn shown(path: &Path) -> String {
     clean(&path.display().to_string(), 200)
 }
 
-/// What is wanted of a lock's targets, for whoever holds a bundle against it.
-pub(crate) fn wanted_of(own: &Lockfile, names: &[&str]) -> Result<Vec<Wanted>, Failure> {
+/// What a lock's targets need, for whoever holds a bundle against it.
+pub(crate) fn needs_of(own: &Lockfile, names: &[&str]) -> Result<Needs, Failure> {
     let targets: Vec<&crate::lockfile::Target> =
         own.targets.iter().filter(|target| names.contains(&target.name.as_str())).collect();
-    bundle::wanted(&targets).map_err(not_bundled)
+    Needs::of(&targets).map_err(not_bundled)
 }
 
 /// Whether a path names an archive.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use super::{is_archive, pack, shown, wanted_of};
+use super::{is_archive, needs_of, pack, shown};
 use crate::bundle::{self, BundledFile, Fault, Manifest, There};
 use crate::index::sha256_of;
 use crate::lockfile::{self, Lockfile};
@@ -74,10 +74,10 @@ impl OpenBundle {
         targets: &[&str],
     ) -> Result<Vec<Fault>, Failure> {
         let own = fs_err::read(self.folder.join(bundle::LOCK)).ok().map(|text| digest_of(&text));
-        let wanted = wanted_of(lock, targets)?;
+        let needs = needs_of(lock, targets)?;
         let here = digest_of(lock_text);
         let mut faults =
-            bundle::check(&self.manifest, (&here, own.as_deref()), (targets, &wanted), &self.there()?);
+            bundle::check(&self.manifest, (&here, own.as_deref()), (targets, &needs), &self.there()?);
         if self.manifest.lock == here {
             let unknown = self.manifest.targets.iter().filter(|name| lock.target(Some(name)).is_none());
             faults.extend(unknown.map(|name| Fault::UnknownTarget(clean(name, 100))));

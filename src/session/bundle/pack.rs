@@ -10,7 +10,7 @@ use crate::model::text::clean;
 use crate::session::failure::Failure;
 
 /// The first files of the archive, so that a reader has them before the large ones.
-const HEAD: [&str; 2] = [bundle::MANIFEST, bundle::LOCK];
+const HEAD: [&str; 3] = [bundle::MANIFEST, bundle::SIGNATURE, bundle::LOCK];
 
 /// Packs a bundle's folder. The same content has the same bytes.
 pub(super) fn pack(folder: &Path, manifest: &Manifest, archive: &Path) -> Result<(), Failure> {
@@ -19,8 +19,9 @@ pub(super) fn pack(folder: &Path, manifest: &Manifest, archive: &Path) -> Result
     let mut places: Vec<String> = manifest.files.iter().map(bundle::BundledFile::place).collect();
     places.sort();
     places.dedup();
+    // What an older bundle has is not there, and not each bundle is signed.
     let is_there = |place: &String| folder.join(place).is_file();
-    for place in HEAD.map(str::to_owned).into_iter().chain(places.into_iter().filter(is_there)) {
+    for place in HEAD.map(str::to_owned).into_iter().chain(places).filter(is_there) {
         let file = fs_err::File::open(folder.join(&place))?;
         let mut header = tar::Header::new_gnu();
         header.set_size(file.metadata()?.len());

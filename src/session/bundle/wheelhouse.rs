@@ -1,5 +1,6 @@
 //! The files of a target in one flat folder, as pip and uv read it: what `sync` installs from, and what `--wheelhouse` writes.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -7,8 +8,9 @@ use tempfile::TempDir;
 use super::collect::Collected;
 use super::open::OpenBundle;
 use super::{BundleOptions, Bundled, OfTarget};
-use crate::bundle::{BundledFile, Role, from_one_folder};
+use crate::bundle::{BundledFile, Needs, NotBundled, Role, from_one_folder};
 use crate::formats::write;
+use crate::git::{self, GitError};
 use crate::index::IndexClient;
 use crate::inspect;
 use crate::lockfile::Target;
@@ -21,6 +23,12 @@ pub(crate) struct Wheelhouse {
     folder: TempDir,
     /// The bundle's installer for this platform.
     pub uv: Option<PathBuf>,
+    /// The bundle's Python: the archive, and its entry in the manifest.
+    pub python: Option<(PathBuf, BundledFile)>,
+    /// The wheels that were built from locked source distributions.
+    pub built: Vec<BundledFile>,
+    /// Addresses of git repositories, and where they lie here.
+    pub repositories: BTreeMap<String, PathBuf>,
 }
 
 impl Wheelhouse {
@@ -28,16 +36,29 @@ impl Wheelhouse {
     ///
     /// # Errors
     /// When a file cannot be linked or read.
-    pub fn of(bundle: &OpenBundle, target: &Target) -> Result<Wheelhouse, Failure> {
+    pub fn of(bundle: &OpenBundle, target: &Target, project: &Path) -> Result<Wheelhouse, Failure> {
         let folder = tempfile::Builder::new().prefix("envlock-wheels-").tempdir()?;
         let root = std::path::absolute(&bundle.folder)?;
         let wheels = folder.path().join("wheels");
         fs_err::create_dir_all(&wheels)?;
-        let mut uv = None;
+        let (mut uv, mut python, mut built) = (None, None, Vec::new());
+        let mut packs = BTreeMap::new();
         for file in bundle.manifest.of_target(&target.name) {
             let from = root.join(file.place());
             match file.role {
                 Role::Package | Role::Build => link(&from, &wheels.join(&file.name))?,
+                Role::Built => {
+                    link(&from, &wheels.join(&file.name))?;
+                    built.push(file.clone());
+                }
+                Role::Git => {
+                    packs.insert(file.name.clone(), from);
+                }
+                Role::Python => {
+                    let place = folder.path().join("python.tar.gz");
+                    link(&from, &place)?;
+                    python = Some((place, file.clone()));
+                }
                 Role::Conda => {
                     for package in target.conda.iter().filter(|own| own.sha256 == file.sha256) {
                         let place =
@@ -47,10 +68,11 @@ impl Wheelhouse {
                     }
                 }
                 Role::Installer => uv = Some(unpacked(&bundle.place(file), file, folder.path())?),
-                Role::Python | Role::Program => {}
+                Role::Program => {}
             }
         }
-        Ok(Wheelhouse { folder, uv })
+        let repositories = unpack(&packs, target, project, folder.path())?;
+        Ok(Wheelhouse { folder, uv, python, built, repositories })
     }
 
     /// The folder with wheels and source distributions.
@@ -62,6 +84,30 @@ impl Wheelhouse {
     pub fn channel_alias(&self) -> String {
         format!("file://{}", self.folder.path().join("channels").display())
     }
+}
+
+/// Makes the repositories that a target's commits are of, out of packfiles by name.
+fn unpack(
+    packs: &BTreeMap<String, PathBuf>,
+    target: &Target,
+    project: &Path,
+    folder: &Path,
+) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    let mut repositories: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for commit in Needs::of(&[target]).map_err(super::not_bundled)?.commits {
+        let Some(pack) = packs.get(&commit.file()) else { continue };
+        let count = repositories.len();
+        let place = repositories
+            .entry(commit.repository.clone())
+            .or_insert_with(|| folder.join("git").join(format!("{count}.git")));
+        fs_err::create_dir_all(&*place)?;
+        git::unpack(pack, &commit.commit, project, place).map_err(|error| match error {
+            GitError::NoGit(_) => Failure::usage(error.to_string()).hint("install git"),
+            GitError::Failed { .. } => Failure::input(error.to_string())
+                .hint("`envlock bundle` fetches the commit again, where there is a network"),
+        })?;
+    }
+    Ok(repositories)
 }
 
 /// A link where the system has them, else a copy.
@@ -127,16 +173,21 @@ pub(super) fn make(
     if !target.conda.is_empty() {
         return Err(write::ExportError::Conda(target.conda[0].name.clone()).into());
     }
-    let part = from_one_folder((*target).clone());
+    if let Some(commit) = collected.needs.commits.first() {
+        let from = "a git repository";
+        return Err(super::not_bundled(NotBundled::NoFile { package: commit.package.clone(), from }));
+    }
+    let part = from_one_folder((*target).clone(), &[]);
     let text = write::requirements(&part, &[], files::REQUIREMENTS)?;
     let constraints = write::build_constraints(&part)?;
     let mut bundled = super::planned(place.to_owned(), std::slice::from_ref(&target.name), collected);
     if options.dry_run {
         return Ok(bundled);
     }
-    if options.since.is_some() || options.own_program || options.python.is_some() {
+    let more = options.since.is_some() || options.own_program || options.python.is_some();
+    if more || options.sign.is_some() {
         return Err(Failure::usage("a wheelhouse has the files of the lock alone")
-            .hint("leave out `--since`, `--self` and `--python`, or `--wheelhouse`"));
+            .hint("leave out `--since`, `--self`, `--python` and `--sign`, or `--wheelhouse`"));
     }
     fs_err::create_dir_all(place)?;
     bundled.kept = collected.fill(&|_, name| place.join(name), client, interface)?;

@@ -63,8 +63,8 @@ pub(crate) fn export(
     if options.loose && options.format != Format::Environment {
         return Err(Failure::usage("`--loose` is for `environment.yml`").hint("remove it"));
     }
-    if options.bundle.is_some() && options.format != Format::Requirements {
-        return Err(Failure::usage("`--bundle` is for `requirements.txt`").hint("remove it"));
+    if options.bundle.is_some() && !matches!(options.format, Format::Requirements | Format::Dockerfile) {
+        return Err(Failure::usage("`--bundle` is for `requirements.txt` and `Dockerfile`").hint("remove it"));
     }
     options.schedule.refuse_elsewhere(options.format)?;
     let lock = match options.format {

@@ -1,17 +1,18 @@
 //! The text of a target in a format.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{ExportOptions, Format, schedule};
-use crate::bundle::{Role, from_one_folder};
+use crate::bundle::{BundledFile, Role, from_one_folder, is_source};
 use crate::export;
 use crate::formats::write;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::listing::in_folder;
 use crate::model::project::ProjectPage;
 use crate::model::solution::Need;
-use crate::model::text::shell_word;
+use crate::model::text::{clean, shell_word};
 use crate::model::version::cuda_short;
 use crate::registry::Registry;
 use crate::session::Interface;
@@ -89,7 +90,10 @@ pub(super) fn rendered(
         Format::Dockerfile => {
             let base = options.base.as_deref();
             warn_about_base_image(base, target, interface);
-            export::dockerfile(target, base)?
+            match &options.bundle {
+                None => export::dockerfile(target, base, None)?,
+                Some(path) => dockerfile_of_bundle(path, project, (lock, target), base)?,
+            }
         }
         Format::Pixi => {
             // The declared `__cuda` is the least that a machine must have.
@@ -125,23 +129,74 @@ pub(super) fn rendered(
     })
 }
 
-/// Requirements whose files come from a bundle alone.
-fn of_bundle(
-    path: &std::path::Path,
+/// A bundle in a folder, whole, whose files an installer finds.
+fn folder_of_bundle(
+    path: &Path,
     project: &Project,
     (lock, target): (&Lockfile, &Target),
-    name: &str,
-) -> Result<String, Failure> {
+) -> Result<OpenBundle, Failure> {
     let bundle = OpenBundle::open(path, None)?;
     if path.is_file() {
         return Err(Failure::usage("an installer looks for files in folders, and the bundle is an archive")
             .hint("unpack it: `mkdir DIR && tar -C DIR -xf FILE`"));
     }
     bundle.whole((lock, &fs_err::read(project.lock_path())?), &[&target.name])?;
-    let text = write::requirements(&from_one_folder(target.clone()), &[], name)?;
+    Ok(bundle)
+}
+
+/// A Dockerfile whose files come from a bundle below the folder of the lock, which is the build context.
+fn dockerfile_of_bundle(
+    path: &Path,
+    project: &Project,
+    (lock, target): (&Lockfile, &Target),
+    base: Option<&str>,
+) -> Result<String, Failure> {
+    let bundle = folder_of_bundle(path, project, (lock, target))?;
+    let (folder, context) = (fs_err::canonicalize(path)?, fs_err::canonicalize(&project.folder)?);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let inner = folder.strip_prefix(&context).ok().and_then(|path| path.to_str());
+    let inner = inner.filter(|path| !path.is_empty() && path.chars().all(is_plain)).ok_or_else(|| {
+        let shown = clean(&path.display().to_string(), 200);
+        Failure::usage(format!(
+            "`{shown}` is not below the folder of the lock, from which an image is built, by a plain name"
+        ))
+        .hint("put the bundle beside envlock.lock: `envlock bundle`")
+    })?;
+    let files: Vec<&BundledFile> = bundle.manifest.of_target(&target.name).collect();
+    let built: Vec<&BundledFile> = files.iter().copied().filter(|file| file.role == Role::Built).collect();
+    let part = from_one_folder(target.clone(), &built);
+    if let Some(source) = part.packages.iter().find(|package| is_source(package)) {
+        return Err(Failure::export(format!(
+            "the bundle has `{}` as source, and an image has no compiler",
+            source.name
+        ))
+        .hint("`envlock bundle --build` builds its wheel"));
+    }
+    let bundle = export::BundleInContext { path: inner, files: &files };
+    Ok(export::dockerfile(&part, base, Some(bundle))?)
+}
+
+/// Requirements whose files come from a bundle alone.
+fn of_bundle(
+    path: &Path,
+    project: &Project,
+    (lock, target): (&Lockfile, &Target),
+    name: &str,
+) -> Result<String, Failure> {
+    let bundle = folder_of_bundle(path, project, (lock, target))?;
+    let files: Vec<&BundledFile> = bundle.manifest.of_target(&target.name).collect();
+    if let Some(pack) = files.iter().find(|file| file.role == Role::Git) {
+        return Err(Failure::export(format!(
+            "`{}` is a commit of git, which is no file for an installer",
+            pack.name
+        ))
+        .hint("`envlock sync --bundle` installs it"));
+    }
+    let built: Vec<&BundledFile> = files.iter().copied().filter(|file| file.role == Role::Built).collect();
+    let text = write::requirements(&from_one_folder(target.clone(), &built), &[], name)?;
     let mut options = String::from("--no-index\n");
-    for file in bundle.manifest.of_target(&target.name) {
-        if matches!(file.role, Role::Package | Role::Build) {
+    for file in files {
+        if matches!(file.role, Role::Package | Role::Build | Role::Built) {
             let place = std::path::absolute(bundle.place(file))?;
             let folder = place.parent().unwrap_or(&place).display().to_string();
             options.push_str(&format!("--find-links {folder}\n"));

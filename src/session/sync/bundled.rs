@@ -1,8 +1,12 @@
 //! What `sync --bundle` does before anything else: the bundle is held against the lock, and its files are laid out.
 
+use std::path::PathBuf;
+
+use super::place;
 use super::types::SyncOptions;
 use crate::lockfile::{Lockfile, Target};
-use crate::session::bundle::{OpenBundle, Wheelhouse};
+use crate::probe::pythons;
+use crate::session::bundle::{OpenBundle, Wheelhouse, unpacked_python};
 use crate::session::failure::Failure;
 use crate::session::settings::Project;
 use crate::session::{Interface, files, write};
@@ -40,5 +44,28 @@ pub(super) fn opened(
         write::write_bytes(&project.lock_path(), &text)?;
         interface.note(&format!("wrote {}, which is the bundle's", files::LOCK));
     }
-    Wheelhouse::of(bundle, target)
+    Wheelhouse::of(bundle, target, &project.folder)
+}
+
+/// The bundle's Python for a new environment, unpacked; where nothing is to be changed, the archive. `None` if the bundle has none, or
+/// the environment has a Python that is locked.
+///
+/// # Errors
+/// When it cannot be unpacked.
+pub(super) fn python(
+    own: &Wheelhouse,
+    target: &Target,
+    options: &SyncOptions,
+    project: &Project,
+) -> Result<Option<PathBuf>, Failure> {
+    let Some((archive, file)) = &own.python else { return Ok(None) };
+    let prefix = place::chosen(options, project, false)?.prefix;
+    let there = pythons::who(&pythons::interpreter(&prefix));
+    if there.is_some_and(|there| target.wanted_python().allows(there.version)) {
+        return Ok(None);
+    }
+    if options.dry_run {
+        return Ok(Some(archive.clone()));
+    }
+    unpacked_python(archive, &file.sha256, &file.name).map(Some)
 }

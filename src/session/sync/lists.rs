@@ -9,6 +9,7 @@ use crate::formats;
 use crate::lockfile::Target;
 use crate::model::direct::is_plain_path;
 use crate::model::solution::ChosenPackage;
+use crate::session::bundle::Wheelhouse;
 use crate::session::failure::Failure;
 use crate::sync::{Lists, Step, steps};
 
@@ -21,7 +22,10 @@ impl Work<'_> {
         let folder = self.found.place.prefix.join(OWN_FOLDER);
         let packages = self.target.packages.iter().filter(|package| self.changes.puts(&package.name));
         let part = Target { packages: packages.cloned().collect(), ..self.target.clone() };
-        let part = if self.links.is_some() { from_one_folder(part) } else { part };
+        let part = match self.wheelhouse {
+            Some(own) => from_one_folder(part, &own.built.iter().collect::<Vec<_>>()),
+            None => part,
+        };
         let (addresses, _) = &self.addresses;
         let mut texts: Texts = Vec::new();
         let mut list = |name: &str, text: Option<String>| {
@@ -55,7 +59,7 @@ impl Work<'_> {
                     .map(|text| absolute(&text, self.folder)),
             ),
             project: self.project.clone(),
-            links: self.links.clone(),
+            links: self.wheelhouse.map(Wheelhouse::links),
         };
         let steps = steps(&self.installer, &self.found.place, self.changes, &lists, self.talk);
         Ok((texts, steps))

@@ -10,6 +10,7 @@ mod place;
 mod start;
 mod targets;
 mod types;
+mod wheels;
 mod work;
 
 use std::borrow::Cow;
@@ -21,6 +22,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
 use super::{chosen_host, files, lock, owner, variables};
+use crate::bundle::{BundledFile, is_source, is_wheel_of};
 use crate::inspect::{self, Environment};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
@@ -39,6 +41,7 @@ use types::in_the_way;
 use work::Work;
 
 pub use types::{MadeWith, Outcome, Plan, SyncOptions, Synced};
+pub(super) use wheels::Builder;
 
 /// Makes an environment be what the lock says.
 ///
@@ -99,6 +102,24 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
             None => {}
         }
     }
+    let with_python;
+    let options = match (&wheelhouse, &options.python) {
+        (Some(own), None) if !brings_python => match bundled::python(own, target, options, &project)? {
+            Some(_) if options.dry_run => {
+                interface.note("the environment is made with the bundle's Python, which is not unpacked yet; the commands that follow are known then");
+                return Ok(Outcome::Planned(Plan {
+                    prefix: place::chosen(options, &project, false)?.prefix,
+                    ..Plan::default()
+                }));
+            }
+            Some(path) => {
+                with_python = SyncOptions { python: Some(path), ..options.clone() };
+                &with_python
+            }
+            None => options,
+        },
+        _ => options,
+    };
     let wheelhouse = wheelhouse.as_ref();
     let (project, lock, registry) = (&project, &lock, &registry);
     let run = Run { options, project, lock, registry, talk, start, interface, wheelhouse };
@@ -244,12 +265,21 @@ impl Run<'_> {
     fn work<'w>(&'w self, target: &'w Target, compared: &'w Compared) -> Result<Work<'w>, Failure> {
         let Compared { found, own, changes } = compared;
         let missing = own.as_ref().filter(|own| !own.is_installed);
+        let installer = match self.wheelhouse.and_then(|own| own.uv.clone()) {
+            Some(uv) => Installer::Uv(uv),
+            None => installer::choose(found)?,
+        };
+        let of_git = self.wheelhouse.and_then(|own| own.repositories.keys().next());
+        if let (Some(repository), Installer::Pip(..)) = (of_git, &installer) {
+            let text = format!(
+                "a commit of `{repository}` in a bundle is installed by uv, which was not found here"
+            );
+            return Err(Failure::new(FailureKind::Installer, text)
+                .hint("install uv, or bundle with the index that has it"));
+        }
         let (addresses, pypi) = settings::indexes(self.project, self.options.index_url.as_deref());
         Ok(Work {
-            installer: match self.wheelhouse.and_then(|own| own.uv.clone()) {
-                Some(uv) => Installer::Uv(uv),
-                None => installer::choose(found)?,
-            },
+            installer,
             addresses: (settings::as_urls(self.project, addresses), pypi),
             talk: self.talk,
             target,
@@ -258,7 +288,7 @@ impl Run<'_> {
             project: missing.map(|own| own.folder.clone()),
             passed: self.project.passed_variables(),
             folder: &self.project.folder,
-            links: self.wheelhouse.map(Wheelhouse::links),
+            wheelhouse: self.wheelhouse,
         })
     }
 
@@ -324,8 +354,7 @@ impl Run<'_> {
         self.check(&more, work.target)?;
         in_the_way(&more, self.interface);
         let (installer, addresses) = (work.installer.clone(), work.addresses.clone());
-        let links = work.links.clone();
-        Work { installer, addresses, links, found: &left, changes: &more, project: None, ..*work }
+        Work { installer, addresses, found: &left, changes: &more, project: None, ..*work }
             .execute(self.start, self.interface)?;
         let prefix = &left.place.prefix;
         let Ok(installed) = inspect::read(&inspect::ThisMachine, prefix, inspect::Depth::Sizes) else {
@@ -376,12 +405,16 @@ impl Run<'_> {
         if self.options.build {
             return Ok(());
         }
-        let refused = sync::needs_permission(
-            &target.packages,
-            changes,
-            self.project.allowed_builds(),
-            &|name, path| is_own(self.project, self.lock, name, path),
-        );
+        let wheels = self.wheelhouse.map(|own| own.built.as_slice()).unwrap_or_default();
+        let is_built_there = |package: &&ChosenPackage| {
+            let is_of = |file: &BundledFile| is_wheel_of(&file.name, (&package.name, &package.version));
+            !(is_source(package) && wheels.iter().any(is_of))
+        };
+        let packages: Vec<ChosenPackage> = target.packages.iter().filter(is_built_there).cloned().collect();
+        let refused =
+            sync::needs_permission(&packages, changes, self.project.allowed_builds(), &|name, path| {
+                is_own(self.project, self.lock, name, path)
+            });
         if refused.is_empty() {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::place::{AtWork, MARK, OWN_FOLDER, is_unfinished, making, mark_of};
 use super::types::{Plan, counted};
 use super::work::Work;
+use crate::index::locate::Located;
 use crate::model::text::shell_line;
 use crate::session::Interface;
 use crate::session::exit;
@@ -101,25 +102,43 @@ impl Work<'_> {
         let mut command = command(&step.command);
         let builds = !matches!(step.purpose, Purpose::MakeEnvironment | Purpose::Remove);
         let passing = EnvAllowlist { purpose: env_allowlist::Purpose::Install, builds, more: self.passed };
-        owner::restrict(&mut command, passing, interface);
-        // Configuration files could redirect packages to another folder; what they say of indexes was read already.
-        command
-            .env("PIP_CONFIG_FILE", if cfg!(windows) { "nul" } else { "/dev/null" })
-            .env("UV_NO_CONFIG", "1");
-        command.env("PIP_NO_INPUT", "1");
-        if let Some(certificates) = settings::certificates().first() {
-            command.env("PIP_CERT", certificates).env("SSL_CERT_FILE", certificates);
-        } else if openssl_probe::probe().cert_file.is_some() {
-            // uv trusts those that it brings, unless it is told to trust the system's, as envlock and pip do.
-            for name in UV_TRUSTS_SYSTEM.iter().filter(|name| variables::raw(name).is_none()) {
-                command.env(name, "1");
-            }
-        }
-        if let Some(pypi) = &self.addresses.1 {
-            // In variables, because other users can read a command line, and the URL may have a login.
-            command.env("UV_DEFAULT_INDEX", &pypi.url).env("PIP_INDEX_URL", &pypi.url);
+        isolate(&mut command, passing, self.addresses.1.as_ref(), interface);
+        let repositories = self.wheelhouse.map(|own| &own.repositories).into_iter().flatten();
+        for (i, (address, place)) in repositories.enumerate() {
+            // git reads the bundle's repository in place of the one at the address, which the packages keep.
+            command
+                .env("GIT_CONFIG_COUNT", (i + 1).to_string())
+                .env(format!("GIT_CONFIG_KEY_{i}"), format!("url.file://{}.insteadOf", place.display()))
+                .env(format!("GIT_CONFIG_VALUE_{i}"), address);
         }
         run(command, step, self.installer.name(), interface)
+    }
+}
+
+/// Gives a command of an installer the variables that reach it, the certificates and the address of the index `pypi`, and no
+/// configuration file: such a file could redirect packages to another folder, and what they say of indexes was read already.
+pub(super) fn isolate(
+    command: &mut Command,
+    passing: EnvAllowlist<'_>,
+    pypi: Option<&Located>,
+    interface: &dyn Interface,
+) {
+    owner::restrict(command, passing, interface);
+    command
+        .env("PIP_CONFIG_FILE", if cfg!(windows) { "nul" } else { "/dev/null" })
+        .env("UV_NO_CONFIG", "1")
+        .env("PIP_NO_INPUT", "1");
+    if let Some(certificates) = settings::certificates().first() {
+        command.env("PIP_CERT", certificates).env("SSL_CERT_FILE", certificates);
+    } else if openssl_probe::probe().cert_file.is_some() {
+        // uv trusts those that it brings, unless it is told to trust the system's, as envlock and pip do.
+        for name in UV_TRUSTS_SYSTEM.iter().filter(|name| variables::raw(name).is_none()) {
+            command.env(name, "1");
+        }
+    }
+    if let Some(pypi) = pypi {
+        // In variables, because other users can read a command line, and the URL may have a login.
+        command.env("UV_DEFAULT_INDEX", &pypi.url).env("PIP_INDEX_URL", &pypi.url);
     }
 }
 

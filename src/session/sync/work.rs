@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::place::ChosenEnvironment;
 use crate::index::locate::Located;
 use crate::lockfile::Target;
+use crate::session::bundle::Wheelhouse;
 use crate::sync::{Changes, Installer, Talk};
 
 /// What is to be done, and with what.
@@ -22,6 +23,6 @@ pub(super) struct Work<'w> {
     pub passed: &'w [String],
     /// The folder of the lock.
     pub folder: &'w Path,
-    /// The folder with all files, out of a bundle.
-    pub links: Option<PathBuf>,
+    /// All files, out of a bundle.
+    pub wheelhouse: Option<&'w Wheelhouse>,
 }

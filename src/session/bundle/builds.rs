@@ -1,0 +1,138 @@
+//! `bundle --build`: wheels in the place of source distributions, so that nothing is built on the other side.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::BundleOptions;
+use super::collect::{Extra, Place};
+use super::open::OpenBundle;
+use crate::bundle::{self, Role, is_source, is_wheel_of};
+use crate::index::sha256_of;
+use crate::lockfile::Target;
+use crate::model::solution::ChosenPackage;
+use crate::model::source::BuildKind;
+use crate::session::Interface;
+use crate::session::failure::Failure;
+use crate::session::options::Global;
+use crate::session::settings::Project;
+use crate::session::sync::Builder;
+
+/// Where the source distributions lie.
+pub(super) struct OfBundle<'b> {
+    pub folder: &'b Path,
+    /// An older bundle, which may have them.
+    pub before: Option<&'b OpenBundle>,
+}
+
+/// Wheels in a folder that is removed with the value.
+#[derive(Default)]
+pub(super) struct Wheels {
+    pub extras: Vec<Extra>,
+    _folder: Option<TempDir>,
+}
+
+/// Builds a wheel of each source distribution of the targets; one that an earlier run built is kept.
+///
+/// # Errors
+/// When a target is not for this machine, or a package cannot be built.
+pub(super) fn built(
+    of: &OfBundle<'_>,
+    (project, targets): (&Project, &[&Target]),
+    (global, options): (&Global, &BundleOptions),
+    interface: &dyn Interface,
+) -> Result<Wheels, Failure> {
+    let earlier = OpenBundle::open(of.folder, None).ok();
+    let folder = tempfile::Builder::new().prefix("envlock-built-").tempdir()?;
+    let mut extras: Vec<Extra> = Vec::new();
+    for target in targets {
+        let mut left = Vec::new();
+        for package in target.packages.iter().filter(|package| is_source(package)) {
+            match earlier.as_ref().and_then(|earlier| kept(earlier, package, target)) {
+                Some(wheel) => add(&mut extras, &wheel, target)?,
+                None => left.push(package),
+            }
+        }
+        if left.is_empty() {
+            continue;
+        }
+        let builder = Builder {
+            project,
+            target,
+            index_url: options.index_url.as_deref(),
+            offline: global.offline,
+            interface,
+        };
+        let out = folder.path().join(extras.len().to_string());
+        fs_err::create_dir_all(&out)?;
+        for wheel in builder.wheels(&left, &|package| of.sdist(package), &out)? {
+            add(&mut extras, &wheel, target)?;
+        }
+    }
+    Ok(Wheels { extras, _folder: Some(folder) })
+}
+
+impl OfBundle<'_> {
+    fn sdist(&self, package: &ChosenPackage) -> Option<PathBuf> {
+        let file = package.files.first()?;
+        let place = Path::new(bundle::FILES).join(file.sha256.as_deref()?).join(&file.name);
+        let folders = std::iter::once(self.folder).chain(self.before.map(|before| before.folder.as_path()));
+        folders.map(|folder| folder.join(&place)).find(|path| path.is_file())
+    }
+}
+
+/// The wheel of a package that an earlier run built for a target.
+fn kept(earlier: &OpenBundle, package: &ChosenPackage, target: &Target) -> Option<PathBuf> {
+    let mut own = earlier.manifest.of_target(&target.name).filter(|file| file.role == Role::Built);
+    let file = own.find(|file| is_wheel_of(&file.name, (&package.name, &package.version)))?;
+    let place = earlier.place(file);
+    sha256_of(&place).is_ok_and(|hash| hash == file.sha256).then_some(place)
+}
+
+/// Adds a wheel, or a target to one that is there.
+fn add(extras: &mut Vec<Extra>, wheel: &Path, target: &Target) -> Result<(), Failure> {
+    let name = wheel.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let sha256 = sha256_of(wheel)?;
+    if let Some(own) = extras.iter_mut().find(|own| own.name == name && own.sha256 == sha256) {
+        own.targets.push(target.name.clone());
+        return Ok(());
+    }
+    extras.push(Extra {
+        name,
+        role: Role::Built,
+        sha256,
+        size: Some(fs_err::metadata(wheel)?.len()),
+        targets: vec![target.name.clone()],
+        from: Place::Here(wheel.to_owned()),
+    });
+    Ok(())
+}
+
+/// Names what is built on the other side, and what it needs there.
+pub(super) fn tell(targets: &[&Target], interface: &dyn Interface) {
+    let sources = targets.iter().flat_map(|target| &target.packages).filter(|package| is_source(package));
+    let mut named: Vec<String> = sources.map(said).collect();
+    named.sort();
+    named.dedup();
+    if !named.is_empty() {
+        interface.note(&format!("built from source on the other side: {}", named.join(", ")));
+        interface
+            .hint("`envlock bundle --build` builds the wheels here; else it is `envlock sync --build` there");
+    }
+}
+
+/// A package, and what its build needs.
+fn said(package: &ChosenPackage) -> String {
+    let needs = package.build.as_ref().map(|build| {
+        let compiler = match build.kind {
+            BuildKind::Pure => None,
+            BuildKind::Native => Some("a compiler".to_owned()),
+            BuildKind::Cuda => Some("the CUDA toolkit".to_owned()),
+        };
+        build.needs.iter().cloned().chain(compiler).collect::<Vec<_>>()
+    });
+    match needs.filter(|needs| !needs.is_empty()) {
+        Some(needs) => format!("`{}` (needs {})", package.name, needs.join(" and ")),
+        None => format!("`{}`", package.name),
+    }
+}

@@ -18,6 +18,8 @@ use crate::sdist::Contents;
 
 /// Time limit of one git command.
 const LIMIT: Duration = Duration::from_secs(120);
+/// That of a command that transfers all files of a commit.
+const LONG: Duration = Duration::from_secs(1800);
 /// Maximum size of a file that is read, in bytes.
 const MAX_TEXT: u64 = 4 << 20;
 /// Maximum size of a listing, in bytes.
@@ -196,7 +198,7 @@ pub fn pack(repository: &str, commit: &str, project: &Path, to: &Path) -> Result
         let settings = settings_of_remote(&address, header.as_deref());
         let mut command = remote(&program, folder.path(), &settings);
         command.args(arguments);
-        answer(command, MAX_LISTING).map_err(told)
+        answer_within(command, LONG, MAX_LISTING).map_err(told)
     };
     git(&["init", "--quiet", "--bare", "."])?;
     let fetch = |what: &[&str]| {
@@ -206,13 +208,14 @@ pub fn pack(repository: &str, commit: &str, project: &Path, to: &Path) -> Result
     let written = |e: std::io::Error| failed(e.to_string());
     let heads = folder.path().join("refs/heads");
     // A server that does not send single commits sends its branches.
-    fetch(&["--depth=1", "origin", commit]).or_else(|first| {
-        fetch(&["origin", "+refs/heads/*:refs/heads/*"]).map_err(|_| first)?;
+    if let Err(first) = fetch(&["--depth=1", "origin", commit]) {
+        if fetch(&["origin", "+refs/heads/*:refs/heads/*"]).is_err() {
+            return Err(first);
+        }
         fs_err::remove_dir_all(&heads).map_err(written)?;
         fs_err::create_dir(&heads).map_err(written)?;
         fs_err::write(folder.path().join("shallow"), format!("{commit}\n")).map_err(written)?;
-        Ok(Vec::new())
-    })?;
+    }
     if !git(&["ls-tree", commit, "--", ".gitmodules"])?.is_empty() {
         return Err(failed("it has submodules, which are other repositories".to_owned()));
     }
@@ -226,8 +229,8 @@ pub fn pack(repository: &str, commit: &str, project: &Path, to: &Path) -> Result
     Ok(())
 }
 
-/// Puts a commit into the repository in a folder, which is made if the folder is empty, out of a packfile of [`pack`]. git computes the names of all
-/// objects from their content, so that the commit's name vouches for its files. Nothing of the repository is configuration.
+/// Puts a commit into the repository in a folder, out of a packfile of [`pack`]; an empty folder becomes a repository. git computes
+/// the names of all objects from their content, so that the commit's name vouches for its files. Nothing of it is configuration.
 ///
 /// # Errors
 /// See [`GitError`]: the packfile is damaged, or is of another commit.
@@ -364,11 +367,15 @@ fn remote(program: &Program, folder: &Path, settings: &[(&str, &str)]) -> Comman
 
 /// The first `limit` bytes that git prints.
 fn answer(command: Command, limit: u64) -> Result<Vec<u8>, Failure> {
-    let limits = Limits { time: LIMIT, out: limit, errors: 64 << 10 };
+    answer_within(command, LIMIT, limit)
+}
+
+fn answer_within(command: Command, time: Duration, limit: u64) -> Result<Vec<u8>, Failure> {
+    let limits = Limits { time, out: limit, errors: 64 << 10 };
     let answer = child::answer(command, limits).map_err(|silent| match silent {
         Silent::NotStarted(e) if e.kind() == std::io::ErrorKind::NotFound => Failure::NoGit,
         Silent::NotStarted(e) => Failure::Other(e.to_string()),
-        Silent::Late(_) => Failure::Other(format!("git took longer than {} s", LIMIT.as_secs())),
+        Silent::Late(_) => Failure::Other(format!("git took longer than {} s", time.as_secs())),
     })?;
     if answer.is_success {
         return Ok(answer.out);

@@ -702,6 +702,22 @@ fn sync_makes_both_halves() {
     let run = context.run(&["sync", "--prefix", "elsewhere"]).expect(2);
     assert!(run.flat().contains("`elsewhere` is not a conda environment"), "{}", run.shown());
     in_a_container(&context);
+    out_of_a_bundle(&mut context);
+}
+
+/// The same packages out of a bundle, when no channel and no index answers.
+fn out_of_a_bundle(context: &mut TestContext) {
+    context.run(&["bundle", "--python", "none", "-o", "b"]).expect(0);
+    let manifest = context.read("b/bundle.toml");
+    assert!(manifest.contains("role = \"conda\"") && manifest.contains("role = \"package\""), "{manifest}");
+    std::fs::remove_dir_all(context.project().join(".envlock")).unwrap();
+    context.set("ENVLOCK_CONDA_CHANNEL_ALIAS", "http://127.0.0.1:9");
+    context.set("ENVLOCK_INDEX_URL", "http://127.0.0.1:9");
+    context.run(&["verify", "--bundle", "b"]).expect(0);
+    let run = context.run(&["sync", "--bundle", "b", "--smoke", "off"]).expect(0);
+    assert!(run.flat().contains("6 as locked"), "{}", run.shown());
+    let run = context.run(&["export", "Dockerfile", "--bundle", "b"]).expect(0);
+    assert!(run.stdout.contains("envlock sync --bundle /bundle --prefix /opt/env"), "{}", run.shown());
 }
 
 /// What the Dockerfile of a lock does, in a folder with what it copies: the layer is built, and its program started.

@@ -19,8 +19,8 @@ pub struct Identified {
     pub is_static: bool,
     /// The releases that were found, and by what: `content`, `file name`.
     pub versions: Vec<(String, &'static str)>,
-    /// Texts of its content that could be its release.
-    pub texts: BTreeSet<String>,
+    /// What could be its release, and by what: each could confirm what somebody else says.
+    pub possible: Vec<(&'static str, BTreeSet<String>)>,
     /// Vendor and product in the National Vulnerability Database.
     pub cpe: Option<String>,
     /// Other names of the project in bills of materials.
@@ -65,6 +65,8 @@ pub fn identify(registry: &Registry, of: Of<'_>, path: &str, content: &[u8]) -> 
         return linked.collect();
     }
     let stem = stem(file_name(path));
+    // `libcurl-fiona-1d984654.so.4`: some name the package too.
+    let stem = stem.strip_suffix(&format!("-{}", of.name)).map(str::to_owned).unwrap_or(stem);
     let row =
         rows.iter().filter_map(|row| Some((row, fit(&row.sonames, &stem)?))).max_by_key(|(_, fit)| *fit);
     match row {
@@ -75,7 +77,7 @@ pub fn identify(registry: &Registry, of: Of<'_>, path: &str, content: &[u8]) -> 
             file: clean(path, 300),
             is_static: false,
             versions: Vec::new(),
-            texts: version_texts(content),
+            possible: vec![(CONTENT, numbers_in(content))],
             cpe: None,
             aliases: Vec::new(),
         }],
@@ -85,28 +87,82 @@ pub fn identify(registry: &Registry, of: Of<'_>, path: &str, content: &[u8]) -> 
 
 /// A library that a row knows.
 fn library(row: &BundledLibrary, of: Of<'_>, path: &str, stem: &str, content: &[u8]) -> Identified {
-    let texts = version_texts(content);
     let bare = || {
+        let texts = version_texts(content);
         let whole: Vec<&String> = texts.iter().filter(|text| text.split('.').count() >= 3).collect();
         if let ([one], true) = (whole.as_slice(), row.bare) { Some((*one).clone()) } else { None }
     };
     let of_content = version_in(row, content).or_else(bare);
     let rule = row.file.iter().find(|(stems, _)| fit(std::slice::from_ref(*stems), stem).is_some());
     let of_name = rule.and_then(|(_, rule)| version_of_name(rule, file_name(path)));
+    let listed = releases_of_numbers(row, stem, file_name(path));
+    let of_numbers = if let [one] = listed.as_slice() { Some(one.clone()) } else { None };
     let of_package = fit(&row.wheels, of.name).map(|_| of.version.to_owned());
     let mut versions: Vec<(String, &'static str)> = Vec::new();
-    versions.extend(of_content.map(|version| (version, "content")));
+    // A name that says the beginning of a release only confirms.
+    let (begins, of_name) = match of_name {
+        Some(name) if name.ends_with('*') => (Some(name), None),
+        name => (None, name),
+    };
+    versions.extend(of_content.map(|version| (version, CONTENT)));
     versions.extend(version_in_folder(row, content).map(|version| (version, "build folder")));
-    versions.extend(of_name.map(|version| (version, "file name")));
+    versions.extend(version_of_debug_link(content).map(|version| (version, "debug link")));
+    versions.extend(of_name.or(of_numbers).map(|version| (version, FILE_NAME)));
     versions.extend(of_package.map(|version| (version, "package")));
-    // What the file's name says, its content may have too.
-    if let Some((version, _)) = versions.first().cloned()
-        && !versions.iter().any(|(_, from)| *from == "content")
-        && texts.contains(&version)
-    {
-        versions.push((version, "content"));
+    let possible = vec![(CONTENT, numbers_in(content)), (FILE_NAME, listed.into_iter().collect())];
+    // What one says, the others may have too.
+    if let Some((version, _)) = versions.first().cloned() {
+        let begins = begins.is_some_and(|begins| version.starts_with(begins.trim_end_matches('*')));
+        for (from, all) in &possible {
+            let is_there = all.contains(&version) || (begins && *from == FILE_NAME);
+            if is_there && !versions.iter().any(|(_, other)| other == from) {
+                versions.push((version.clone(), from));
+            }
+        }
     }
-    Identified { versions, texts, ..found(row, path, false, Vec::new()) }
+    Identified { versions, possible, ..found(row, path, false, Vec::new()) }
+}
+
+/// The releases whose files have these numbers behind `.so.`.
+fn releases_of_numbers(row: &BundledLibrary, stem: &str, name: &str) -> Vec<String> {
+    let Some((_, numbers)) = name.split_once(".so.") else { return Vec::new() };
+    let lists = row.numbers.iter().filter(|(stems, _)| fit(std::slice::from_ref(*stems), stem).is_some());
+    let lines = lists.flat_map(|(_, lines)| lines).filter_map(|line| line.split_once(' '));
+    let releases = lines.filter(|(own, _)| *own == numbers).flat_map(|(_, releases)| releases.split(' '));
+    releases.map(str::to_owned).collect()
+}
+
+/// All numbers of three parts and more in a content that nothing continues: `1.15.12` of `cairo 1.15.12 (`, and not the `2.2.5` of
+/// `GLIBC_2.2.5`.
+fn numbers_in(content: &[u8]) -> BTreeSet<String> {
+    /// The longest number, and how many are kept.
+    const LONGEST: usize = 24;
+    const MOST: usize = 5_000;
+    let is_part = |b: u8| b.is_ascii_digit() || b == b'.';
+    let mut all = BTreeSet::new();
+    let mut end = 0;
+    for dot in memchr::memchr_iter(b'.', content) {
+        if dot < end || all.len() >= MOST {
+            continue;
+        }
+        let start = content[..dot].iter().rposition(|b| !is_part(*b)).map_or(0, |at| at + 1);
+        end = content[dot..].iter().position(|b| !is_part(*b)).map_or(content.len(), |at| dot + at);
+        let text = &content[start..end];
+        let before = start.checked_sub(1).map(|at| content[at]);
+        // `v1.2.3`
+        let before = match before {
+            Some(b'v') => start.checked_sub(2).map(|at| content[at]),
+            other => other,
+        };
+        let is_word = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let is_number = (5..=LONGEST).contains(&text.len())
+            && text.iter().filter(|b| **b == b'.').count() >= 2
+            && text.split(|b| *b == b'.').all(|part| !part.is_empty());
+        if is_number && !is_word(before) && !is_word(content.get(end).copied()) {
+            all.insert(String::from_utf8_lossy(text).into_owned());
+        }
+    }
+    all
 }
 
 /// Whether a library with a hash in its name is the package's own: `libRDKitAlignment` of rdkit.
@@ -148,7 +204,7 @@ fn found(
         file: clean(path, 300),
         is_static,
         versions,
-        texts: BTreeSet::new(),
+        possible: Vec::new(),
         cpe: row.cpe.clone(),
         aliases: row.packages.clone(),
     }
@@ -195,13 +251,38 @@ fn version_in_folder(row: &BundledLibrary, content: &[u8]) -> Option<String> {
     only(names.map(|name| format!("/{name}-{{v}}/")), content)
 }
 
+/// The release in the name of the file with debug information that RPM's builds link to: `1.13.1` of
+/// `libxcb.so.1.1.0-1.13.1-1.el8.x86_64.debug`.
+fn version_of_debug_link(content: &[u8]) -> Option<String> {
+    const END: &[u8] = b".debug\0";
+    let of = |at: usize| {
+        let start = content[..at].iter().rposition(|b| !b.is_ascii_graphic()).map_or(0, |at| at + 1);
+        let name = std::str::from_utf8(&content[start..at]).ok()?;
+        // Name, version, release with the architecture.
+        let (rest, release) = name.rsplit_once('-')?;
+        let (file, version) = rest.rsplit_once('-')?;
+        let is_of_rpm = file.contains(".so")
+            && release.rsplit_once('.').is_some_and(|(_, arch)| ARCHITECTURES.contains(&arch));
+        (is_of_rpm && version.starts_with(|c: char| c.is_ascii_digit())).then(|| version.to_owned())
+    };
+    memchr::memmem::rfind_iter(content, END).take(8).find_map(of)
+}
+
+/// RPM's names of processors.
+const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "i686", "ppc64le", "s390x"];
+
 /// The version that texts with a place for it have in a content; `None` where there are several.
 fn only(texts: impl Iterator<Item = String>, content: &[u8]) -> Option<String> {
     let mut one: Option<String> = None;
     for text in texts {
-        let (before, after) = text.split_once("{v}")?;
+        let ((before, after), is_day) = match text.split_once("{day}") {
+            Some(parts) => (parts, true),
+            None => (text.split_once("{v}")?, false),
+        };
         for at in memchr::memmem::find_iter(content, before.as_bytes()) {
-            let Some(version) = version_at(&content[at + before.len()..], after) else { continue };
+            let text = &content[at + before.len()..];
+            let version = if is_day { day_at(text) } else { version_at(text, after) };
+            let Some(version) = version else { continue };
             match &one {
                 Some(other) if *other != version => return None,
                 _ => one = Some(version),
@@ -226,6 +307,12 @@ fn version_at(text: &[u8], after: &str) -> Option<String> {
     (version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.')).then(|| version.to_owned())
 }
 
+/// The day that a text begins with, which is the release of some projects: `20250814`.
+fn day_at(text: &[u8]) -> Option<String> {
+    let day = text.get(..8).filter(|day| day.starts_with(b"20") && day.iter().all(u8::is_ascii_digit))?;
+    String::from_utf8(day.to_vec()).ok()
+}
+
 /// The release by the numbers behind `.so.`, as a rule says it ([`BundledLibrary::file`]).
 fn version_of_name(rule: &str, name: &str) -> Option<String> {
     let numbers: Vec<&str> = name.split_once(".so.")?.1.split('.').collect();
@@ -240,12 +327,39 @@ fn version_of_name(rule: &str, name: &str) -> Option<String> {
     while let Some((before, tail)) = rest.split_once('{') {
         let (place, after) = tail.split_once('}')?;
         out.push_str(before);
-        out.push_str(numbers.get(place.parse::<usize>().ok()?)?);
+        out.push_str(&number_at(place, &numbers)?);
         rest = after;
     }
     out.push_str(rest);
     Some(out)
 }
+
+/// A part of a release: a number by its place as it is written, `1`, or what a project made of it: `1/100%100`, the sum `1+2/100`.
+fn number_at(place: &str, numbers: &[&str]) -> Option<String> {
+    if let Ok(at) = place.parse::<usize>() {
+        return numbers.get(at).map(|number| (*number).to_owned());
+    }
+    let end = place.find(['/', '%']).unwrap_or(place.len());
+    let mut value: u64 = 0;
+    for at in place[..end].split('+') {
+        let number: u64 = numbers.get(at.parse::<usize>().ok()?)?.parse().ok()?;
+        value = value.checked_add(number)?;
+    }
+    let mut rest = &place[end..];
+    while let Some(operator) = rest.chars().next() {
+        let tail = &rest[1..];
+        let end = tail.find(['/', '%']).unwrap_or(tail.len());
+        let by: u64 = tail[..end].parse().ok()?;
+        value = if operator == '/' { value.checked_div(by)? } else { value.checked_rem(by)? };
+        rest = &tail[end..];
+    }
+    Some(value.to_string())
+}
+
+/// What the bytes of a file say.
+const CONTENT: &str = "content";
+/// What its name says.
+const FILE_NAME: &str = "file name";
 
 #[cfg(test)]
 mod tests {
@@ -262,7 +376,46 @@ mod tests {
             bare: false,
             wheels: Vec::new(),
             modules: true,
+            numbers: std::collections::BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn numbers_of_files_and_their_releases() {
+        for (rule, name, expected) in [
+            ("2:{1/10000}.{1/100%100}.{1%100}", "libcairo-dfbea965.so.2.11512.0", Some("1.15.12")),
+            ("0:2.{1+2/100}.{1+2%100}", "libSDL2-2-1667c208.0.so.0.2800.4", Some("2.28.4")),
+            ("0:2.{1+2/100}.{1+2%100}", "libSDL2_mixer.so.0.600.3", Some("2.6.3")),
+            ("20{0}*", "libabsl_base.so.2508.0.0", Some("202508*")),
+            ("{0/0}", "libx.so.1.1", None),
+            ("{7}", "libx.so.1.1", None),
+            ("{1^2}", "libx.so.1.1", None),
+        ] {
+            assert_eq!(version_of_name(rule, name).as_deref(), expected, "{rule} {name}");
+        }
+        let listed = BundledLibrary {
+            numbers: [("libwebp*".to_owned(), vec!["7.2.0 1.6.0".to_owned(), "3.0.5 1.3 1.4".to_owned()])]
+                .into(),
+            ..row()
+        };
+        assert_eq!(releases_of_numbers(&listed, "libwebp", "libwebp-1.so.7.2.0"), ["1.6.0"]);
+        assert_eq!(releases_of_numbers(&listed, "libwebpmux", "libwebpmux.so.3.0.5"), ["1.3", "1.4"]);
+        assert!(releases_of_numbers(&listed, "libz", "libz.so.7.2.0").is_empty());
+        let content = b"GLIBC_2.2.5\0cairo 1.15.12 (x)\0v3.8.0\0a-2.5.4/\x001.2\x001.2.3x\0x9.9.9\x001.1.1.1";
+        let numbers: Vec<String> = numbers_in(content).into_iter().collect();
+        assert_eq!(numbers, ["1.1.1.1", "1.15.12", "2.5.4", "3.8.0"]);
+        for (content, expected) in [
+            (&b"\0\0libxcb.so.1.1.0-1.13.1-1.el8.x86_64.debug\0\0\xab"[..], Some("1.13.1")),
+            (b"\0libgomp.so.1.0.0-8.5.0-28.el8_10.alma.1.x86_64.debug\0", Some("8.5.0")),
+            (b"\0d7a3c4.debug\0", None),
+            (b"\0x-y-z.debug\0", None),
+            (b".debug\0", None),
+        ] {
+            assert_eq!(version_of_debug_link(content).as_deref(), expected);
+        }
+        let absl = BundledLibrary { text: vec!["lts_{day}".into()], ..row() };
+        assert_eq!(version_in(&absl, b"absl12lts_2025081413Address").as_deref(), Some("20250814"));
+        assert_eq!(version_in(&absl, b"absl12lts_2025").as_deref(), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is inside a package: the files and the bills that it brings along, put together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Identified, Stated};
 
@@ -37,18 +37,18 @@ pub fn parts(files: Vec<Identified>, bills: &[Stated]) -> Vec<Part> {
         let stated: Vec<usize> = (0..bills.len()).filter(|at| is_same(&files[0], &bills[*at])).collect();
         // Several releases of one project in a package are told apart by their files.
         let mut releases: BTreeMap<Option<String>, Vec<&Identified>> = BTreeMap::new();
-        let only: Vec<&String> = {
-            let mut all: Vec<&String> =
-                files.iter().filter_map(|file| file.versions.first()).map(|(v, _)| v).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
+        let folder = |file: &Identified| file.file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let only = |of_folder: Option<&Identified>| {
+            let near = files.iter().filter(|file| of_folder.is_none_or(|own| folder(own) == folder(file)));
+            let all: BTreeSet<&String> =
+                near.filter_map(|file| file.versions.first()).map(|(version, _)| version).collect();
+            (all.len() == 1).then(|| all.into_iter().next().cloned()).flatten()
         };
         for file in &files {
             let own = file.versions.first().map(|(version, _)| version.clone());
-            // A library that says nothing is of the release of the others of its project.
-            let of_project = || if let [one] = only.as_slice() { Some((*one).clone()) } else { None };
-            releases.entry(own.or_else(of_project)).or_default().push(file);
+            // A library that says nothing is of the release of the others of its project, those beside it first.
+            let of_others = || only(Some(file)).or_else(|| only(None));
+            releases.entry(own.or_else(of_others)).or_default().push(file);
         }
         for (version, files) in releases {
             let all = || files.iter().flat_map(|file| &file.versions);
@@ -69,12 +69,11 @@ pub fn parts(files: Vec<Identified>, bills: &[Stated]) -> Vec<Part> {
             }
             let bill = fitting.map(|at| &bills[at]);
             sources.extend(bill.map(|bill| bill.bill.clone()));
-            let in_content = |bill: &Stated| {
-                let release = bill.version.as_deref().map(upstream).unwrap_or_default();
-                files.iter().any(|file| file.texts.contains(release))
-            };
-            if bill.is_some_and(in_content) && !sources.iter().any(|from| from == "content") {
-                sources.push("content".to_owned());
+            let release = bill.and_then(|bill| bill.version.as_deref()).map(upstream).unwrap_or_default();
+            for (from, all) in files.iter().flat_map(|file| &file.possible) {
+                if all.contains(release) && !sources.iter().any(|own| own == from) {
+                    sources.push((*from).to_owned());
+                }
             }
             let of_bill = || bill.and_then(|bill| bill.version.as_deref()).map(|v| upstream(v).to_owned());
             out.push(Part {
@@ -141,7 +140,7 @@ mod tests {
             file: file.to_owned(),
             is_static: false,
             versions: versions.iter().map(|(version, from)| ((*version).to_owned(), *from)).collect(),
-            texts: std::collections::BTreeSet::new(),
+            possible: Vec::new(),
             cpe: None,
             aliases: vec![format!("{name}-libs")],
         }

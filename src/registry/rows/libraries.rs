@@ -24,7 +24,11 @@ pub struct BundledLibrary {
     /// `3:` before it: only where that is the first number.
     #[serde(default)]
     pub file: BTreeMap<String, String>,
-    /// How its content states its release, which `{v}` stands for: `OpenSSL {v} `.
+    /// The releases by the numbers behind `.so.`, for these stems (with `*` likewise), each line the numbers and the releases that have
+    /// them: `7.2.0 1.6.0`.
+    #[serde(default)]
+    pub numbers: BTreeMap<String, Vec<String>>,
+    /// How its content states its release, which `{v}` stands for: `OpenSSL {v} `; `{day}` for one of eight digits.
     #[serde(default)]
     pub text: Vec<String>,
     /// Whether its content has its release as a text of its own, and no other of three numbers.
@@ -41,7 +45,24 @@ pub struct BundledLibrary {
 impl BundledLibrary {
     /// What is wrong with a row.
     pub(in crate::registry) fn problems(&self) -> Option<Fault> {
-        let has_place = |text: &String| text.split_once("{v}").is_some_and(|(before, _)| before.len() >= 3);
+        let has_place = |text: &String| {
+            let parts = text.split_once("{v}").or_else(|| text.split_once("{day}"));
+            parts.is_some_and(|(before, _)| before.len() >= 3)
+        };
+        let is_line = |line: &String| {
+            let mut words = line.split(' ');
+            let numbers = words.next().unwrap_or_default();
+            let all: Vec<&str> = words.collect();
+            !all.is_empty()
+                && numbers.split('.').all(|part| part.parse::<u32>().is_ok())
+                && all.iter().all(|release| release.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        if !self.numbers.values().flatten().all(is_line) {
+            return Some(Fault::at(
+                "numbers",
+                "each line of `numbers` must be numbers and the releases that have them",
+            ));
+        }
         if self.text.iter().any(|text| !has_place(text)) {
             return Some(Fault::at("text", "each `text` must have `{v}` behind at least three characters"));
         }

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use super::BundleOptions;
 use super::collect::{Extra, Place};
 use super::open::OpenBundle;
+use super::wheelhouse::unpacked;
 use crate::bundle::{self, Role, is_source, is_wheel_of};
 use crate::index::sha256_of;
 use crate::lockfile::Target;
@@ -23,6 +24,8 @@ pub(super) struct OfBundle<'b> {
     pub folder: &'b Path,
     /// An older bundle, which may have them.
     pub before: Option<&'b OpenBundle>,
+    /// What the bundle has besides the lock's files: the installer, which builds as it will install.
+    pub extras: &'b [Extra],
 }
 
 /// Wheels in a folder that is removed with the value.
@@ -59,6 +62,7 @@ pub(super) fn built(
         let builder = Builder {
             project,
             target,
+            uv: of.installer(target, folder.path())?,
             index_url: options.index_url.as_deref(),
             offline: global.offline,
             interface,
@@ -75,7 +79,19 @@ pub(super) fn built(
 impl OfBundle<'_> {
     fn sdist(&self, package: &ChosenPackage) -> Option<PathBuf> {
         let file = package.files.first()?;
-        let place = Path::new(bundle::FILES).join(file.sha256.as_deref()?).join(&file.name);
+        self.file(file.sha256.as_deref()?, &file.name)
+    }
+
+    /// The bundle's installer, unpacked.
+    fn installer(&self, target: &Target, folder: &Path) -> Result<Option<PathBuf>, Failure> {
+        let is_own = |extra: &&Extra| extra.role == Role::Installer && extra.targets.contains(&target.name);
+        let own = self.extras.iter().find(is_own);
+        let wheel = own.and_then(|extra| Some((extra, self.file(&extra.sha256, &extra.name)?)));
+        wheel.map(|(extra, path)| unpacked(&path, &extra.name, folder)).transpose()
+    }
+
+    fn file(&self, hash: &str, name: &str) -> Option<PathBuf> {
+        let place = Path::new(bundle::FILES).join(hash).join(name);
         let folders = std::iter::once(self.folder).chain(self.before.map(|before| before.folder.as_path()));
         folders.map(|folder| folder.join(&place)).find(|path| path.is_file())
     }

@@ -133,7 +133,7 @@ pub(crate) fn bundle(
     let kept = collected.fill(&by_hash, client, interface)?;
     let built = match options.build {
         true => {
-            let of = builds::OfBundle { folder: &folder, before: before.as_ref() };
+            let of = builds::OfBundle { folder: &folder, before: before.as_ref(), extras: &extras };
             builds::built(&of, (&project, &targets), (global, options), interface)?
         }
         false => {

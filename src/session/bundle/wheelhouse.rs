@@ -67,7 +67,7 @@ impl Wheelhouse {
                         link(&from, &place.join(&package.file))?;
                     }
                 }
-                Role::Installer => uv = Some(unpacked(&bundle.place(file), file, folder.path())?),
+                Role::Installer => uv = Some(unpacked(&bundle.place(file), &file.name, folder.path())?),
                 Role::Program => {}
             }
         }
@@ -122,13 +122,10 @@ fn link(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// The program `uv` out of its wheel.
-fn unpacked(wheel: &Path, file: &BundledFile, folder: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn unpacked(wheel: &Path, name: &str, folder: &Path) -> Result<PathBuf, Failure> {
     let failed = |why: String| {
-        Failure::new(
-            FailureKind::Installer,
-            format!("the bundle's installer `{}` cannot be used: {why}", file.name),
-        )
-        .hint("`envlock bundle` fetches another one")
+        Failure::new(FailureKind::Installer, format!("the bundle's installer `{name}` cannot be used: {why}"))
+            .hint("`envlock bundle` fetches another one")
     };
     /// Maximum size of the program, in bytes: that of uv 0.13 has 60 MB.
     const LARGEST: u64 = 1 << 30;

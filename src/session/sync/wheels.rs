@@ -25,6 +25,8 @@ use crate::sync::{self, Changes, Installer, Interpreter, Lists, Place, Purpose, 
 pub(in crate::session) struct Builder<'b> {
     pub project: &'b Project,
     pub target: &'b Target,
+    /// The program that builds; else what is here.
+    pub uv: Option<PathBuf>,
     /// The address of the index `pypi`, where it is given.
     pub index_url: Option<&'b str>,
     pub offline: bool,
@@ -54,7 +56,7 @@ impl Builder<'_> {
         let others = || OtherLocks { pythons: Vec::new(), options: String::new() };
         let python = place::any_python(self.target.wanted_python(), &others)?.path;
         let folder = tempfile::Builder::new().prefix("envlock-build-").tempdir()?;
-        let installer = match with_places(pythons::uv) {
+        let installer = match self.uv.clone().or_else(|| with_places(pythons::uv)) {
             Some(uv) => Installer::Uv(uv),
             None => {
                 let words = [&*python.to_string_lossy(), "-I", "-m", "pip"].map(str::to_owned);

@@ -1,4 +1,5 @@
-"""Bundles of real projects, installed without a network: `python3 tests/bundles.py PROGRAM PROJECTS [--torch N] [--other N]`.
+"""Bundles of real projects, installed without a network: `python3 tests/bundles.py PROGRAM PROJECTS [--torch N] [--other N]
+[--build]`.
 
 PROJECTS is a folder of projects with requirements files, a pyproject.toml or an environment.yml. Each that locks on the live index
 is bundled and installed by `sync --bundle` in a network namespace without interfaces, with an empty cache of uv, and by `sync` with
@@ -69,7 +70,7 @@ def sample(path, size):
         return parts
 
 
-def project(program, source, work):
+def project(program, source, work, options):
     """Bundles one project and installs it twice. Returns what happened, and whether it has torch."""
     names = [path for pattern in NAMES for path in sorted(source.glob(pattern))]
     if not names:
@@ -94,7 +95,7 @@ def project(program, source, work):
     if size > 6 << 30:
         return f"{size >> 20} MiB are too many", has_torch
     start = time.monotonic()
-    done = run([program, "bundle", "-o", "bundle", "--python", "none"], work)
+    done = run([program, "bundle", "-o", "bundle", "--python", "none", *(["--build"] if options.build else [])], work)
     if done.returncode:
         return "FAILED bundle: " + done.stderr[-300:], has_torch
     bundled = time.monotonic() - start
@@ -135,6 +136,7 @@ def main():
     parser.add_argument("projects", type=Path)
     parser.add_argument("--torch", type=int, default=5)
     parser.add_argument("--other", type=int, default=15)
+    parser.add_argument("--build", action="store_true", help="wheels of sources in the bundle")
     options = parser.parse_args()
     program = os.path.abspath(options.program)
     left = {True: options.torch, False: options.other}
@@ -145,7 +147,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory(prefix="bundles-") as work:
             try:
-                told, has_torch = project(program, source, Path(work))
+                told, has_torch = project(program, source, Path(work), options)
             except (subprocess.TimeoutExpired, ValueError) as error:
                 told, has_torch = f"FAILED: {error}", False
         print(f"{source.name:<24} {'torch' if has_torch else '':<6} {told}", flush=True)

@@ -40,6 +40,14 @@ pub enum GitError {
     /// `git` is not installed.
     #[error("`git` is needed to read `{0}`, and is not installed")]
     NoGit(String),
+    /// A commit has other repositories in it.
+    #[error("the commit `{commit}` of `{repository}` has submodules, which are other repositories")]
+    Submodules {
+        /// Its URL, without login.
+        repository: String,
+        /// The commit.
+        commit: String,
+    },
     /// The server did not answer, or has no such revision.
     #[error("cannot read the repository `{repository}`{}: {why}", revision.as_ref().map(|r| format!(" at `{r}`")).unwrap_or_default())]
     Failed {
@@ -217,7 +225,8 @@ pub fn pack(repository: &str, commit: &str, project: &Path, to: &Path) -> Result
         fs_err::write(folder.path().join("shallow"), format!("{commit}\n")).map_err(written)?;
     }
     if !git(&["ls-tree", commit, "--", ".gitmodules"])?.is_empty() {
-        return Err(failed("it has submodules, which are other repositories".to_owned()));
+        let repository = shown_repository(repository);
+        return Err(GitError::Submodules { repository, commit: commit.to_owned() });
     }
     git(&["update-ref", "refs/heads/main", commit])?;
     // One thread: the same commit has the same bytes.

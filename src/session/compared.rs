@@ -101,6 +101,7 @@ pub(crate) fn named(global: &Global, name: &Path) -> Result<Option<Lockfile>, Fa
                 GitError::Failed { why, .. } => {
                     format!("`{shown}` is neither a file nor a revision of git: {why}")
                 }
+                other @ GitError::Submodules { .. } => other.to_string(),
                 GitError::NoGit(_) => {
                     format!("`{shown}` is no file, and to read a commit there is no `git` on the PATH")
                 }

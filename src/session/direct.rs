@@ -145,7 +145,7 @@ fn git_tree(
 ) -> Result<Found, Failure> {
     let checkout = git::read(repository, revision, subdirectory, project).map_err(|error| match error {
         GitError::NoGit(_) => Failure::usage(error.to_string()).hint("install git"),
-        GitError::Failed { .. } => {
+        GitError::Failed { .. } | GitError::Submodules { .. } => {
             Failure::network(error.to_string()).hint("check the network, the URL and the revision")
         }
     })?;

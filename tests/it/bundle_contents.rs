@@ -58,17 +58,19 @@ fn file_of(env: &Synced, end: &str) -> PathBuf {
 #[test]
 fn a_commit_is_bundled_and_installed_without_its_repository() {
     let Some(mut env) = Synced::new(true) else { return };
-    // git is of several programs.
-    let path = std::env::var("PATH").unwrap_or_default();
-    env.context.set("PATH", &format!("{}:{path}", env.context.dir.path().join("bin").display()));
+    with_git(&mut env);
     let folder = env.context.dir.path().join("repository");
     let commit = repository(&folder);
     let address = format!("file://{}", folder.display());
-    let stated = "[[metadata]]\nname = \"mine\"\nversion = \"0.3\"\nrequires-dist = []\n";
-    env.lock(&format!("\"mine @ git+{address}\", \"beta\""), stated);
+    env.lock(&format!("\"mine @ git+{address}\", \"beta\""), STATED);
     let run = env.context.run(&["bundle", "--python", "none", "-o", "b"]).expect(0);
     assert!(run.stdout.starts_with("default        3 files, "), "{}", run.shown());
+    assert!(run.flat().contains("built from source on the other side: `mine`"), "{}", run.shown());
     std::fs::rename(&folder, folder.with_extension("away")).unwrap();
+    // What is there is kept, also where the repository is gone.
+    env.context.run(&["bundle", "--python", "none", "-o", "b"]).expect(0);
+    let run = env.context.run(&["bundle", "--python", "none", "-o", "c"]).expect(3);
+    assert!(run.flat().contains("check the network and the repository"), "{}", run.shown());
     without_network(&mut env);
     env.context.run(&["verify", "--bundle", "b"]).expect(0);
     env.sync(&["--bundle", "b", "--build"]).expect(0);
@@ -117,6 +119,32 @@ fn a_commit_is_bundled_and_installed_without_its_repository() {
     let run = env.sync(&["--bundle", "b", "--build"]).expect(2);
     assert!(run.flat().contains("cannot read the repository"), "{}", run.shown());
     assert!(!env.context.exists(".venv"));
+}
+
+/// A commit with another repository in it has not all its files.
+#[test]
+fn a_commit_with_submodules_is_refused() {
+    let Some(mut env) = Synced::new(true) else { return };
+    with_git(&mut env);
+    let folder = env.context.dir.path().join("repository");
+    let commit = repository(&folder);
+    std::fs::write(folder.join(".gitmodules"), "[submodule \"inner\"]\n\tpath = inner\n\turl = ../x\n")
+        .unwrap();
+    git(&folder, &["update-index", "--add", "--cacheinfo", &format!("160000,{commit},inner")]);
+    git(&folder, &["add", ".gitmodules"]);
+    git(&folder, &["commit", "--quiet", "-m", "three"]);
+    env.lock(&format!("\"mine @ git+file://{}\"", folder.display()), STATED);
+    let run = env.context.run(&["bundle", "--python", "none", "-o", "b"]).expect(2);
+    assert!(run.flat().contains("has submodules, which are other repositories"), "{}", run.shown());
+}
+
+/// What the project cannot state: it has a build backend of its own.
+const STATED: &str = "[[metadata]]\nname = \"mine\"\nversion = \"0.3\"\nrequires-dist = []\n";
+
+/// git is of several programs.
+fn with_git(env: &mut Synced) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    env.context.set("PATH", &format!("{}:{path}", env.context.dir.path().join("bin").display()));
 }
 
 /// With `--build` nothing is built on the other side.

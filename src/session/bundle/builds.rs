@@ -1,5 +1,6 @@
 //! `bundle --build`: wheels in the place of source distributions, so that nothing is built on the other side.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -12,7 +13,7 @@ use crate::bundle::{self, Role, is_source, is_wheel_of};
 use crate::index::sha256_of;
 use crate::lockfile::Target;
 use crate::model::solution::ChosenPackage;
-use crate::model::source::BuildKind;
+use crate::model::source::{BuildKind, Source};
 use crate::session::Interface;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
@@ -126,15 +127,42 @@ fn add(extras: &mut Vec<Extra>, wheel: &Path, target: &Target) -> Result<(), Fai
 
 /// Names what is built on the other side, and what it needs there.
 pub(super) fn tell(targets: &[&Target], interface: &dyn Interface) {
-    let sources = targets.iter().flat_map(|target| &target.packages).filter(|package| is_source(package));
-    let mut named: Vec<String> = sources.map(said).collect();
-    named.sort();
-    named.dedup();
-    if !named.is_empty() {
-        interface.note(&format!("built from source on the other side: {}", named.join(", ")));
-        interface
-            .hint("`envlock bundle --build` builds the wheels here; else it is `envlock sync --build` there");
+    let is_built = |package: &ChosenPackage| is_source(package) || is_commit(package);
+    let has_sources = targets.iter().flat_map(|target| &target.packages).any(is_source);
+    if tell_built(targets, &is_built, interface) {
+        let here = if has_sources {
+            "; `envlock bundle --build` builds wheels of source distributions here"
+        } else {
+            ""
+        };
+        interface.hint(&format!("`envlock sync --build` allows it there{here}"));
     }
+}
+
+/// Names the commits, for which no wheel stands: their address is part of what is installed.
+pub(super) fn tell_commits(targets: &[&Target], interface: &dyn Interface) {
+    if tell_built(targets, &is_commit, interface) {
+        interface.hint("`envlock sync --build` allows it there");
+    }
+}
+
+fn is_commit(package: &ChosenPackage) -> bool {
+    matches!(package.source, Source::Git { .. })
+}
+
+/// Whether some packages are built on the other side, which are named.
+fn tell_built(
+    targets: &[&Target],
+    is_built: &dyn Fn(&ChosenPackage) -> bool,
+    interface: &dyn Interface,
+) -> bool {
+    let packages = targets.iter().flat_map(|target| &target.packages).filter(|package| is_built(package));
+    let named: BTreeSet<String> = packages.map(said).collect();
+    if !named.is_empty() {
+        let named: Vec<&str> = named.iter().map(String::as_str).collect();
+        interface.note(&format!("built from source on the other side: {}", named.join(", ")));
+    }
+    !named.is_empty()
 }
 
 /// A package, and what its build needs.

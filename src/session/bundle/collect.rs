@@ -300,6 +300,18 @@ fn for_python(path: &Path, targets: &[&Target]) -> Result<Vec<String>, Failure> 
     }
 }
 
+/// What helps where a commit cannot be had.
+const WHEEL_INSTEAD: &str =
+    "build a wheel of it, put it into a folder, and name the folder as an `[[index]]`";
+
+/// The packfile of a commit in a bundle.
+fn packed(bundle: &OpenBundle, commit: &Commit) -> Option<PathBuf> {
+    let name = commit.file();
+    let file = bundle.manifest.files.iter().find(|file| file.role == Role::Git && file.name == name)?;
+    let place = bundle.place(file);
+    sha256_of(&place).is_ok_and(|hash| hash == file.sha256).then_some(place)
+}
+
 /// The commits of git repositories, packed in a folder that is removed with the value.
 pub(super) struct Packs<'c> {
     folder: Option<TempDir>,
@@ -307,22 +319,26 @@ pub(super) struct Packs<'c> {
 }
 
 impl<'c> Packs<'c> {
-    /// Fetches and packs commits.
+    /// Fetches and packs commits. What an earlier bundle has is taken from there: its repository may be gone.
     ///
     /// # Errors
     /// When git is not here, or a repository does not give the commit.
-    pub fn of(commits: &'c [Commit], project: &Path) -> Result<Packs<'c>, Failure> {
+    pub fn of(commits: &'c [Commit], project: &Path, earlier: &[&OpenBundle]) -> Result<Packs<'c>, Failure> {
         let folder = match commits {
             [] => None,
             _ => Some(tempfile::Builder::new().prefix("envlock-git-").tempdir()?),
         };
         for commit in commits {
             let to = folder.as_ref().map(|folder| folder.path().join(commit.file())).unwrap_or_default();
+            if let Some(own) = earlier.iter().find_map(|bundle| packed(bundle, commit)) {
+                fs_err::copy(own, &to)?;
+                continue;
+            }
             git::pack(&commit.repository, &commit.commit, project, &to).map_err(|error| match error {
                 GitError::NoGit(_) => Failure::usage(error.to_string()).hint("install git"),
-                GitError::Failed { .. } => Failure::network(error.to_string()).hint(
-                    "or build a wheel of it, put it into a folder, and name the folder as an `[[index]]`",
-                ),
+                GitError::Submodules { .. } => Failure::export(error.to_string()).hint(WHEEL_INSTEAD),
+                GitError::Failed { .. } => Failure::network(error.to_string())
+                    .hint(format!("check the network and the repository; else {WHEEL_INSTEAD}")),
             })?;
         }
         Ok(Packs { folder, commits })

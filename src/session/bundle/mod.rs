@@ -120,7 +120,9 @@ pub(crate) fn bundle(
     if options.dry_run {
         return Ok(planned(place, &names, &collected));
     }
-    let packs = collect::Packs::of(&needs.commits, &project.folder)?;
+    let earlier = if place.is_dir() { OpenBundle::open(&place, None).ok() } else { None };
+    let bundles: Vec<&OpenBundle> = earlier.iter().chain(&before).collect();
+    let packs = collect::Packs::of(&needs.commits, &project.folder, &bundles)?;
     let extras = [extras.as_slice(), packs.extras()?.as_slice()].concat();
     let collected = Collected { extras: &extras, ..collected };
     let lock_text = fs_err::read(project.lock_path())?;
@@ -133,6 +135,7 @@ pub(crate) fn bundle(
     let kept = collected.fill(&by_hash, client, interface)?;
     let built = match options.build {
         true => {
+            builds::tell_commits(&targets, interface);
             let of = builds::OfBundle { folder: &folder, before: before.as_ref(), extras: &extras };
             builds::built(&of, (&project, &targets), (global, options), interface)?
         }

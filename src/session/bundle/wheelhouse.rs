@@ -103,7 +103,7 @@ fn unpack(
         fs_err::create_dir_all(&*place)?;
         git::unpack(pack, &commit.commit, project, place).map_err(|error| match error {
             GitError::NoGit(_) => Failure::usage(error.to_string()).hint("install git"),
-            GitError::Failed { .. } => Failure::input(error.to_string())
+            GitError::Failed { .. } | GitError::Submodules { .. } => Failure::input(error.to_string())
                 .hint("`envlock bundle` fetches the commit again, where there is a network"),
         })?;
     }

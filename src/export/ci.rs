@@ -182,13 +182,7 @@ pub fn github(
     let reads = read_options(reads);
     let version = env!("CARGO_PKG_VERSION");
     let owner = lock.packages_in.as_ref().map(|held| held.owner);
-    let tool = match owner {
-        None => String::new(),
-        Some(Owner::Uv) => "      - run: pipx install uv\n".to_owned(),
-        Some(Owner::Pixi) => {
-            format!("      - uses: {SETUP_PIXI}\n        with:\n          run-install: false\n")
-        }
-    };
+    let tool = step_of_tool(owner);
     let cache = step_of_cache(owner, target, project);
     let folder = environment(owner, target, project);
     let prefix = shell_word(&folder);
@@ -270,6 +264,17 @@ jobs:
           path: envlock.xml
 "#
     ))
+}
+
+/// The step that installs the tool that holds the packages.
+fn step_of_tool(owner: Option<Owner>) -> String {
+    match owner {
+        None => String::new(),
+        Some(Owner::Uv) => "      - run: pipx install uv\n".to_owned(),
+        Some(Owner::Pixi) => {
+            format!("      - uses: {SETUP_PIXI}\n        with:\n          run-install: false\n")
+        }
+    }
 }
 
 /// A configuration for `.pre-commit-config.yaml`: no commit leaves the lock behind the manifest.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::open::OpenBundle;
-use super::{BundleOptions, not_downloaded, python, shown};
+use super::{BundleOptions, archived_python, not_downloaded, shown};
 use crate::bundle::{self, BundledFile, Commit, From, Manifest, Needs, Role, Wanted};
 use crate::git::{self, GitError};
 use crate::index::{Download, Fetched, IndexClient, metadata_text_of_wheel, sha256_of};
@@ -282,7 +282,7 @@ fn for_python(path: &Path, targets: &[&Target]) -> Result<Vec<String>, Failure> 
         let text = format!("`{}` is not an archive `NAME.tar.gz` with a Python", shown(path));
         return Err(Failure::usage(text).hint(hint));
     }
-    let packed = python::look(path).map_err(|why| {
+    let packed = archived_python::look(path).map_err(|why| {
         Failure::usage(format!("`{}` is not an archive with a Python: {why}", shown(path))).hint(hint)
     })?;
     let is_for =

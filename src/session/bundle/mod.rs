@@ -1,10 +1,10 @@
 //! `envlock bundle`: collects what a lock's targets need, for machines without a network; and what reads a bundle.
 
-mod builds;
+mod archived_python;
+mod built;
 mod collect;
 mod open;
 mod pack;
-mod python;
 mod sign;
 mod wheelhouse;
 
@@ -22,8 +22,8 @@ use crate::model::text::clean;
 use collect::Collected;
 use sign::Signer;
 
+pub(crate) use archived_python::unpacked as unpacked_python;
 pub(crate) use open::OpenBundle;
-pub(crate) use python::unpacked as unpacked_python;
 pub(crate) use wheelhouse::Wheelhouse;
 
 /// What is bundled, and where.
@@ -135,13 +135,13 @@ pub(crate) fn bundle(
     let kept = collected.fill(&by_hash, client, interface)?;
     let built = match options.build {
         true => {
-            builds::tell_commits(&targets, interface);
-            let of = builds::OfBundle { folder: &folder, before: before.as_ref(), extras: &extras };
-            builds::built(&of, (&project, &targets), (global, options), interface)?
+            built::tell_commits(&targets, interface);
+            let of = built::OfBundle { folder: &folder, before: before.as_ref(), extras: &extras };
+            built::wheels(&of, (&project, &targets), (global, options), interface)?
         }
         false => {
-            builds::tell(&targets, interface);
-            builds::Wheels::default()
+            built::tell(&targets, interface);
+            built::Wheels::default()
         }
     };
     let nothing = Needs::default();

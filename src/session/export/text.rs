@@ -87,14 +87,7 @@ pub(super) fn rendered(
             };
             in_newest_pixi_format(&write::pixi_lock(target, &places)?)?
         }
-        Format::Dockerfile => {
-            let base = options.base.as_deref();
-            warn_about_base_image(base, target, interface);
-            match &options.bundle {
-                None => export::dockerfile(target, base, None)?,
-                Some(path) => dockerfile_of_bundle(path, project, (lock, target), base)?,
-            }
-        }
+        Format::Dockerfile => dockerfile(options, project, (lock, target), interface)?,
         Format::Pixi => {
             // The declared `__cuda` is the least that a machine must have.
             let registry = project.registry(global)?;
@@ -142,6 +135,21 @@ fn folder_of_bundle(
     }
     bundle.whole((lock, &fs_err::read(project.lock_path())?), &[&target.name])?;
     Ok(bundle)
+}
+
+/// A Dockerfile, whose files come from the indexes or from a bundle.
+fn dockerfile(
+    options: &ExportOptions,
+    project: &Project,
+    (lock, target): (&Lockfile, &Target),
+    interface: &dyn Interface,
+) -> Result<String, Failure> {
+    let base = options.base.as_deref();
+    warn_about_base_image(base, target, interface);
+    match &options.bundle {
+        None => Ok(export::dockerfile(target, base, None)?),
+        Some(path) => dockerfile_of_bundle(path, project, (lock, target), base),
+    }
 }
 
 /// A Dockerfile whose files come from a bundle below the folder of the lock, which is the build context.

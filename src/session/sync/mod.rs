@@ -1,5 +1,6 @@
 //! `envlock sync`: makes an environment be what the lock says, by the installer that is there.
 
+mod builder;
 mod bundled;
 mod by_tool;
 mod conda_packages;
@@ -10,7 +11,6 @@ mod place;
 mod start;
 mod targets;
 mod types;
-mod wheels;
 mod work;
 
 use std::borrow::Cow;
@@ -40,8 +40,8 @@ use place::{ChosenEnvironment, OtherLocks, OwnProject};
 use types::in_the_way;
 use work::Work;
 
+pub(super) use builder::Builder;
 pub use types::{MadeWith, Outcome, Plan, SyncOptions, Synced};
-pub(super) use wheels::Builder;
 
 /// Makes an environment be what the lock says.
 ///

@@ -114,10 +114,7 @@ pub(crate) fn judge(
     // The state of a described machine is unknown.
     let state = is_here.then(|| gather::state(&machine));
     let is_own = matches!(lock, Against::Lock(_)) && installed.is_environment;
-    let remove = is_own.then(|| {
-        let prefix = shell_word(installed.prefix.trim_end_matches('/'));
-        format!("envlock sync --prefix {prefix}{} --exact", question.options())
-    });
+    let remove = is_own.then(|| removal(&installed.prefix, question));
     let areas = verify::judge(&Facts {
         registry,
         stack: chosen.or(packages),
@@ -158,6 +155,12 @@ pub(crate) fn judge(
         given_no_gpu,
         against,
     })
+}
+
+/// The command that removes what is not locked.
+fn removal(prefix: &str, question: &Question<'_>) -> String {
+    let prefix = shell_word(prefix.trim_end_matches('/'));
+    format!("envlock sync --prefix {prefix}{} --exact", question.options())
 }
 
 /// The value of `CUDA_VISIBLE_DEVICES` with which the smoke test sees exactly the GPUs that were checked; `None` if that is all.

@@ -40,7 +40,7 @@ pub(super) struct Wheels {
 ///
 /// # Errors
 /// When a target is not for this machine, or a package cannot be built.
-pub(super) fn built(
+pub(super) fn wheels(
     of: &OfBundle<'_>,
     (project, targets): (&Project, &[&Target]),
     (global, options): (&Global, &BundleOptions),

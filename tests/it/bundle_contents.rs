@@ -7,6 +7,7 @@ use dockerfile_parser::Dockerfile;
 
 use super::common::synced::{BUILD_SYSTEM, Synced, backend};
 use super::context::skipped;
+use super::wheels::wheel;
 
 const DEAD: &str = "http://127.0.0.1:9";
 
@@ -179,6 +180,34 @@ fn wheels_stand_for_sources(with_uv: bool) {
     assert!(run.flat().contains("is not used"), "{}", run.shown());
 }
 
+/// What a build imports is installed before, from the bundle's own files.
+#[test]
+fn a_build_that_imports_another_package_has_it() {
+    for with_uv in [true, false] {
+        let numpy = wheel("numpy", "2.1.0").file("numpy/__init__.py", "");
+        let setup = "import numpy\nfrom setuptools import setup\nsetup()\n";
+        let needy = wheel("needy", "1.0").needs("numpy").source(setup);
+        // A setuptools that runs no setup.py.
+        let meta = format!(
+            "import numpy\n{}\nclass __legacy__:\n    build_wheel = staticmethod(build_wheel)\n",
+            backend("needy", "1.0")
+        );
+        let setuptools = wheel("setuptools", "84.0")
+            .file("setuptools/__init__.py", "")
+            .file("setuptools/build_meta.py", &meta);
+        let all = [numpy, needy, setuptools, wheel("wheel", "0.48")].map(|own| ("pypi", own));
+        let Some(mut env) = Synced::with(with_uv, all.to_vec()) else { return };
+        env.lock("\"needy\"", "");
+        assert!(env.context.read("envlock.lock").contains("build-needs = [\"numpy\"]"));
+        let run = env.context.run(&["bundle", "--python", "none", "-o", "b"]).expect(0);
+        assert!(run.flat().contains("`needy` (needs numpy)"), "{}", run.shown());
+        env.context.run(&["bundle", "--python", "none", "-o", "b", "--build"]).expect(0);
+        without_network(&mut env);
+        env.sync(&["--bundle", "b"]).expect(0);
+        assert_eq!(env.prints("import needy; print(needy.built)"), "True");
+    }
+}
+
 #[test]
 fn uv_builds_wheels_for_a_bundle() {
     wheels_stand_for_sources(true);
@@ -283,9 +312,9 @@ fn a_bundle_is_signed_as_it_is_written() {
 #[test]
 fn an_image_is_built_from_a_bundle() {
     let Some(uv) = super::tools::uv() else { return };
-    let large = super::wheels::wheel("large", "1.0").file("large.py", "x = 3\n").filler(60 << 20);
+    let large = wheel("large", "1.0").file("large.py", "x = 3\n").filler(60 << 20);
     let script = format!("#!/bin/sh\nexec {} \"$@\"\n", uv.display());
-    let own = super::wheels::wheel("uv", "1.0").file("uv-1.0.data/scripts/uv", &script);
+    let own = wheel("uv", "1.0").file("uv-1.0.data/scripts/uv", &script);
     let Some(mut env) = Synced::with(false, vec![("pypi", large), ("pypi", own)]) else { return };
     env.lock("\"beta\", \"large\"", "");
     env.context.run(&["bundle", "--python", "none", "--self"]).expect(0);

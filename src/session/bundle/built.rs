@@ -8,8 +8,8 @@ use tempfile::TempDir;
 use super::BundleOptions;
 use super::collect::{Extra, Place};
 use super::open::OpenBundle;
-use super::wheelhouse::unpacked;
-use crate::bundle::{self, Role, is_source, is_wheel_of};
+use super::wheelhouse::{link, unpacked};
+use crate::bundle::{self, Needs, Role, Wanted, is_source, is_wheel_of};
 use crate::index::sha256_of;
 use crate::lockfile::Target;
 use crate::model::solution::ChosenPackage;
@@ -42,7 +42,7 @@ pub(super) struct Wheels {
 /// When a target is not for this machine, or a package cannot be built.
 pub(super) fn wheels(
     of: &OfBundle<'_>,
-    (project, targets): (&Project, &[&Target]),
+    (project, targets, needs): (&Project, &[&Target], &Needs),
     (global, options): (&Global, &BundleOptions),
     interface: &dyn Interface,
 ) -> Result<Wheels, Failure> {
@@ -60,9 +60,12 @@ pub(super) fn wheels(
         if left.is_empty() {
             continue;
         }
+        let links = folder.path().join(format!("{}-links", extras.len()));
+        of.link(needs, target, &links)?;
         let builder = Builder {
             project,
             target,
+            links: &links,
             uv: of.installer(target, folder.path())?,
             index_url: options.index_url.as_deref(),
             offline: global.offline,
@@ -81,6 +84,18 @@ impl OfBundle<'_> {
     fn sdist(&self, package: &ChosenPackage) -> Option<PathBuf> {
         let file = package.files.first()?;
         self.file(file.sha256.as_deref()?, &file.name)
+    }
+
+    /// Lays out the wheels of a target in one folder.
+    fn link(&self, needs: &Needs, target: &Target, folder: &Path) -> Result<(), Failure> {
+        fs_err::create_dir_all(folder)?;
+        let is_own = |own: &&Wanted| own.targets.contains(&target.name) && own.name.ends_with(".whl");
+        for own in needs.files.iter().filter(is_own) {
+            if let Some(path) = self.file(&own.sha256, &own.name) {
+                link(&std::path::absolute(path)?, &folder.join(&own.name))?;
+            }
+        }
+        Ok(())
     }
 
     /// The bundle's installer, unpacked.

@@ -137,7 +137,7 @@ pub(crate) fn bundle(
         true => {
             built::tell_commits(&targets, interface);
             let of = built::OfBundle { folder: &folder, before: before.as_ref(), extras: &extras };
-            built::wheels(&of, (&project, &targets), (global, options), interface)?
+            built::wheels(&of, (&project, &targets, &needs), (global, options), interface)?
         }
         false => {
             built::tell(&targets, interface);

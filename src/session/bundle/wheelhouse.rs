@@ -111,7 +111,7 @@ fn unpack(
 }
 
 /// A link where the system has them, else a copy.
-fn link(from: &Path, to: &Path) -> Result<(), Failure> {
+pub(super) fn link(from: &Path, to: &Path) -> Result<(), Failure> {
     if fs_err::symlink_metadata(to).is_ok() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::place::{self, OtherLocks};
 use super::start;
-use crate::bundle::{is_source, is_wheel_of};
+use crate::bundle::{from_one_folder, is_source, is_wheel_of};
 use crate::formats::write;
 use crate::index::locate::Located;
 use crate::lockfile::Target;
@@ -27,6 +27,8 @@ pub(in crate::session) struct Builder<'b> {
     pub target: &'b Target,
     /// The program that builds; else what is here.
     pub uv: Option<PathBuf>,
+    /// The folder with all files of the target: what builds import is installed from it.
+    pub links: &'b Path,
     /// The address of the index `pypi`, where it is given.
     pub index_url: Option<&'b str>,
     pub offline: bool,
@@ -150,16 +152,15 @@ impl Builder<'_> {
         };
         let is_file = |package: &&ChosenPackage| !package.files.is_empty() && !is_source(package);
         let packages = self.target.packages.iter().filter(is_file).cloned().collect();
-        let part = Target { packages, ..self.target.clone() };
-        let (addresses, _) = settings::indexes(self.project, self.index_url);
-        let addresses = settings::as_urls(self.project, addresses);
-        let text = write::packages(&part, &addresses, files::REQUIREMENTS)?;
+        let part = from_one_folder(Target { packages, ..self.target.clone() }, &[]);
+        let text = write::packages(&part, &[], files::REQUIREMENTS)?;
         let of_builds = write::build_requirements(self.target, self.target);
         let lists = Lists {
             requirements: Some(text_in(folder, files::REQUIREMENTS, &text)?),
             build_requirements: of_builds
                 .map(|text| text_in(folder, "build-requirements.txt", &text))
                 .transpose()?,
+            links: Some(std::path::absolute(self.links)?),
             ..Lists::default()
         };
         let talk = Talk {

@@ -133,7 +133,7 @@ fn releases_of_numbers(row: &BundledLibrary, stem: &str, name: &str) -> Vec<Stri
 }
 
 /// All numbers of three parts and more in a content that nothing continues: `1.15.12` of `cairo 1.15.12 (`, and not the `2.2.5` of
-/// `GLIBC_2.2.5`.
+/// `GLIBC_2.2.5`. What follows a hyphen is of the name of a folder or a file with debug information, which is another source.
 fn numbers_in(content: &[u8]) -> BTreeSet<String> {
     /// The longest number, and how many are kept.
     const LONGEST: usize = 24;
@@ -154,7 +154,7 @@ fn numbers_in(content: &[u8]) -> BTreeSet<String> {
             Some(b'v') => start.checked_sub(2).map(|at| content[at]),
             other => other,
         };
-        let is_word = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let is_word = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
         let is_number = (5..=LONGEST).contains(&text.len())
             && text.iter().filter(|b| **b == b'.').count() >= 2
             && text.split(|b| *b == b'.').all(|part| !part.is_empty());
@@ -403,7 +403,7 @@ mod tests {
         assert!(releases_of_numbers(&listed, "libz", "libz.so.7.2.0").is_empty());
         let content = b"GLIBC_2.2.5\0cairo 1.15.12 (x)\0v3.8.0\0a-2.5.4/\x001.2\x001.2.3x\0x9.9.9\x001.1.1.1";
         let numbers: Vec<String> = numbers_in(content).into_iter().collect();
-        assert_eq!(numbers, ["1.1.1.1", "1.15.12", "2.5.4", "3.8.0"]);
+        assert_eq!(numbers, ["1.1.1.1", "1.15.12", "3.8.0"]);
         for (content, expected) in [
             (&b"\0\0libxcb.so.1.1.0-1.13.1-1.el8.x86_64.debug\0\0\xab"[..], Some("1.13.1")),
             (b"\0libgomp.so.1.0.0-8.5.0-28.el8_10.alma.1.x86_64.debug\0", Some("8.5.0")),

@@ -80,7 +80,7 @@ fn of_bundle(target: &Target, base: Option<&str>, bundle: BundleInContext<'_>, o
     let program = files.iter().find(|file| file.role == Role::Program);
     let more = if program.is_some() { "" } else { ", and envlock" };
     let own_base = match target.conda.is_empty() {
-        true => format!("python:{}-slim", target.python),
+        true => image_of_python(target),
         false => MICROMAMBA.to_owned(),
     };
     let _ = write!(
@@ -106,7 +106,7 @@ fn of_bundle(target: &Target, base: Option<&str>, bundle: BundleInContext<'_>, o
     };
     let names: Vec<String> = large.iter().filter_map(|file| name(file)).collect();
     if !names.is_empty() && target.conda.is_empty() {
-        out.push_str("# The large packages, which change seldom, each by its hash.\nRUN --network=none \\\n");
+        out.push_str("# The large packages, which change seldom.\nRUN --network=none \\\n");
         for file in &large {
             let place = format!("{path}/{}", file.place());
             let _ = writeln!(out, "    --mount=type=bind,source={place},target=/wheels/{} \\", file.name);
@@ -168,9 +168,7 @@ fn of_wheels(
 ) -> Result<(), ExportError> {
     let option = option(target);
     let constrains = pip_constrains_builds(target) && build_constraints(target)?.is_some();
-    // The images of a series are those of its newest patch release.
-    let patch = target.patches.below.map(|below| format!(".{}", below.saturating_sub(1))).unwrap_or_default();
-    let own_base = format!("python:{}{patch}-slim", target.python);
+    let own_base = image_of_python(target);
     let more = if constrains { ", the same for build-constraints.txt" } else { "" };
     let _ = writeln!(
         out,
@@ -211,6 +209,12 @@ fn of_wheels(
     );
     entry(target, out);
     Ok(())
+}
+
+/// The official image of the locked Python. Those of a series are of its newest patch release.
+fn image_of_python(target: &Target) -> String {
+    let patch = target.patches.below.map(|below| format!(".{}", below.saturating_sub(1))).unwrap_or_default();
+    format!("python:{}{patch}-slim", target.python)
 }
 
 /// ` --target NAME`, where the target has a name of its own.

@@ -11,7 +11,7 @@ mod wanted;
 
 pub use check::{Fault, There, check};
 pub use manifest::{BundledFile, MANIFEST, Manifest, ManifestError, Role, SIGNATURE, is_hash};
-pub use wanted::{Commit, From, Needs, NotBundled, Wanted, from_one_folder, is_source, is_wheel_of};
+pub use wanted::{Commit, From, Needs, NotBundled, Wanted, commits, from_one_folder, is_source, is_wheel_of};
 
 /// The folder of the files.
 pub const FILES: &str = "files";

@@ -104,7 +104,7 @@ pub fn is_source(package: &ChosenPackage) -> bool {
 }
 
 /// The commits that targets need, each once.
-fn commits(targets: &[&Target]) -> Vec<Commit> {
+pub fn commits(targets: &[&Target]) -> Vec<Commit> {
     let mut all: Vec<Commit> = Vec::new();
     for target in targets {
         for package in &target.packages {
@@ -203,7 +203,6 @@ fn of_package(package: &ChosenPackage, target: &Target) -> Result<Wanted, NotBun
     let from = match &package.source {
         Source::Index(index) => From::Index { index: index.clone(), project: package.name.clone() },
         Source::Url(url) => From::Url(url.clone()),
-        // A commit is no file of an index.
         Source::Git { .. } => return Err(without_hash("a git repository")),
         Source::Path(_) => return Err(without_hash("a folder")),
     };

@@ -44,6 +44,7 @@ pub(crate) mod from_prefix;
 pub(crate) mod image;
 pub(crate) mod importing;
 pub(crate) mod init;
+pub(crate) mod installers;
 pub(crate) mod interface;
 pub(crate) mod learn_row;
 pub(crate) mod learned_rows;

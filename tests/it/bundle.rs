@@ -319,6 +319,7 @@ fn what_cannot_be_bundled_is_said() {
         (&["bundle", "--target", "moon"], "no target `moon`"),
         (&["bundle", "--since", "nowhere"], "`nowhere` is not a bundle that can be used"),
         (&["bundle", "--wheelhouse", "--self"], "a wheelhouse has the files of the lock alone"),
+        (&["bundle", "--wheelhouse", "--build"], "a wheelhouse has the files of the lock alone"),
         (&["verify", "--bundle", "mine"], "it has no `bundle.toml`"),
         (&["verify", "--bundle", "python.zip"], "it has no `bundle.toml`"),
         (

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::BundleOptions;
+use super::builder::Builder;
 use super::collect::{Extra, Place};
 use super::open::OpenBundle;
 use super::wheelhouse::{link, unpacked};
@@ -18,7 +19,6 @@ use crate::session::Interface;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::Project;
-use crate::session::sync::Builder;
 
 /// Where the source distributions lie.
 pub(super) struct OfBundle<'b> {
@@ -140,44 +140,23 @@ fn add(extras: &mut Vec<Extra>, wheel: &Path, target: &Target) -> Result<(), Fai
     Ok(())
 }
 
-/// Names what is built on the other side, and what it needs there.
-pub(super) fn tell(targets: &[&Target], interface: &dyn Interface) {
-    let is_built = |package: &ChosenPackage| is_source(package) || is_commit(package);
-    let has_sources = targets.iter().flat_map(|target| &target.packages).any(is_source);
-    if tell_built(targets, &is_built, interface) {
-        let here = if has_sources {
-            "; `envlock bundle --build` builds wheels of source distributions here"
-        } else {
-            ""
-        };
-        interface.hint(&format!("`envlock sync --build` allows it there{here}"));
+/// Names what is built on the other side, and what it needs there: commits always, for their address is part of what is installed, and
+/// source distributions unless wheels of them are built here.
+pub(super) fn tell(targets: &[&Target], builds: bool, interface: &dyn Interface) {
+    let is_commit = |package: &ChosenPackage| matches!(package.source, Source::Git { .. });
+    let is_left = |package: &ChosenPackage| is_source(package) && !builds;
+    let packages = || targets.iter().flat_map(|target| &target.packages);
+    let named: BTreeSet<String> = packages().filter(|own| is_commit(own) || is_left(own)).map(said).collect();
+    if named.is_empty() {
+        return;
     }
-}
-
-/// Names the commits, for which no wheel stands: their address is part of what is installed.
-pub(super) fn tell_commits(targets: &[&Target], interface: &dyn Interface) {
-    if tell_built(targets, &is_commit, interface) {
-        interface.hint("`envlock sync --build` allows it there");
-    }
-}
-
-fn is_commit(package: &ChosenPackage) -> bool {
-    matches!(package.source, Source::Git { .. })
-}
-
-/// Whether some packages are built on the other side, which are named.
-fn tell_built(
-    targets: &[&Target],
-    is_built: &dyn Fn(&ChosenPackage) -> bool,
-    interface: &dyn Interface,
-) -> bool {
-    let packages = targets.iter().flat_map(|target| &target.packages).filter(|package| is_built(package));
-    let named: BTreeSet<String> = packages.map(said).collect();
-    if !named.is_empty() {
-        let named: Vec<&str> = named.iter().map(String::as_str).collect();
-        interface.note(&format!("built from source on the other side: {}", named.join(", ")));
-    }
-    !named.is_empty()
+    let list = named.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    interface.note(&format!("built from source on the other side: {list}"));
+    let here = match packages().any(is_left) {
+        true => "; `envlock bundle --build` builds wheels of source distributions here",
+        false => "",
+    };
+    interface.hint(&format!("`envlock sync --build` allows it there{here}"));
 }
 
 /// A package, and what its build needs.

@@ -59,10 +59,12 @@ enum ItemFrom<'c> {
 }
 
 impl Collected<'_> {
-    /// Sizes and targets of all files.
+    /// Sizes and targets of all files, before anything is fetched.
     pub fn sizes(&self) -> impl Iterator<Item = (Option<u64>, &Vec<String>)> {
         let wanted = self.wanted().iter().map(|own| (own.size, &own.targets));
-        wanted.chain(self.extras.iter().map(|own| (own.size, &own.targets)))
+        // How large a commit is, its repository says when it is packed.
+        let commits = self.needs.commits.iter().map(|own| (None, &own.targets));
+        wanted.chain(self.extras.iter().map(|own| (own.size, &own.targets))).chain(commits)
     }
 
     fn wanted(&self) -> &[Wanted] {

@@ -1,6 +1,7 @@
 //! `envlock bundle`: collects what a lock's targets need, for machines without a network; and what reads a bundle.
 
 mod archived_python;
+mod builder;
 mod built;
 mod collect;
 mod open;
@@ -118,6 +119,7 @@ pub(crate) fn bundle(
     let extras = collect::extras(options, &targets, client, interface)?;
     let collected = Collected { needs: &needs, extras: &extras, before: before.as_ref() };
     if options.dry_run {
+        built::tell(&targets, options.build, interface);
         return Ok(planned(place, &names, &collected));
     }
     let earlier = if place.is_dir() { OpenBundle::open(&place, None).ok() } else { None };
@@ -133,16 +135,13 @@ pub(crate) fn bundle(
     refuse_foreign(&folder)?;
     let by_hash = |hash: &str, name: &str| folder.join(bundle::FILES).join(hash).join(name);
     let kept = collected.fill(&by_hash, client, interface)?;
+    built::tell(&targets, options.build, interface);
     let built = match options.build {
         true => {
-            built::tell_commits(&targets, interface);
             let of = built::OfBundle { folder: &folder, before: before.as_ref(), extras: &extras };
             built::wheels(&of, (&project, &targets, &needs), (global, options), interface)?
         }
-        false => {
-            built::tell(&targets, interface);
-            built::Wheels::default()
-        }
+        false => built::Wheels::default(),
     };
     let nothing = Needs::default();
     Collected { needs: &nothing, extras: &built.extras, before: None }.fill(&by_hash, client, interface)?;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::collect::Collected;
 use super::open::OpenBundle;
 use super::{BundleOptions, Bundled, OfTarget};
-use crate::bundle::{BundledFile, Needs, NotBundled, Role, from_one_folder};
+use crate::bundle::{BundledFile, NotBundled, Role, commits, from_one_folder};
 use crate::formats::write;
 use crate::git::{self, GitError};
 use crate::index::IndexClient;
@@ -94,7 +94,7 @@ fn unpack(
     folder: &Path,
 ) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let mut repositories: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for commit in Needs::of(&[target]).map_err(super::not_bundled)?.commits {
+    for commit in commits(&[target]) {
         let Some(pack) = packs.get(&commit.file()) else { continue };
         let count = repositories.len();
         let place = repositories
@@ -181,10 +181,16 @@ pub(super) fn make(
     if options.dry_run {
         return Ok(bundled);
     }
-    let more = options.since.is_some() || options.own_program || options.python.is_some();
-    if more || options.sign.is_some() {
+    let others = [
+        options.since.is_some(),
+        options.own_program,
+        options.python.is_some(),
+        options.sign.is_some(),
+        options.build,
+    ];
+    if others.contains(&true) {
         return Err(Failure::usage("a wheelhouse has the files of the lock alone")
-            .hint("leave out `--since`, `--self`, `--python` and `--sign`, or `--wheelhouse`"));
+            .hint("leave out `--since`, `--self`, `--python`, `--sign` and `--build`, or `--wheelhouse`"));
     }
     fs_err::create_dir_all(place)?;
     bundled.kept = collected.fill(&|_, name| place.join(name), client, interface)?;

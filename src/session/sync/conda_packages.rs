@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::place::{self, ChosenEnvironment, MARK, OWN_FOLDER, mark_of};
-use super::start;
 use super::types::{Plan, SyncOptions, counted};
 use super::work::Work;
 use crate::formats;
@@ -18,6 +17,7 @@ use crate::probe::pythons;
 use crate::registry::conda_names::pypi_name;
 use crate::session::Interface;
 use crate::session::failure::{Failure, FailureKind};
+use crate::session::installers;
 use crate::session::owner::{self, with_places};
 use crate::session::settings::Project;
 use crate::session::write;
@@ -205,14 +205,14 @@ impl Half {
             fs_err::remove_file(record)?;
         }
         for step in &self.steps {
-            let mut command = start::command(&step.command);
+            let mut command = installers::command(&step.command);
             let more = project.passed_variables();
             owner::restrict(
                 &mut command,
                 EnvAllowlist { purpose: env_allowlist::Purpose::Install, builds: false, more },
                 interface,
             );
-            start::run(command, step, program.name, interface)?;
+            installers::run(command, step, program.name, interface)?;
         }
         let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
         let removes = !self.changes.remove.is_empty();

@@ -1,6 +1,5 @@
 //! `envlock sync`: makes an environment be what the lock says, by the installer that is there.
 
-mod builder;
 mod bundled;
 mod by_tool;
 mod conda_packages;
@@ -22,7 +21,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
 use super::{chosen_host, files, lock, owner, variables};
-use crate::bundle::{BundledFile, is_source, is_wheel_of};
+use crate::bundle::{is_source, is_wheel_of};
 use crate::inspect::{self, Environment};
 use crate::lockfile::{self, Lockfile, Target};
 use crate::model::direct::Direct;
@@ -40,7 +39,6 @@ use place::{ChosenEnvironment, OtherLocks, OwnProject};
 use types::in_the_way;
 use work::Work;
 
-pub(super) use builder::Builder;
 pub use types::{MadeWith, Outcome, Plan, SyncOptions, Synced};
 
 /// Makes an environment be what the lock says.
@@ -391,6 +389,13 @@ impl Run<'_> {
         }
     }
 
+    /// Whether the bundle has a wheel in the place of a source distribution.
+    fn has_wheel_of(&self, package: &ChosenPackage) -> bool {
+        let wheels = self.wheelhouse.map(|own| own.built.as_slice()).unwrap_or_default();
+        is_source(package)
+            && wheels.iter().any(|file| is_wheel_of(&file.name, (&package.name, &package.version)))
+    }
+
     /// Refuses changes that would break something, or that run code nobody allowed.
     fn check(&self, changes: &Changes, target: &Target) -> Result<(), Failure> {
         if let Some(name) = changes.conda_owns.first() {
@@ -405,16 +410,15 @@ impl Run<'_> {
         if self.options.build {
             return Ok(());
         }
-        let wheels = self.wheelhouse.map(|own| own.built.as_slice()).unwrap_or_default();
-        let is_built_there = |package: &&ChosenPackage| {
-            let is_of = |file: &BundledFile| is_wheel_of(&file.name, (&package.name, &package.version));
-            !(is_source(package) && wheels.iter().any(is_of))
-        };
-        let packages: Vec<ChosenPackage> = target.packages.iter().filter(is_built_there).cloned().collect();
-        let refused =
-            sync::needs_permission(&packages, changes, self.project.allowed_builds(), &|name, path| {
-                is_own(self.project, self.lock, name, path)
-            });
+        let mut refused = sync::needs_permission(
+            &target.packages,
+            changes,
+            self.project.allowed_builds(),
+            &|name, path| is_own(self.project, self.lock, name, path),
+        );
+        // A wheel of the bundle stands for it.
+        let is_built = |name: &str| target.package(name).is_some_and(|own| self.has_wheel_of(own));
+        refused.retain(|name| !is_built(name));
         if refused.is_empty() {
             return Ok(());
         }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::start;
 use crate::lockfile::Target;
 use crate::model::patches::WantedPython;
 use crate::model::wheel::Python;
 use crate::probe::pythons;
 use crate::session::Interface;
 use crate::session::failure::{Failure, FailureKind};
+use crate::session::installers;
 use crate::session::owner::{self, with_places};
 use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{Purpose, Step, Talk};
@@ -42,12 +42,12 @@ pub(super) fn command(target: &Target, prefix: &Path, talk: Talk) -> Result<Opti
 /// # Errors
 /// When uv cannot.
 pub(super) fn install(step: &Step, interface: &dyn Interface) -> Result<(), Failure> {
-    let mut command = start::command(&step.command);
+    let mut command = installers::command(&step.command);
     let passing = EnvAllowlist { purpose: env_allowlist::Purpose::Install, builds: false, more: &[] };
     owner::restrict(&mut command, passing, interface);
     // A file of the project could name another place to load it from.
     command.env("UV_NO_CONFIG", "1");
-    start::run(command, step, "uv", interface)
+    installers::run(command, step, "uv", interface)
 }
 
 /// What uv is asked for: `3.13`, or the patch releases that are allowed.

@@ -4,11 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::place::{self, OtherLocks};
-use super::start;
 use crate::bundle::{from_one_folder, is_source, is_wheel_of};
 use crate::formats::write;
-use crate::index::locate::Located;
 use crate::lockfile::Target;
 use crate::model::solution::ChosenPackage;
 use crate::probe::pythons;
@@ -16,13 +13,14 @@ use crate::session::Interface;
 use crate::session::chosen_host;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::files;
+use crate::session::installers;
 use crate::session::owner::with_places;
 use crate::session::settings::{self, Project};
 use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{self, Changes, Installer, Interpreter, Lists, Place, Purpose, Step, Talk};
 
 /// What is built, and for whom.
-pub(in crate::session) struct Builder<'b> {
+pub(super) struct Builder<'b> {
     pub project: &'b Project,
     pub target: &'b Target,
     /// The program that builds; else what is here.
@@ -36,8 +34,8 @@ pub(in crate::session) struct Builder<'b> {
 }
 
 impl Builder<'_> {
-    /// Builds packages out of the source distributions that `sdist` names, each as locked: its build requirements by hash, and after
-    /// the packages that it imports, in an environment that is removed afterwards. The wheels lie in the folder.
+    /// Builds packages out of the source distributions that `sdist` names: with the locked build requirements, which pip cannot hold to
+    /// before 25.3, and after the packages that it imports, in an environment that is removed afterwards. The wheels lie in the folder.
     ///
     /// # Errors
     /// When the target is not for this machine, its Python is not here, or a package cannot be built.
@@ -55,8 +53,13 @@ impl Builder<'_> {
             ))
             .hint("run `envlock bundle --build` on such a machine"));
         }
-        let others = || OtherLocks { pythons: Vec::new(), options: String::new() };
-        let python = place::any_python(self.target.wanted_python(), &others)?.path;
+        let wanted = self.target.wanted_python();
+        let python = with_places(|places| pythons::python(places, wanted)).ok_or_else(|| {
+            let text = format!("wheels for Python {wanted} are built with it, and it was not found here");
+            Failure::new(FailureKind::Installer, text)
+                .hint(format!("install it, for example with `uv python install {}`", wanted.python))
+        })?;
+        let python = python.path;
         let folder = tempfile::Builder::new().prefix("envlock-build-").tempdir()?;
         let installer = match self.uv.clone().or_else(|| with_places(pythons::uv)) {
             Some(uv) => Installer::Uv(uv),
@@ -187,13 +190,13 @@ impl Builder<'_> {
     }
 
     fn run(&self, step: &Step, installer: &Installer) -> Result<(), Failure> {
-        let mut command = start::command(&step.command);
+        let mut command = installers::command(&step.command);
         let passed = self.project.passed_variables();
         let builds = step.purpose != Purpose::MakeEnvironment;
         let passing = EnvAllowlist { purpose: env_allowlist::Purpose::Install, builds, more: passed };
-        let (_, pypi): (_, Option<Located>) = settings::indexes(self.project, self.index_url);
-        start::isolate(&mut command, passing, pypi.as_ref(), self.interface);
-        start::run(command, step, installer.name(), self.interface)
+        let (_, pypi) = settings::indexes(self.project, self.index_url);
+        installers::isolate(&mut command, passing, pypi.as_ref(), self.interface);
+        installers::run(command, step, installer.name(), self.interface)
     }
 }
 

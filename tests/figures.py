@@ -11,6 +11,8 @@ import re
 import sys
 
 SRC = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "src")
+# Folders whose parts are of one kind (a format, a command), so that files of one name in them count once.
+PARALLEL = {"formats", "cli/commands"}
 
 
 def code(path):
@@ -35,7 +37,7 @@ def functions(path):
 
 
 def main():
-    by_module, long, names, variables = collections.Counter(), [], collections.Counter(), collections.Counter()
+    by_module, long, places, variables = collections.Counter(), [], collections.defaultdict(set), collections.Counter()
     for path in sorted(SRC.rglob("*.rs")):
         if path.name == "tests.rs" or "tests" in path.parts:
             continue
@@ -44,7 +46,9 @@ def main():
         by_module[module] += len(lines)
         long += [(length, f"{path.relative_to(SRC)}::{name}") for name, length in functions(path) if length > 80]
         if path.name not in ("mod.rs", "types.rs"):
-            names[path.stem] += 1
+            folder = path.relative_to(SRC).parent
+            kind = next((kind for kind in PARALLEL if folder.is_relative_to(kind)), None)
+            places[path.stem].add(kind or folder)
         uses = sum(len(re.findall(r"env::var(?:_os|s|s_os)?\b", line)) for _, line in lines)
         if uses:
             variables[str(path.relative_to(SRC))] += uses
@@ -55,7 +59,8 @@ def main():
     print(f"\n{len(over)} functions above 100 lines, {len(long) - len(over)} more above 80")
     for length, name in sorted(over, reverse=True):
         print(f"{length:5}  {name}")
-    print("\nfiles of one name, more than two: " + ", ".join(f"{n} {name}" for name, n in names.most_common() if n > 2))
+    many = sorted(f"{len(folders)} {name}" for name, folders in places.items() if len(folders) > 2)
+    print("\nfiles of one name, more than two: " + (", ".join(many) or "none"))
     print(f"reads of environment variables: {sum(variables.values())} in {len(variables)} files")
 
 

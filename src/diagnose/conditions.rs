@@ -1,7 +1,7 @@
 //! Whether the conditions of a row hold for the facts.
 
 use super::facts::Event;
-use super::fields::installer;
+use super::fields::visible_releases;
 use super::memory::Report;
 use super::situation::Situation;
 use super::who;
@@ -44,7 +44,7 @@ pub(super) fn holds(situation: &Situation<'_>, condition: &Condition, events: &[
             Mechanics::CodeForGpu => situation.covers() == Some(true),
             Mechanics::NoCodeForGpu => situation.covers() == Some(false),
             Mechanics::ReleaseOffered => {
-                let asked = events.iter().find_map(|event| installer::asked_release(&event.text));
+                let asked = events.iter().find_map(|event| visible_releases::asked_release(&event.text));
                 asked.is_some_and(|release| facts.offered_torch.iter().any(|own| public(own) == release))
             }
             Mechanics::OtherVariantHasCode => situation.other_variant_has_code(),

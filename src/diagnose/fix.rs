@@ -6,7 +6,7 @@ use pep440_rs::Version;
 use super::facts::Event;
 use super::place::for_setup;
 use super::situation::{Situation, series};
-use super::{libraries, repair, who};
+use super::{file_owner, repair, who};
 use crate::compatibility::UnknownGpu;
 use crate::model::capability::Via;
 use crate::model::component::Component;
@@ -133,7 +133,7 @@ fn packages(situation: &Situation<'_>, stack: &Stack) -> String {
 /// other row.
 pub(super) fn library(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     let own = repair::of_failed(situation, Offer::Library, events);
-    let brought = || libraries::bring(situation, events);
+    let brought = || file_owner::bring(situation, events);
     own.or_else(|| Some(brought()).filter(|found| !found.is_empty()))
         .unwrap_or_else(|| repair::of(situation, Offer::Library, events))
 }

@@ -3,20 +3,20 @@
 //! registry, never from the input.
 
 mod cause;
-mod causes;
 mod conditions;
 mod decoding;
 mod description;
 mod facts;
 mod fields;
+mod file_owner;
 mod fix;
 mod here;
 mod integers;
-mod libraries;
 mod matcher;
 mod mechanics;
 mod memory;
 mod mention;
+mod merged;
 mod place;
 mod placeholders;
 mod reader;
@@ -36,10 +36,10 @@ use crate::registry::Registry;
 use situation::Situation;
 
 pub use cause::{Cause, Evidence};
-pub use causes::SURE;
 pub use decoding::decoded;
 pub use facts::{Event, Fact, Facts, Said};
 pub use matcher::Matcher;
+pub use merged::SURE;
 pub use reader::{MAX_LONG_LINE, Reader};
 
 /// The result of a diagnosis.
@@ -91,7 +91,7 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
         facts.take_from(host);
     }
     let situation = Situation::new(&facts, registry, around.pytorch_index);
-    let (causes, notices) = causes::causes(&situation, around.findings);
+    let (causes, notices) = merged::causes(&situation, around.findings);
     let verdict = match causes.is_empty() {
         false => Verdict::Problem,
         // On this machine, `verify` has looked at the environment.

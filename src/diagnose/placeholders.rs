@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use pep440_rs::{Version, VersionSpecifiers};
 
 use super::facts::Event;
-use super::fields::installer;
+use super::fields::visible_releases;
 use super::situation::{Situation, is_cuda_major, series};
-use super::{libraries, memory, who};
+use super::{file_owner, memory, who};
 use crate::model::capability::ComputeCapability;
 use crate::model::version::{DottedVersion, cuda_short};
 use crate::registry::{Build, Cited, ToolkitTargets};
@@ -53,7 +53,7 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         // Where nothing names one, that of most installations: the text says what another takes.
         "likely-cuda-major" => {
             let of_driver = || known(situation.driver_cuda()?.split('.').next()?.parse().ok()?);
-            Some(major().or_else(of_driver).unwrap_or(libraries::USUAL).to_string())
+            Some(major().or_else(of_driver).unwrap_or(file_owner::USUAL).to_string())
         }
         "cuda-suffix" => major().map(suffix),
         // From the missing library's name, independent of torch's CUDA.
@@ -125,7 +125,8 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
     match name {
         // What an installer did not find, if such a build exists.
         "asked-torch" | "asked-variant" => {
-            let (version, variant) = events.iter().find_map(|event| installer::asked_build(&event.text))?;
+            let (version, variant) =
+                events.iter().find_map(|event| visible_releases::asked_build(&event.text))?;
             let is_it = |build: &&Cited<Build>| build.version == version && build.variant == variant;
             situation.registry.builds().iter().find(is_it)?;
             Some(if name == "asked-torch" { version.to_string() } else { variant })
@@ -138,7 +139,7 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
         "asked-python" => Some(format!("3.{}", asked_pythons(situation, events)?.1.last()?)),
         // A release that has no build for the platform, and the last one that has.
         "asked-platform" => {
-            let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
+            let version = events.iter().find_map(|event| visible_releases::asked_release(&event.text))?;
             let builds = || situation.registry.builds().iter();
             let platform = situation.platform();
             let is_here = builds().any(|build| build.version == version && build.platform == platform);
@@ -161,7 +162,7 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
 
 /// The release that an installer was asked for and its Pythons, where that of the text is none of them.
 fn asked_pythons(situation: &Situation<'_>, events: &[&Event]) -> Option<(Version, BTreeSet<u32>)> {
-    let version = events.iter().find_map(|event| installer::asked_release(&event.text))?;
+    let version = events.iter().find_map(|event| visible_releases::asked_release(&event.text))?;
     let is_it = |build: &&Cited<Build>| build.version == version && build.platform == situation.platform();
     let of = situation.registry.builds().iter().filter(is_it);
     let minors: BTreeSet<u32> = of.filter_map(|build| build.pythons.as_ref()).flatten().copied().collect();

@@ -282,31 +282,38 @@ impl Layer<'_> {
             tarball::Kind::Sparse(size) => What::File(*size, None, origin),
             tarball::Kind::Symlink(target) => What::Link(String::from_utf8_lossy(target).into()),
             tarball::Kind::HardLink(target) => {
-                let target = String::from_utf8_lossy(target).into_owned();
-                let (above, last) = target.rsplit_once('/').unwrap_or(("", &target));
-                let found = self.folder(above, false).ok().and_then(|above| self.child(above, last));
-                match found.map(|at| &self.merged.nodes[at]) {
-                    Some(Node { what: What::Folder(_), .. }) | None => {
-                        let target = crate::model::text::clean(&target, 200);
-                        return Err(Error::other(format!(
-                            "a hard link leads to `{target}`, which is no file"
-                        )));
-                    }
-                    Some(node) => {
-                        let (what, mode, modified) = (node.what.clone(), node.mode, node.modified);
-                        if let What::File(size, None, origin) = what
-                            && needed_files::of_file(&format!("/{}/{name}", parts.join("/")), size, mode)
-                                != Kept::No
-                        {
-                            self.merged.want(origin, self.merged.nodes.len());
-                        }
-                        return self.put(folder, name, what, mode, modified);
-                    }
-                }
+                let full = format!("/{}/{name}", parts.join("/"));
+                let (what, mode, modified) = self.linked(&String::from_utf8_lossy(target), &full)?;
+                return self.put(folder, name, what, mode, modified);
             }
             tarball::Kind::Other => What::Other,
         };
         self.put(folder, name, what, member.mode, member.modified)
+    }
+
+    /// What a hard link of the name `full` leads to, with its mode and time. Its content is read in the next round where
+    /// only the name of the link needs it.
+    ///
+    /// # Errors
+    ///
+    /// Where the link leads to nothing, or to a folder.
+    fn linked(&mut self, target: &str, full: &str) -> Result<(What, u32, u64)> {
+        let (above, last) = target.rsplit_once('/').unwrap_or(("", target));
+        let found = self.folder(above, false).ok().and_then(|above| self.child(above, last));
+        let node = match found.map(|at| &self.merged.nodes[at]) {
+            Some(Node { what: What::Folder(_), .. }) | None => {
+                let target = crate::model::text::clean(target, 200);
+                return Err(Error::other(format!("a hard link leads to `{target}`, which is no file")));
+            }
+            Some(node) => node,
+        };
+        let (what, mode, modified) = (node.what.clone(), node.mode, node.modified);
+        if let What::File(size, None, origin) = what
+            && needed_files::of_file(full, size, mode) != Kept::No
+        {
+            self.merged.want(origin, self.merged.nodes.len());
+        }
+        Ok((what, mode, modified))
     }
 
     fn child(&self, folder: usize, name: &str) -> Option<usize> {

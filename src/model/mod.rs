@@ -47,7 +47,7 @@ pub mod requirement;
 pub mod run_options;
 pub mod saved_host;
 pub mod secrets;
-pub mod smoke;
+pub mod smoke_test;
 pub mod solution;
 pub mod source;
 pub mod surroundings;

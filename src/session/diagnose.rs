@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::options::Global;
 use super::settings::{self, Project};
 use super::verify::{self, Place, Question};
-use super::{chosen_host, lock};
+use super::{chosen_host, project_lock};
 use crate::diagnose::{self, DiagnoseContext, Diagnosis, Facts, Matcher, Reader};
 use crate::lockfile;
 use crate::lockfile::Target;
@@ -61,7 +61,7 @@ pub(crate) fn in_project(global: &Global, diagnosis: &Diagnosis) -> Option<Strin
     })?;
     let asked = installed_by(first)?;
     let project = Project::find(global, true).ok()?;
-    let lock = lock::read(&project).ok().flatten()?;
+    let lock = project_lock::read(&project).ok().flatten()?;
     if project.manifest.is_none() || lock.packages_in.is_some() {
         return None;
     }
@@ -176,7 +176,7 @@ impl Here {
         };
         let prefix = environment.prefix;
         let project = Project::find(global, true)?;
-        let lock = lock::read(&project)?;
+        let lock = project_lock::read(&project)?;
         let place = Place::here();
         let question = Question {
             place: &place,

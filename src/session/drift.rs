@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::chosen_host;
 use super::failure::Failure;
-use super::lock;
 use super::options::Global;
+use super::project_lock;
 use super::settings::Project;
 use super::variables;
 use crate::drift::{self, Broken, Change};
@@ -55,7 +55,7 @@ pub(crate) fn changes(
             now(chosen_host::seen(), asked.as_deref().filter(|_| gone.is_none()))?
         }
     };
-    let lock = lock::read(&project)?;
+    let lock = project_lock::read(&project)?;
     let broken = lock.as_ref().and_then(|lock| broken(lock, &before.host, &after.host, &registry));
     let mut changes = drift::between(&before, &after, broken.as_ref());
     if let Some(prefix) = gone {
@@ -109,7 +109,7 @@ fn canonical(folder: &Path) -> PathBuf {
 /// Why the lock does not run on the machine as it is, if it certainly ran there before.
 fn broken(lock: &Lockfile, before: &Host, after: &Host, registry: &Registry) -> Option<Broken> {
     let all: Vec<Locked<'_>> =
-        lock.targets.iter().map(|target| lock::locked(lock, target, registry)).collect();
+        lock.targets.iter().map(|target| project_lock::locked(lock, target, registry)).collect();
     let findings = |machine: &Host| -> Option<Vec<Vec<Finding>>> {
         let machine = chosen_host::finish(machine.clone(), registry).ok()?;
         let of = |locked: &Locked<'_>| {

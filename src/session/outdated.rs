@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::fetch::{self, Session};
 use super::options::Global;
 use super::settings::{self, Project};
-use super::{chosen_host, learned_rows, lock, owner};
+use super::{chosen_host, learned_rows, owner, project_lock};
 use crate::index::{Fetched, IndexClient};
 use crate::lockfile::Target;
 use crate::model::host::Host;
@@ -54,11 +54,12 @@ pub(crate) fn newer(
 ) -> Result<(Vec<Newer>, Registry), Failure> {
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &registry, interface);
+    let lock = project_lock::read(&project)?.ok_or_else(project_lock::missing)?;
+    project_lock::warn_if_stale(&project, &lock, &registry, interface);
     let lock = owner::with_packages(&project, lock, &registry)?;
-    let targets = lock::targets(&lock, target)?;
-    let registry = learned_rows::with_rows_of(global, registry, &|name| lock::mentions(&targets, name));
+    let targets = project_lock::targets(&lock, target)?;
+    let registry =
+        learned_rows::with_rows_of(global, registry, &|name| project_lock::mentions(&targets, name));
     let client = match targets.iter().any(|target| target.level == Level::Full) {
         true => Some(fetch::client(global, &project, index_url)?),
         false => None,

@@ -8,7 +8,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::{Global, MachineOptions};
 use super::settings::Project;
 use super::verify::{Locks, lock_on_machine};
-use super::{chosen_host, files, learned_rows, lock, manifest, only, settings, write};
+use super::{chosen_host, files, learned_rows, manifest, only, project_lock, settings, write};
 use crate::compatibility::Open;
 use crate::containers::{self, Judgement, NameError};
 use crate::explorer;
@@ -97,7 +97,7 @@ pub(crate) fn plan(global: &Global, options: &PlanOptions) -> Result<Planned, Fa
     let answer = match (&options.lock, &options.image) {
         (Some(path), _) => {
             let asked = (options.target.as_deref(), options.python.as_deref());
-            let lock = lock::read_any(path)?;
+            let lock = project_lock::read_any(path)?;
             registry = learned_rows::with_rows_of(global, registry, &|name| lock.mentions(name));
             Answer::Lock(path.clone(), lock_on_machine(&lock, asked, &host, &registry)?)
         }

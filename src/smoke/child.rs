@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Document;
 use super::speed::Compared;
 use crate::model::kernel_outcome::DriverDevice;
-use crate::model::smoke::{Check, End};
+use crate::model::smoke_test::{Check, End};
 
 /// Maximum size of the kept error output of the child, in bytes.
 const MAX_OUTPUT: usize = 64 << 10;

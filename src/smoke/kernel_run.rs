@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{child, native};
 use crate::model::kernel_outcome::DriverDevice;
-use crate::model::smoke::End;
+use crate::model::smoke_test::End;
 
 /// What the driver keeps of compiled PTX would hide that it cannot compile it any more, and this forces what is tested.
 const UNSET: [&str; 4] = ["CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "CUDA_FORCE_JIT", "CUDA_DISABLE_JIT"];

@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::kernel_outcome::DriverDevice;
-use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
+use crate::model::smoke_test::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
 
 /// The common start of all scripts.
 const SKELETON: &str = include_str!("scripts/skeleton.py");

@@ -38,7 +38,7 @@ mod joint;
 mod joint_python;
 mod joint_ways;
 mod known_candidates;
-mod machine;
+mod machine_rows;
 mod memory;
 mod newer;
 mod newest;

@@ -10,7 +10,7 @@ use pep508_rs::MarkerEnvironment;
 
 use super::budget::{Budget, Share};
 use super::inputs::{Depth, Inputs, allowed_pythons};
-use super::machine::Machine;
+use super::machine_rows::Machine;
 use super::memory::{Applying, Doubtful, KnownOf, Memory, Search, Sets, Wish};
 use super::node::Node;
 use super::question::Question;

@@ -154,7 +154,7 @@ mod tests {
         ];
         for (traces, expected) in table {
             let mut area = of_traces(&installed, &traces, Some(&semver::Version::new(12, 8, 0)), &|_| true);
-            super::super::conda::of_records(&installed, &traces, &mut area.findings);
+            super::super::conda_records::of_records(&installed, &traces, &mut area.findings);
             let found: Vec<_> = area.findings.iter().map(|f| (f.code, f.severity)).collect();
             assert_eq!(found, expected, "{traces:?}");
         }

@@ -51,7 +51,7 @@ fn of_libraries(facts: &Facts<'_>, contents: Contents<'_>) -> Area {
         if area.summary.is_empty() && !native.own.is_empty() {
             area.summary = format!(
                 "{} read; which would be loaded is judged for torch, TensorFlow and JAX's CUDA plugins",
-                super::files::thousands(native.own.len())
+                super::record_files::thousands(native.own.len())
             );
         }
         area.findings.extend(unloadable::symbols(native, installed, &[]));

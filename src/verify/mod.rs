@@ -5,14 +5,12 @@
 //! an image, this machine, a node of a cluster.
 
 mod code_path;
-mod conda;
-mod drift;
+mod conda_records;
 mod driver_library;
 mod facts;
-mod files;
 pub mod findings;
 mod gpu_code;
-mod host;
+mod host_needs;
 mod image;
 mod incompatible;
 mod install;
@@ -21,17 +19,19 @@ mod locked;
 mod machine;
 mod packages;
 mod paths;
+mod record_files;
 mod requested;
 mod requirements;
 pub mod selftest;
+mod since_lock;
 pub mod smoke;
 mod types;
 mod unloadable;
 
 pub use code_path::CodePath;
-pub use conda::conda_here;
+pub use conda_records::conda_here;
 pub use facts::{Contents, Demands, Facts, ImageFacts, LockFacts, MachineRole, Need};
-pub use host::envelope_of_installed;
+pub use host_needs::envelope_of_installed;
 pub use locked::{CondaPin, Locked, NoCuda, WithoutCuda, WrittenBy};
 pub use packages::{candidates, has_packages_of, installed_parts, installed_target};
 pub use paths::{driver_release, loaded_versions};
@@ -55,10 +55,10 @@ static CHECKS: [Check; 22] = {
     use Need::{Contents, Lock, State};
     const MACHINE: Need = Need::Machine;
     [
-        check(Host, &[MACHINE], host::check),
-        check(Host, &[MACHINE, Lock], host::installable),
-        check(Host, &[MACHINE], host::root),
-        check(Host, &[MACHINE, Contents], host::notes),
+        check(Host, &[MACHINE], host_needs::check),
+        check(Host, &[MACHINE, Lock], host_needs::installable),
+        check(Host, &[MACHINE], host_needs::root),
+        check(Host, &[MACHINE, Contents], host_needs::notes),
         check(Machine, &[State, Contents], machine::check),
         check(Machine, &[State, MACHINE], machine::sound),
         check(Packages, &[Contents], packages::stale),
@@ -69,14 +69,14 @@ static CHECKS: [Check; 22] = {
         check(Packages, &[], incompatible::check),
         check(Packages, &[], packages::changed),
         check(Packages, &[Contents], packages::outside),
-        check(Files, &[Contents], files::check),
-        check(Files, &[Contents], conda::files_of_records),
+        check(Files, &[Contents], record_files::check),
+        check(Files, &[Contents], conda_records::files_of_records),
         check(Install, &[Contents], install::check),
-        check(Install, &[Contents], conda::check),
+        check(Install, &[Contents], conda_records::check),
         check(Libraries, &[Contents], libraries::check),
         check(GpuCode, &[Contents, MACHINE], gpu_code::check),
         check(Image, &[Need::Image], image::check),
-        check(Drift, &[MACHINE, Lock], drift::check),
+        check(Drift, &[MACHINE, Lock], since_lock::check),
     ]
 };
 

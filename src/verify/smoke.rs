@@ -5,7 +5,7 @@ use super::{Area, AreaKind};
 use crate::model::finding::Finding;
 use crate::model::fix::Fix;
 use crate::model::installed::{Distribution, Installed};
-use crate::model::smoke::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
+use crate::model::smoke_test::{Check, Devices, End, Framework, SPEED, SmokeOutcome};
 use crate::model::variant::{CPU, is_cuda};
 use crate::model::version::{DottedVersion, cudnn_of_integer};
 

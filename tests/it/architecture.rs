@@ -202,6 +202,23 @@ fn requirements_are_parsed_in_one_place() {
 }
 
 /// Files that the documents for contributors name are there.
+/// Parallel folders of one kind have files of one name: each format is read, each command has a report.
+#[test]
+fn at_most_two_files_of_one_name() {
+    let src = root().join("src");
+    let mut places: BTreeMap<String, std::collections::BTreeSet<PathBuf>> = BTreeMap::new();
+    for path in rust_files(&src) {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let folder = path.strip_prefix(&src).unwrap().parent().unwrap();
+        if !matches!(name.as_str(), "mod" | "types" | "tests") {
+            let kind = ["formats", "cli/commands"].iter().find(|kind| folder.starts_with(kind));
+            places.entry(name).or_default().insert(kind.map_or(folder.to_owned(), PathBuf::from));
+        }
+    }
+    let many: Vec<_> = places.iter().filter(|(_, folders)| folders.len() > 2).collect();
+    assert!(many.is_empty(), "{many:#?}");
+}
+
 #[test]
 fn named_files_exist() {
     let mut missing = Vec::new();

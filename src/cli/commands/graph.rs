@@ -10,7 +10,7 @@ use crate::session::exit;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::{self};
-use crate::session::{lock, write};
+use crate::session::{project_lock, write};
 
 pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Result<u8, Failure> {
     if (args.format == GraphFormat::Text || printer.json) && args.output.is_none() {
@@ -20,8 +20,8 @@ pub(super) fn run(global: &Global, args: &GraphArgs, printer: &Printer) -> Resul
             printer,
         );
     }
-    let (project, registry, lock) = lock::of_project(global)?;
-    let target = lock::target(&lock, args.target.as_deref())?;
+    let (project, registry, lock) = project_lock::of_project(global)?;
+    let target = project_lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let asked: BTreeSet<String> = request.requirements.iter().map(|r| r.name().to_owned()).collect();
     let whole = Drawing::new(target, &asked);

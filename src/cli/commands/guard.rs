@@ -8,13 +8,13 @@ use crate::session::exit;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::Project;
-use crate::session::{files, lock, write};
+use crate::session::{files, project_lock, write};
 
 pub(super) fn run(global: &Global, args: &GuardArgs, printer: &Printer) -> Result<u8, Failure> {
     let project = Project::find(global, true)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);
-    let target = lock::target(&lock, args.target.as_deref())?;
+    let lock = project_lock::read(&project)?.ok_or_else(project_lock::missing)?;
+    project_lock::warn_if_stale(&project, &lock, &project.registry(global)?, printer);
+    let target = project_lock::target(&lock, args.target.as_deref())?;
     if lock.targets.len() > 1 && args.target.is_none() {
         printer.note(&format!(
             "the guard is for the target `{}` alone: on the machines of another one it stops the program; `--target NAME` writes the guard of another",

@@ -9,12 +9,12 @@ use crate::lockfile::Target;
 use crate::model::text::clean;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::lock;
 use crate::session::options::Global;
+use crate::session::project_lock;
 
 pub(super) fn run(global: &Global, args: &ListArgs, printer: &Printer) -> Result<u8, Failure> {
-    let (_, _, lock) = lock::of_project(global)?;
-    let targets = lock::targets(&lock, args.target.as_deref())?;
+    let (_, _, lock) = project_lock::of_project(global)?;
+    let targets = project_lock::targets(&lock, args.target.as_deref())?;
     if printer.json {
         let rows = |target: &&Target| json!({ "target": target.name, "packages": packages(target) });
         printer.json(&json!({ "targets": targets.iter().map(rows).collect::<Vec<_>>() }));

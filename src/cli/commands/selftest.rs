@@ -9,7 +9,7 @@ use crate::cli::printer::{DIM, ERROR, GOOD, Printer, wrap};
 use crate::model::capability::{CodeTarget, ComputeCapability};
 use crate::model::host::Host;
 use crate::model::kernel_outcome::{DriverDevice, Kernel, Outcome};
-use crate::model::smoke::End;
+use crate::model::smoke_test::End;
 use crate::probe::{Surroundings, each_source};
 use crate::registry::Registry;
 use crate::session::Interface as _;

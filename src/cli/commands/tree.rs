@@ -11,13 +11,13 @@ use crate::model::text::{clean, normalized_name};
 use crate::registry::Registry;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::lock;
 use crate::session::options::Global;
+use crate::session::project_lock;
 use crate::session::settings::{self};
 
 pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result<u8, Failure> {
-    let (project, registry, lock) = lock::of_project(global)?;
-    let target = lock::target(&lock, args.target.as_deref())?;
+    let (project, registry, lock) = project_lock::of_project(global)?;
+    let target = project_lock::target(&lock, args.target.as_deref())?;
     let request = settings::request_of_lock(&project, &lock, &registry)?;
     let locked = || target.packages.iter().map(|package| package.name.as_str());
     let mut requested: Vec<&str> = locked().filter(|name| request.find(name).is_some()).collect();
@@ -60,7 +60,7 @@ pub(super) fn run(global: &Global, args: &TreeArgs, printer: &Printer) -> Result
 fn roots<'t>(target: &'t Target, args: &TreeArgs, requested: &[&'t str]) -> Result<Vec<&'t str>, Failure> {
     let named = |name: &String| {
         let package = target.package(&normalized_name(name));
-        package.map(|own| own.name.as_str()).ok_or_else(|| lock::has_no_package(name, target.level))
+        package.map(|own| own.name.as_str()).ok_or_else(|| project_lock::has_no_package(name, target.level))
     };
     match (args.packages.is_empty(), args.invert) {
         (false, _) => args.packages.iter().map(named).collect(),

@@ -1,7 +1,7 @@
 //! What people list of a machine on one line: `onnxruntime-gpu 1.18.0, Python 3.10.14, torch 2.3.1+cu121, A10G`.
 
 use super::gpus;
-use super::packages::{add_package, is_name, is_watched};
+use super::listings::{add_package, is_name, is_watched};
 use super::version_in;
 use crate::diagnose::facts::Facts;
 

@@ -4,9 +4,9 @@ mod built_for;
 mod cudnn;
 mod driver;
 pub(super) mod gpus;
-pub(super) mod installer;
 pub(super) mod listed;
-mod packages;
+mod listings;
+pub(super) mod visible_releases;
 
 use super::facts::Facts;
 use crate::model::text::clean;
@@ -29,9 +29,9 @@ pub(super) fn read(text: &str, lower: &str, facts: &mut Facts) {
     driver::read(text, lower, facts);
     cudnn::read(lower, facts);
     built_for::read(lower, facts);
-    packages::read(text, facts);
+    listings::read(text, facts);
     listed::read(text, facts);
-    installer::read(text, facts);
+    visible_releases::read(text, facts);
 }
 
 /// Reads variants in index URLs, and libraries with an absolute path.

@@ -6,7 +6,7 @@ mod pairs;
 
 use super::cause::{Cause, Evidence, evidence_of_facts};
 use super::facts::Fact;
-use super::fields::installer::{asked_build, asked_release};
+use super::fields::visible_releases::{asked_build, asked_release};
 use super::fix::{self, Wanted};
 use super::situation::Situation;
 use crate::compatibility::{cudnn_drops, served};

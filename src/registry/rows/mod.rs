@@ -2,6 +2,7 @@
 //! module of the same name.
 
 mod advisories;
+mod bundled_libraries;
 mod conda;
 mod containers;
 mod cuda;
@@ -10,10 +11,9 @@ mod drivers;
 mod errors;
 mod frameworks;
 mod gpus;
-mod libraries;
 mod loading;
-mod packages;
 mod repairs;
+mod source_builds;
 mod torch;
 
 use std::collections::BTreeMap;
@@ -28,6 +28,7 @@ use crate::model::wheel::Python;
 use crate::registry::table::Fault;
 
 pub use advisories::{AbiBreak, Advisory, Effect};
+pub use bundled_libraries::BundledLibrary;
 pub use conda::{CondaBuild, CondaCxx11Abi};
 pub use containers::{Image, NonexistentImage};
 pub use cuda::{LastBuild, MinorVersionCompatibility, RuntimePackage, ToolkitDriver, ToolkitTargets};
@@ -39,16 +40,15 @@ pub use errors::{
 };
 pub use frameworks::{CudaFrom, FrameworkBuild, SameFile};
 pub use gpus::{GpuNames, GpuRow, NodeLabel, OtherMaker, Tegra};
-pub use libraries::BundledLibrary;
 pub(super) use loading::problems_of_loads;
 pub use loading::{
     CudaLibraries, CudaPart, CudnnPart, Pair, PtxIsa, SameCuda, SameRelease, StdlibImport, TorchShim,
 };
-pub use packages::{
+pub use repairs::{Extension, Repair, SystemLibrary};
+pub use source_builds::{
     Backport, BuildModule, CondaName, Cxx11Abi, OtherProject, Prebuilt, PrebuiltFor, PythonLimit, Removed,
     SourcePackage, Undeclared,
 };
-pub use repairs::{Extension, Repair, SystemLibrary};
 pub use torch::{Build, COMPANIONS, Companion, STACK_PACKAGES, SourceCode};
 pub(super) use torch::{sort_builds, sort_companions, variant_on_pypi};
 

@@ -16,7 +16,7 @@ use super::Interface;
 use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::Project;
-use super::{fetch, files, lock, write};
+use super::{fetch, files, project_lock, write};
 use crate::bundle::{self, BundledFile, Manifest, Needs, NotBundled};
 use crate::lockfile::Lockfile;
 use crate::model::text::clean;
@@ -97,8 +97,8 @@ pub(crate) fn bundle(
     interface: &dyn Interface,
 ) -> Result<Bundled, Failure> {
     let project = Project::find(global, true)?;
-    let own = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &own, &project.registry(global)?, interface);
+    let own = project_lock::read(&project)?.ok_or_else(project_lock::missing)?;
+    project_lock::warn_if_stale(&project, &own, &project.registry(global)?, interface);
     if let Some(held) = &own.packages_in {
         return Err(Failure::export(format!("`{}` holds the packages", held.owner.file())).hint(
             "bundle a lock of envlock's own: `envlock init --from` in another folder, then `envlock resolve`",
@@ -174,7 +174,7 @@ pub(crate) fn bundle(
 fn chosen<'l>(own: &'l Lockfile, names: &[String]) -> Result<Vec<&'l crate::lockfile::Target>, Failure> {
     match names {
         [] => Ok(own.targets.iter().collect()),
-        names => names.iter().map(|name| lock::target(own, Some(name))).collect(),
+        names => names.iter().map(|name| project_lock::target(own, Some(name))).collect(),
     }
 }
 

@@ -14,8 +14,8 @@ use text::rendered;
 
 use super::Interface;
 use super::failure::Failure;
-use super::lock;
 use super::options::{Global, Parts};
+use super::project_lock;
 use super::settings::Project;
 use crate::lockfile::{Lockfile, Target};
 use crate::model::owner::Owner;
@@ -57,8 +57,8 @@ pub(crate) fn export(
     interface: &dyn Interface,
 ) -> Result<Option<String>, Failure> {
     let project = Project::find(global, true)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &project.registry(global)?, interface);
+    let lock = project_lock::read(&project)?.ok_or_else(project_lock::missing)?;
+    project_lock::warn_if_stale(&project, &lock, &project.registry(global)?, interface);
     refuse_held(&lock, options.format)?;
     if options.loose && options.format != Format::Environment {
         return Err(Failure::usage("`--loose` is for `environment.yml`").hint("remove it"));
@@ -80,7 +80,7 @@ pub(crate) fn export(
             return Err(Failure::usage("uv locks all extras and groups, whatever is installed")
                 .hint("name them where they are installed: `uv sync --extra NAME --group NAME`"));
         }
-        _ => lock::with_parts(lock, &options.parts)?,
+        _ => project_lock::with_parts(lock, &options.parts)?,
     };
     if let (true, Some(folder)) = (options.all_targets, &options.output) {
         fs_err::create_dir_all(folder)?;
@@ -90,7 +90,7 @@ pub(crate) fn export(
         }
         return Ok(None);
     }
-    let target = lock::target(&lock, options.target.as_deref())?;
+    let target = project_lock::target(&lock, options.target.as_deref())?;
     let text = rendered(global, options, &project, (&lock, target), interface)?;
     match &options.output {
         None => return Ok(Some(text)),

@@ -14,7 +14,7 @@ use crate::session::manifest::{NodeKind, SiteNodes};
 use crate::session::options::Global;
 use crate::session::settings::Project;
 use crate::session::verify::{Candidates, on_machine};
-use crate::session::{chosen_host, lock};
+use crate::session::{chosen_host, project_lock};
 use crate::verify::{self, Facts, Locked, Verdict};
 
 /// What a scheduler is asked for.
@@ -73,7 +73,7 @@ pub(super) fn rendered(
         _ => format!(" --target {}", shell_word(&target.name)),
     };
     let job = Job {
-        name: schedule::object_name(&lock::environment_name(project, lock, target)),
+        name: schedule::object_name(&project_lock::environment_name(project, lock, target)),
         target: named,
         gpus: asked.gpus.unwrap_or(1),
         nodes: asked.nodes.unwrap_or(1),

@@ -20,7 +20,7 @@ use crate::session::bundle::OpenBundle;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
 use crate::session::settings::{self, Project};
-use crate::session::{fetch, files, lock, requirements};
+use crate::session::{fetch, files, project_lock, requirements};
 
 /// A target in a format.
 pub(super) fn rendered(
@@ -33,11 +33,11 @@ pub(super) fn rendered(
     let addresses = || settings::indexes(project, options.index_url.as_deref()).0;
     Ok(match options.format {
         Format::Environment => {
-            let name = lock::environment_name(project, lock, target);
+            let name = project_lock::environment_name(project, lock, target);
             write::conda_environment(target, &name, &addresses(), options.loose)?
         }
         Format::CondaExplicit => {
-            let name = lock::environment_name(project, lock, target);
+            let name = project_lock::environment_name(project, lock, target);
             write::conda_explicit(target, &name, &settings::conda_channel_alias())?
         }
         Format::Requirements => {
@@ -94,7 +94,7 @@ pub(super) fn rendered(
             let driver = target.envelope.driver.as_ref();
             let cuda =
                 driver.and_then(|driver| registry.cuda_of_driver(driver)).map(|known| cuda_short(known.cuda));
-            let name = lock::environment_name(project, lock, target);
+            let name = project_lock::environment_name(project, lock, target);
             write::pixi(target, &name, cuda.as_deref(), &addresses())?
         }
         Format::Uv => uv(options, project, target, &addresses(), interface)?,
@@ -116,7 +116,7 @@ pub(super) fn rendered(
             schedule::rendered(global, options, project, (lock, target))?
         }
         Format::Devcontainer => {
-            let name = lock::environment_name(project, lock, target);
+            let name = project_lock::environment_name(project, lock, target);
             export::devcontainer(lock, target, &name, &options.parts.options())?
         }
     })

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::Interface;
 use super::failure::Failure;
-use super::lock::{self, AnyLock};
 use super::options::Global;
+use super::project_lock::{self, AnyLock};
 use super::settings::Project;
 use super::threads::in_threads;
 use super::{chosen_host, files, learned_rows};
@@ -138,7 +138,7 @@ fn locks(global: &Global, named: &[PathBuf]) -> Result<Vec<Named>, Failure> {
     for path in named {
         for file in of_folder(path)? {
             let shown = clean(&file.display().to_string(), 200);
-            out.push(Named { shown, lock: lock::read_any(&file)?, path: file });
+            out.push(Named { shown, lock: project_lock::read_any(&file)?, path: file });
         }
     }
     if named.is_empty() {
@@ -148,7 +148,7 @@ fn locks(global: &Global, named: &[PathBuf]) -> Result<Vec<Named>, Failure> {
             path: project.lock_path(),
             lock: AnyLock::Own(lock),
         };
-        out.extend(lock::read(&project)?.map(own));
+        out.extend(project_lock::read(&project)?.map(own));
     }
     Ok(out)
 }

@@ -1,20 +1,20 @@
 //! What is read of a container image and judged of it, for a machine and a lock, without running anything of it.
 
 mod environments;
-pub(crate) mod options;
 mod program;
 mod reading;
+pub(crate) mod types;
 
 use std::path::{Path, PathBuf};
 
 use environments::{closed_to_user, main_environment, with_defaults};
-pub(crate) use options::ImageOptions;
+pub(crate) use types::ImageOptions;
 
 use super::Interface;
 use super::chosen_host;
 use super::failure::Failure;
 use super::learned_rows;
-use super::lock::{self, AnyLock};
+use super::project_lock::{self, AnyLock};
 use super::settings::{self, Project};
 use super::verify::{self, Against, Judged, Place, Question};
 use crate::image::{Format, Image};
@@ -78,7 +78,7 @@ pub(crate) fn judge(
     options: &ImageOptions,
     interface: &dyn Interface,
 ) -> Result<ImageAnswer, Failure> {
-    let lock = options.lock.as_deref().map(lock::read_any).transpose()?;
+    let lock = options.lock.as_deref().map(project_lock::read_any).transpose()?;
     let mentions = |name: &str| lock.as_ref().is_some_and(|lock| lock.mentions(name));
     let registry = learned_rows::with_rows_of(global, settings::registry_here(global)?, &mentions);
     let image = reading::read(options, interface)?;
@@ -142,7 +142,7 @@ pub(crate) fn judge(
     });
     let machine = machine.transpose()?;
     let pinned = match &lock {
-        Some(AnyLock::Own(lock)) => lock::targets(lock, options.target.as_deref())?,
+        Some(AnyLock::Own(lock)) => project_lock::targets(lock, options.target.as_deref())?,
         _ => Vec::new(),
     };
     let is_open = options.prefix.is_none()

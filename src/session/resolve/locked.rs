@@ -21,7 +21,7 @@ use crate::session::data_folder;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::{Global, Parts, SolveOptions};
 use crate::session::settings::{self, Project};
-use crate::session::{chosen_host, fetch, files, lock, owner};
+use crate::session::{chosen_host, fetch, files, owner, project_lock};
 
 /// What the check is about.
 struct Check<'c> {
@@ -81,8 +81,8 @@ fn compared(check: &Check<'_>, old: Option<&Lockfile>) -> Result<Comparison, Fai
     }
     let Some(lock) = old else {
         return Err(match check.project.reads.is_empty() {
-            true => lock::missing(),
-            false => lock::missing().hint(format!("create it with `{}`", again(check))),
+            true => project_lock::missing(),
+            false => project_lock::missing().hint(format!("create it with `{}`", again(check))),
         });
     };
     // Without a manifest, the lock is compared with itself: nothing else describes its targets.
@@ -242,7 +242,7 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
     let usual = settings::usual_indexes(project);
     let mut out = Vec::new();
     for (place, target) in lock.targets.iter().enumerate().filter(|(_, target)| target.level == Level::Full) {
-        let file = lock::environment_file(place == 0, &target.name);
+        let file = project_lock::environment_file(place == 0, &target.name);
         let Some(text) = files::read(&project.folder.join(&file))? else {
             check.interface.note(&format!("`{file}` is not there; `envlock resolve` writes it"));
             continue;
@@ -253,7 +253,7 @@ fn other_environments(check: &Check<'_>, lock: &Lockfile) -> Result<Vec<Stale>, 
                 .note(&format!("`{file}` was not written by envlock: it is not compared with the lock"));
             continue;
         }
-        let name = lock::environment_name(project, lock, target);
+        let name = project_lock::environment_name(project, lock, target);
         let is_same = |addresses: &[(String, String)]| {
             let expected = formats::write::conda_environment(target, &name, addresses, false);
             expected.is_ok_and(|expected| formats::write::same_environment(&text, &expected))
@@ -327,7 +327,7 @@ pub(crate) fn stale_exports(
         let parts = Parts::of_options(options);
         let name = name.or_else(|| target_of_options(options));
         let is_meant = |target: &&Target| name.as_ref().is_none_or(|name| *name == target.name);
-        let of_parts = lock::with_parts(lock.clone(), &parts).ok();
+        let of_parts = project_lock::with_parts(lock.clone(), &parts).ok();
         let targets = of_parts.iter().flat_map(|lock| &lock.targets);
         if !targets.filter(is_meant).any(|target| gives(&target)) {
             let option = name.map(|name| format!(" --target {}", shell_word(&name))).unwrap_or_default();

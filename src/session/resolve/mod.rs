@@ -24,7 +24,7 @@ use super::failure::{Failure, FailureKind};
 use super::options::{Global, SolveOptions};
 use super::owner::Current;
 use super::settings::{self, Project};
-use super::{compared, fetch, files, learned_rows, lock, owner, requirements, retry};
+use super::{compared, fetch, files, learned_rows, owner, project_lock, requirements, retry};
 use crate::compatibility::{Open, UnknownGpu, Unread};
 use crate::lockfile::{self, Lockfile, Target, TargetChanges};
 use crate::model::conflict::{Conflict, Party};
@@ -130,7 +130,7 @@ pub(crate) fn project(
     let project = found(packages.is_empty())?;
     // A lock that cannot be read is told below.
     let lock = match (&project.manifest, packages) {
-        (None, []) => lock::read(&project).ok().flatten(),
+        (None, []) => project_lock::read(&project).ok().flatten(),
         _ => None,
     };
     let files = lock.map(|lock| requirements::remembered(&project.folder, &lock)).unwrap_or_default();
@@ -301,7 +301,7 @@ impl<'p> ResolveRun<'p> {
             true => Vec::new(),
             false => {
                 let files = machines.iter().enumerate();
-                let files = files.map(|(i, machine)| lock::environment_file(i == 0, &machine.name));
+                let files = files.map(|(i, machine)| project_lock::environment_file(i == 0, &machine.name));
                 writing::own_environments(project, files, options, *interface)?
             }
         };
@@ -500,7 +500,7 @@ impl<'p> Prepared<'p> {
             return Ok(lockfile::changes(&stacks(old.clone()), &stacks(new.clone())));
         }
         let written = match self.owner.is_some() {
-            true => lock::read(project)?,
+            true => project_lock::read(project)?,
             false => None,
         };
         let after = match written {

@@ -8,7 +8,7 @@ use crate::session::Interface;
 use crate::session::failure::Failure;
 use crate::session::options::SolveOptions;
 use crate::session::settings::{self, Project};
-use crate::session::{files, lock, requirements, write};
+use crate::session::{files, project_lock, requirements, write};
 
 /// A manifest to write if there is a solution.
 pub(crate) struct NewManifest {
@@ -63,7 +63,7 @@ pub(crate) fn write(
     let mut texts = Vec::new();
     for (file, target) in environments.iter().zip(&lock.targets) {
         let Some(file) = file else { continue };
-        let name = lock::environment_name(project, lock, target);
+        let name = project_lock::environment_name(project, lock, target);
         let text = formats::write::conda_environment(target, &name, &addresses, false)?;
         // A name that the folder gives is not that of another clone.
         let is_named = project.manifest.as_ref().is_some_and(|manifest| manifest.name.is_some());
@@ -122,7 +122,7 @@ pub(crate) fn report_stale_environment_files(
     }
     let before = old.iter().flat_map(|lock| lock.targets.iter().enumerate());
     let are_written = super::writes_environments(project);
-    for file in before.map(|(i, target)| lock::environment_file(i == 0, &target.name)) {
+    for file in before.map(|(i, target)| project_lock::environment_file(i == 0, &target.name)) {
         let path = project.folder.join(&file);
         let is_ours = || files::is_own(&path, formats::write::ENVIRONMENT_MARK, false).is_ok_and(|own| own);
         if !are_written && path.is_file() && is_ours() {

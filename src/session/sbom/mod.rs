@@ -1,14 +1,14 @@
 //! `sbom`: a bill of materials of a lock and its environment, or of wheels.
 
-mod installed;
+mod of_environment;
 mod wheels;
 
 use std::path::PathBuf;
 
 use super::Interface;
 use super::failure::Failure;
-use super::lock;
 use super::options::Global;
+use super::project_lock;
 use super::settings::{self, Project};
 use super::verify;
 use crate::lockfile::{self, Target};
@@ -56,14 +56,14 @@ pub(crate) fn sbom(
     }
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &registry, interface);
-    let target = lock::target(&lock, options.target.as_deref())?;
+    let lock = project_lock::read(&project)?.ok_or_else(project_lock::missing)?;
+    project_lock::warn_if_stale(&project, &lock, &registry, interface);
+    let target = project_lock::target(&lock, options.target.as_deref())?;
     let mut packages: Vec<Package> =
         target.packages.iter().map(|package| locked(package, target, &registry)).collect();
     packages.extend(target.conda.iter().map(of_conda));
     match verify::environment(options.prefix.as_deref(), global) {
-        Ok(environment) => installed::fill(&registry, &environment.prefix, &mut packages, interface)?,
+        Ok(environment) => of_environment::fill(&registry, &environment.prefix, &mut packages, interface)?,
         Err(error) if options.prefix.is_some() => return Err(error),
         Err(error) => interface.note(&format!(
             "the libraries inside the packages and their licences are not listed: {}",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::place;
+use super::target_environment;
 use super::types::SyncOptions;
 use crate::lockfile::{Lockfile, Target};
 use crate::probe::pythons;
@@ -59,7 +59,7 @@ pub(super) fn python(
     project: &Project,
 ) -> Result<Option<PathBuf>, Failure> {
     let Some((archive, file)) = &own.python else { return Ok(None) };
-    let prefix = place::chosen(options, project, false)?.prefix;
+    let prefix = target_environment::chosen(options, project, false)?.prefix;
     let there = pythons::who(&pythons::interpreter(&prefix));
     if there.is_some_and(|there| target.wanted_python().allows(there.version)) {
         return Ok(None);

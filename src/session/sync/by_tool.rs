@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::place::{self, AtWork, MARK, OWN_FOLDER, mark_of};
+use super::target_environment::{self, AtWork, MARK, OWN_FOLDER, mark_of};
 use super::types::{Outcome, Plan, SyncOptions, Synced, in_the_way};
 use crate::formats::uv::{Settings, Workspace};
 use crate::formats::{Environment, OtherBuild, Package, other_builds};
@@ -43,7 +43,7 @@ pub(super) struct ByTool<'o> {
     /// Whether the lock is that of the request and of the tool's lock; else the tool is asked in any case.
     pub is_current: bool,
     /// The Pythons that could be locked instead.
-    pub others: place::Others<'o>,
+    pub others: target_environment::Others<'o>,
     pub interface: &'o dyn Interface,
 }
 
@@ -64,7 +64,7 @@ impl ByTool<'_> {
     pub fn run(&self) -> Result<Outcome, Failure> {
         let start = Instant::now();
         let program = owner::program(self.owner, None)?;
-        let prefix = place::from_here(self.prefix());
+        let prefix = target_environment::from_here(self.prefix());
         if prefix.join("condabin").is_dir() {
             return Err(Failure::new(
                 FailureKind::Installer,
@@ -73,12 +73,12 @@ impl ByTool<'_> {
         }
         self.tell_active(&prefix);
         if !self.options.dry_run {
-            place::remove_interrupted(&self.prefix(), self.project)?;
+            target_environment::remove_interrupted(&self.prefix(), self.project)?;
         }
         let is_empty = std::fs::read_dir(&prefix).is_ok_and(|mut entries| entries.next().is_none());
         let is_new = is_empty || fs_err::symlink_metadata(&prefix).is_err() || self.is_cut_short(&prefix);
         if !is_new {
-            place::refuse_other_places(&prefix, self.options)?;
+            target_environment::refuse_other_places(&prefix, self.options)?;
         }
         let installed = inspect::read(&inspect::ThisMachine, &prefix, inspect::Depth::Sizes).ok();
         let mark = files::read(&prefix.join(OWN_FOLDER).join(MARK)).ok().flatten();
@@ -134,7 +134,7 @@ impl ByTool<'_> {
         kind(prefix).is_some_and(|kind| kind.is_dir())
             && python.is_none_or(|python| python.is_symlink())
             && !prefix.join("pyvenv.cfg").exists()
-            && place::is_unfinished(prefix)
+            && target_environment::is_unfinished(prefix)
     }
 
     fn outcome(&self, prefix: PathBuf, is_made: bool) -> Outcome {
@@ -188,7 +188,7 @@ impl ByTool<'_> {
         let wanted = self.target.wanted_python();
         match own.minor == wanted.python.minor || self.owner == Owner::Pixi {
             true => Ok(()),
-            false => Err(place::of_another_python(prefix, own, wanted)),
+            false => Err(target_environment::of_another_python(prefix, own, wanted)),
         }
     }
 
@@ -201,9 +201,11 @@ impl ByTool<'_> {
             .is_some_and(|own| own.minor == wanted.python.minor);
         match (&self.options.python, self.owner) {
             (_, Owner::Pixi) => Ok(None),
-            (Some(named), _) => place::named_python(named, wanted, self.others).map(|found| Some(found.path)),
+            (Some(named), _) => {
+                target_environment::named_python(named, wanted, self.others).map(|found| Some(found.path))
+            }
             (None, _) if has => Ok(None),
-            (None, _) => place::any_python(wanted, self.others).map(|found| Some(found.path)),
+            (None, _) => target_environment::any_python(wanted, self.others).map(|found| Some(found.path)),
         }
     }
 

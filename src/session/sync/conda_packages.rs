@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::place::{self, ChosenEnvironment, MARK, OWN_FOLDER, mark_of};
+use super::target_environment::{self, ChosenEnvironment, MARK, OWN_FOLDER, mark_of};
 use super::types::{Plan, SyncOptions, counted};
 use super::work::Work;
 use crate::formats;
@@ -59,13 +59,14 @@ pub(super) fn half(
         return Err(Failure::usage("`--python` is for a venv, and conda installs the Python of this lock")
             .hint("remove `--python`; `envlock resolve --python 3.12` locks another one"));
     }
-    let environment = place::chosen(options, project, true)?;
-    let environment = Environment { prefix: place::from_here(environment.prefix), ..environment };
+    let environment = target_environment::chosen(options, project, true)?;
+    let environment =
+        Environment { prefix: target_environment::from_here(environment.prefix), ..environment };
     let prefix = &environment.prefix;
     let is_new = !prefix.join("conda-meta").is_dir();
     let is_empty = std::fs::read_dir(prefix).is_ok_and(|mut entries| entries.next().is_none());
     // An earlier run was interrupted while the client made it.
-    let is_unfinished = place::making(prefix).is_file();
+    let is_unfinished = target_environment::making(prefix).is_file();
     if is_new && !is_empty && !is_unfinished && fs_err::symlink_metadata(prefix).is_ok() {
         return Err(Failure::new(
             FailureKind::Installer,
@@ -78,11 +79,11 @@ pub(super) fn half(
         .hint("name another folder, or none: `envlock sync` makes `.envlock/env`"));
     }
     if prefix.join("condabin").is_dir() {
-        return Err(place::of_base(prefix));
+        return Err(target_environment::of_base(prefix));
     }
-    let own = place::own_folder(&project.folder)?;
-    let list = place::from_here(own.join(LIST));
-    let removes = options.exact || place::is_ours(prefix, project);
+    let own = target_environment::own_folder(&project.folder)?;
+    let list = target_environment::from_here(own.join(LIST));
+    let removes = options.exact || target_environment::is_ours(prefix, project);
     let here = inspect::conda_records(&ThisMachine, prefix, Depth::Sizes);
     let mut changes = conda_changes(&target.conda, &records(prefix), &here.packages, removes);
     // Of these, files are removed with what pip put over them: they are repaired after that.
@@ -193,7 +194,7 @@ impl Half {
         write::replace(&folder.join(".gitignore"), "*\n")?;
         write::replace_private(list, text)?;
         let prefix = &self.environment.prefix;
-        let making = place::making(prefix);
+        let making = target_environment::making(prefix);
         if self.is_new {
             if let Some(folder) = making.parent() {
                 fs_err::create_dir_all(folder)?;

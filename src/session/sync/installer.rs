@@ -1,6 +1,6 @@
 //! Which program installs: uv if it is there, else pip.
 
-use super::place::ChosenEnvironment;
+use super::target_environment::ChosenEnvironment;
 use crate::model::installed::Distribution;
 use crate::probe::pythons;
 use crate::session::failure::{Failure, FailureKind};

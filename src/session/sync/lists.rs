@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::OWN_FOLDER;
+use super::target_environment::OWN_FOLDER;
 use super::work::Work;
 use crate::bundle::from_one_folder;
 use crate::formats;

@@ -6,8 +6,8 @@ mod conda_packages;
 mod installer;
 mod lists;
 mod new_python;
-mod place;
 mod start;
+mod target_environment;
 mod targets;
 mod types;
 mod work;
@@ -20,7 +20,7 @@ use super::Interface;
 use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
-use super::{chosen_host, files, lock, owner, variables};
+use super::{chosen_host, files, owner, project_lock, variables};
 use crate::bundle::{is_source, is_wheel_of};
 use crate::inspect::{self, Environment};
 use crate::lockfile::{self, Lockfile, Target};
@@ -35,7 +35,7 @@ use crate::registry::Registry;
 use crate::session::bundle::{OpenBundle, Wheelhouse};
 use crate::solver::allowed_pythons;
 use crate::sync::{self, Changes, Installer, Talk};
-use place::{ChosenEnvironment, OtherLocks, OwnProject};
+use target_environment::{ChosenEnvironment, OtherLocks, OwnProject};
 use types::in_the_way;
 use work::Work;
 
@@ -53,21 +53,22 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
     let named = options.prefix.as_deref().and_then(Path::parent).filter(|parent| parent.is_dir());
     let _alone = match options.dry_run {
         true => None,
-        false => place::alone(named.unwrap_or(&project.folder), interface)?,
+        false => target_environment::alone(named.unwrap_or(&project.folder), interface)?,
     };
     let bundle = options
         .bundle
         .as_deref()
         .map(|path| OpenBundle::open(path, options.pubkey.as_deref()))
         .transpose()?;
-    let (lock, of_bundle) = match (lock::read(&project)?, &bundle) {
+    let (lock, of_bundle) = match (project_lock::read(&project)?, &bundle) {
         (Some(lock), _) => (lock, None),
         (None, Some(bundle)) => bundle.own_lock().map(|(lock, text)| (lock, Some(text)))?,
-        (None, None) => return Err(lock::missing()),
+        (None, None) => return Err(project_lock::missing()),
     };
-    lock::warn_if_stale(&project, &lock, &registry, interface);
+    project_lock::warn_if_stale(&project, &lock, &registry, interface);
     // uv has extras and groups that envlock does not lock.
-    let lock = if lock.packages_in.is_some() { lock } else { lock::with_parts(lock, &options.parts)? };
+    let lock =
+        if lock.packages_in.is_some() { lock } else { project_lock::with_parts(lock, &options.parts)? };
     let chosen = targets::choose(&lock, options, &project, &registry)?;
     let target = chosen.target;
     if let Some(why) = chosen.why() {
@@ -88,7 +89,7 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
     let brings_python =
         !target.conda.is_empty() || lock.packages_in.as_ref().is_some_and(|held| held.owner == Owner::Pixi);
     if options.install_python && options.python.is_none() && !brings_python {
-        let prefix = place::chosen(options, &project, false)?.prefix;
+        let prefix = target_environment::chosen(options, &project, false)?.prefix;
         match new_python::command(target, &prefix, talk)? {
             // What follows, the Python decides.
             Some(step) if options.dry_run => {
@@ -106,7 +107,7 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
             Some(_) if options.dry_run => {
                 interface.note("the environment is made with the bundle's Python, which is not unpacked yet; the commands that follow are known then");
                 return Ok(Outcome::Planned(Plan {
-                    prefix: place::chosen(options, &project, false)?.prefix,
+                    prefix: target_environment::chosen(options, &project, false)?.prefix,
                     ..Plan::default()
                 }));
             }
@@ -229,14 +230,14 @@ impl Run<'_> {
         let others = || self.other_locks(target);
         let environment = match half {
             Some(half) => half.environment.clone(),
-            None => place::chosen(self.options, self.project, false)?,
+            None => target_environment::chosen(self.options, self.project, false)?,
         };
         let to_come = half.filter(|_| self.options.dry_run).and_then(conda_packages::Half::to_come);
         let found = match to_come {
             Some(found) => found,
-            None => place::find(self.options, self.project, target, environment, &others)?,
+            None => target_environment::find(self.options, self.project, target, environment, &others)?,
         };
-        if !found.is_ours && place::was_interrupted(&found.place.prefix) {
+        if !found.is_ours && target_environment::was_interrupted(&found.place.prefix) {
             self.interface.warning(
                 "an earlier `envlock sync` was interrupted while it replaced packages: old files of theirs may be left here",
             );
@@ -314,7 +315,7 @@ impl Run<'_> {
         compared: &Compared,
     ) -> Result<Option<Installed>, Failure> {
         if compared.found.place.make.is_none() {
-            place::check_python(&compared.found.place)?;
+            target_environment::check_python(&compared.found.place)?;
         }
         let work = self.work(target, compared)?;
         let is_alone = self.talk.offline && self.wheelhouse.is_none();
@@ -342,7 +343,7 @@ impl Run<'_> {
         }
         let environment = Environment { prefix: work.found.place.prefix.clone(), chosen: work.found.chosen };
         let others = || self.other_locks(work.target);
-        let left = place::find(self.options, self.project, work.target, environment, &others)?;
+        let left = target_environment::find(self.options, self.project, work.target, environment, &others)?;
         let is_elsewhere =
             |package: &ChosenPackage, direct: &DirectOrigin| is_elsewhere(self.project, package, direct);
         let more = sync::changes(work.target, left.installed.as_ref(), None, &is_elsewhere);

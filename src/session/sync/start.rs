@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::place::{AtWork, MARK, OWN_FOLDER, is_unfinished, making, mark_of};
+use super::target_environment::{AtWork, MARK, OWN_FOLDER, is_unfinished, making, mark_of};
 use super::types::{Plan, counted};
 use super::work::Work;
 use crate::session::Interface;

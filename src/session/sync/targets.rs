@@ -1,6 +1,6 @@
 //! Which target of the lock is installed.
 
-use super::place;
+use super::target_environment;
 use super::types::SyncOptions;
 use crate::inspect;
 use crate::lockfile::{Lockfile, Target};
@@ -8,7 +8,7 @@ use crate::model::level::Level;
 use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::settings::Project;
-use crate::session::{chosen_host, lock};
+use crate::session::{chosen_host, project_lock};
 use crate::verify::{self, Facts};
 
 /// The target to install, and why it is this one.
@@ -64,14 +64,14 @@ pub(super) fn choose<'l>(
     };
     let of_platform = |target: &&Target| target.platform == here;
     let chosen = match options.target.as_deref() {
-        Some(name) => Choice { target: lock::target(lock, Some(name))?, why: Why::Asked },
+        Some(name) => Choice { target: project_lock::target(lock, Some(name))?, why: Why::Asked },
         None => {
             let fitting: Vec<&Target> = lock.targets.iter().filter(of_platform).collect();
             let Some(first) = fitting.first() else { return Err(refused(&lock.targets[0])) };
             let machine = chosen_host::filled(machine, registry).ok();
             let runs = |target: &&&Target| {
                 machine.as_ref().is_some_and(|machine| {
-                    let locked = lock::locked(lock, target, registry);
+                    let locked = project_lock::locked(lock, target, registry);
                     !verify::has_errors(&verify::judge(&Facts::of_lock(&locked, registry).on(machine)))
                 })
             };
@@ -103,7 +103,7 @@ pub(super) fn choose<'l>(
 /// The target that the environment was most likely installed from, if there is an environment.
 fn of_environment<'l>(lock: &'l Lockfile, options: &SyncOptions, project: &Project) -> Option<&'l Target> {
     let is_of_conda = lock.targets.iter().all(|target| !target.conda.is_empty());
-    let environment = place::chosen(options, project, is_of_conda).ok()?;
+    let environment = target_environment::chosen(options, project, is_of_conda).ok()?;
     let installed = inspect::read(&inspect::ThisMachine, &environment.prefix, inspect::Depth::Sizes).ok()?;
     verify::installed_target(lock, &installed, false)
         .filter(|target| verify::has_packages_of(target, &installed))

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::place::ChosenEnvironment;
+use super::target_environment::ChosenEnvironment;
 use crate::index::locate::Located;
 use crate::lockfile::Target;
 use crate::session::bundle::Wheelhouse;

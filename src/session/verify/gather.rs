@@ -13,7 +13,7 @@ use crate::probe::conda_client::{self, CondaClient};
 use crate::registry::Registry;
 use crate::session::failure::Failure;
 use crate::session::settings::{self, Project};
-use crate::session::{chosen_host, lock, owner};
+use crate::session::{chosen_host, owner, project_lock};
 use crate::verify;
 
 /// The machine that is asked about.
@@ -69,7 +69,7 @@ pub(super) fn read(
     let editable = || installed.editable_of(&project.folder).map(str::to_owned);
     installed.own_package = project.package().or_else(editable);
     if let Against::Lock(own) = against {
-        installed.overridden = lock::overridden(own);
+        installed.overridden = project_lock::overridden(own);
     }
     let variable = |name: &str| place.variable(name);
     installed.visible = inspect::visible(place.tree, &installed, &place.root, &variable);

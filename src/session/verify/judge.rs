@@ -21,7 +21,7 @@ use crate::session::failure::Failure;
 use crate::session::options::Parts;
 use crate::session::owner::Current;
 use crate::session::settings::Project;
-use crate::session::{chosen_host, lock, owner};
+use crate::session::{chosen_host, owner, project_lock};
 use crate::verify::{self, Area, Contents, Demands, Facts, LockFacts, Locked};
 
 /// What was read from an environment and a machine, and the findings, without running anything.
@@ -79,7 +79,7 @@ pub(crate) fn judge(
     };
     let target = match (lock, question.target) {
         (Against::Nothing | Against::Foreign(..), _) => None,
-        (Against::Lock(lock), Some(name)) => Some(lock::target(lock, Some(name))?),
+        (Against::Lock(lock), Some(name)) => Some(project_lock::target(lock, Some(name))?),
         (Against::Lock(lock), None) => verify::installed_target(lock, &installed, question.require_gpu),
     };
     installed.sync_options = question.options();

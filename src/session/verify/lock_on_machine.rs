@@ -12,7 +12,7 @@ use crate::model::version::DottedVersion;
 use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::session::failure::Failure;
-use crate::session::lock::{self, AnyLock};
+use crate::session::project_lock::{self, AnyLock};
 use crate::verify::findings::{self, WrongPlatform};
 use crate::verify::{self, Area, Facts, Locked, Verdict, has_errors};
 
@@ -81,10 +81,10 @@ fn of_own(
     host: &Host,
     registry: &Registry,
 ) -> Result<Vec<OfLock>, Failure> {
-    let targets = lock::targets(own, target)?;
+    let targets = project_lock::targets(own, target)?;
     Ok(targets
         .into_iter()
-        .map(|target| of_locked(&lock::locked(own, target, registry), host, registry))
+        .map(|target| of_locked(&project_lock::locked(own, target, registry), host, registry))
         .collect())
 }
 

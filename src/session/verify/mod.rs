@@ -12,17 +12,17 @@
 //! # Ok::<(), envlock::session::failure::Failure>(())
 //! ```
 
-mod bundle;
 mod described_machines;
 mod foreign;
 mod gather;
 mod judge;
 mod lock_on_machine;
+mod of_bundle;
 mod on_machine;
 mod options;
 mod place;
 mod question;
-pub(crate) mod smoke;
+pub(crate) mod smoke_run;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,14 +30,14 @@ use std::time::{Duration, Instant};
 
 use super::Interface;
 use super::failure::{Failure, FailureKind};
-use super::lock::{self, AnyLock};
 use super::options::Global;
+use super::project_lock::{self, AnyLock};
 use super::settings::Project;
 use super::{chosen_host, exit, files, learned_rows, owner};
 use crate::formats::other_builds;
 use crate::inspect::{Environment, NoEnvironment, Rooted};
 use crate::model::installed::Installed;
-use crate::model::smoke::SmokeOutcome;
+use crate::model::smoke_test::SmokeOutcome;
 use crate::model::text::{clean, shell_word};
 use crate::registry::Registry;
 use crate::verify::smoke::Wanted;
@@ -135,19 +135,20 @@ pub fn verify(
         return Ok(Verified(soundness(options)));
     }
     if let Some(path) = &options.bundle {
-        return bundle::check(global, path, options).map(Verified);
+        return of_bundle::check(global, path, options).map(Verified);
     }
     let subject = Subject::read(global, options, interface)?;
     let Subject { project, registry, lock, .. } = &subject;
     if options.asks_this_machine() {
         let lock = lock.as_ref().ok_or_else(|| {
-            lock::missing().hint("`--only machine` asks whether this machine is sound, without a lock")
+            project_lock::missing()
+                .hint("`--only machine` asks whether this machine is sound, without a lock")
         })?;
         return here(lock, &ignored(project), registry, options).map(Verified);
     }
     let demands = Demands { gpu: options.require_gpu, exact: None };
     if let (Some(path), None, None) = (options.described(), &options.prefix, &options.root) {
-        let lock = lock.as_ref().ok_or_else(lock::missing)?;
+        let lock = lock.as_ref().ok_or_else(project_lock::missing)?;
         let candidates = Candidates::of(lock, options.target.as_deref(), options.require_gpu)?;
         let base = Facts::none(registry).with(demands);
         return Ok(Verified(Answer::Nodes(described_machines::judge(
@@ -264,18 +265,18 @@ impl Subject {
         let project = Project::find(global, true)?;
         let registry = project.registry(global)?;
         let lock = match &options.lock {
-            Some(path) => Some(lock::read_any(path)?),
-            None => lock::read(&project)?.map(AnyLock::Own),
+            Some(path) => Some(project_lock::read_any(path)?),
+            None => project_lock::read(&project)?.map(AnyLock::Own),
         };
         let stale = match (&lock, &options.lock) {
-            (Some(AnyLock::Own(lock)), None) => lock::staleness(&project, lock, &registry),
+            (Some(AnyLock::Own(lock)), None) => project_lock::staleness(&project, lock, &registry),
             _ => None,
         };
         // Of an environment it is one of the findings.
         let judges_environment = !options.asks_this_machine()
             && (options.described().is_none() || options.prefix.is_some() || options.root.is_some());
         if let Some(first) = stale.as_ref().filter(|_| !judges_environment) {
-            interface.warning(&lock::stale_text(first));
+            interface.warning(&project_lock::stale_text(first));
         }
         if let (Some(AnyLock::Own(own)), None, false) = (&lock, &options.lock, judges_environment)
             && let Some(held) = owner::held(&project, own)?
@@ -286,8 +287,8 @@ impl Subject {
             interface.warning(&findings::package_lock_changed(held.state.owner, first.as_ref()).message);
         }
         let lock = match lock {
-            Some(AnyLock::Own(lock)) => Some(AnyLock::Own(lock::as_installed(lock, &options.parts)?)),
-            None if !options.parts.is_empty() => return Err(lock::missing()),
+            Some(AnyLock::Own(lock)) => Some(AnyLock::Own(project_lock::as_installed(lock, &options.parts)?)),
+            None if !options.parts.is_empty() => return Err(project_lock::missing()),
             _ if !options.parts.is_empty() => {
                 return Err(Failure::usage("`--extra` and `--group` select parts of an envlock.lock")
                     .hint("of another tool's lock, `--target \"extra NAME\"` names an environment"));
@@ -354,7 +355,7 @@ fn smoke_test(
         SmokeChoice::Cuda => Wanted::Cuda,
         SmokeChoice::Auto | SmokeChoice::Off => Wanted::Auto,
     };
-    let outcome = smoke::run(&environment.prefix, judged, wanted, interface);
+    let outcome = smoke_run::run(&environment.prefix, judged, wanted, interface);
     // Without a framework there may have been nothing to run, which is no success.
     (!outcome.checks.is_empty() || !outcome.passed()).then_some(outcome)
 }

@@ -10,7 +10,7 @@ use crate::model::version::DottedVersion;
 use crate::registry::Registry;
 use crate::session::chosen_host;
 use crate::session::failure::Failure;
-use crate::session::lock::{self, AnyLock};
+use crate::session::project_lock::{self, AnyLock};
 use crate::verify::findings::{self, DriverTooNew, WrongPlatform};
 use crate::verify::{self, Area, AreaKind, CodePath, Facts, Locked, Verdict};
 
@@ -56,10 +56,10 @@ impl<'l> Candidates<'l> {
         require_gpu: bool,
     ) -> Result<Candidates<'l>, Failure> {
         let targets = match target {
-            Some(name) => vec![lock::target(lock, Some(name))?],
+            Some(name) => vec![project_lock::target(lock, Some(name))?],
             None => verify::candidates(lock, require_gpu),
         };
-        Ok(Candidates::Targets(targets, lock::overridden(lock)))
+        Ok(Candidates::Targets(targets, project_lock::overridden(lock)))
     }
 
     /// What is locked of each for a machine.

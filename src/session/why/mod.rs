@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::fetch::{self, Session};
 use super::options::Global;
 use super::settings::{self, Project};
-use super::{chosen_host, learned_rows, lock, owner};
+use super::{chosen_host, learned_rows, owner, project_lock};
 use crate::lockfile::{MACHINE_PARTS, MachineNeed, Target, machine_need};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
@@ -100,15 +100,17 @@ pub(crate) fn why(
     }
     let project = Project::find(global, true)?;
     let registry = project.registry(global)?;
-    let lock = lock::read(&project)?.ok_or_else(lock::missing)?;
-    lock::warn_if_stale(&project, &lock, &registry, interface);
+    let lock = project_lock::read(&project)?.ok_or_else(project_lock::missing)?;
+    project_lock::warn_if_stale(&project, &lock, &registry, interface);
     let lock = owner::with_packages(&project, lock, &registry)?;
     let package = match asked.about {
         About::Package(name) => Some(normalized_name(name)),
         About::Requirement(_) => None,
     };
-    let targets = without_conda(lock::targets(&lock, asked.target)?, asked, package.as_deref(), interface)?;
-    let registry = learned_rows::with_rows_of(global, registry, &|name| lock::mentions(&targets, name));
+    let targets =
+        without_conda(project_lock::targets(&lock, asked.target)?, asked, package.as_deref(), interface)?;
+    let registry =
+        learned_rows::with_rows_of(global, registry, &|name| project_lock::mentions(&targets, name));
     let is_of_uv = lock.packages_in.as_ref().is_some_and(|held| held.owner == Owner::Uv);
     let answer = |target: &&Target| {
         let mut request = settings::request_of_target(&project, &lock, target, &registry)?;
@@ -169,7 +171,7 @@ fn without_conda<'l>(
         let is_party = MACHINE_PARTS.contains(&name);
         targets.retain(|target| is_party || target.package(name).is_some());
         if targets.is_empty() {
-            return Err(lock::has_no_package(name, level));
+            return Err(project_lock::has_no_package(name, level));
         }
     }
     Ok(targets)
@@ -204,7 +206,7 @@ impl Subject<'_> {
                 }
                 Ok(Why::Machine(need))
             }
-            None => Err(lock::has_no_package(name, self.target.level)),
+            None => Err(project_lock::has_no_package(name, self.target.level)),
         }
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use libloading::{Library, Symbol};
 
 use super::{Document, Reached};
-use crate::model::smoke::Check;
+use crate::model::smoke_test::Check;
 
 /// The hidden subcommand that runs a layer.
 pub const COMMAND: &str = "__smoke";

@@ -202,6 +202,28 @@ impl Telling<'_, '_> {
         }
     }
 
+    /// Reports that the builds which are left of a stack package, `last` the newest, are for CPUs.
+    fn cpu_builds_alone(&mut self, name: &str, gpu: &str, excluded: &[&BuildRow<'_>], last: &BuildRow<'_>) {
+        let p = self.problem;
+        let table = &p.stack[name];
+        let mut shown: Vec<_> = excluded.iter().map(|b| b.version.clone()).collect();
+        shown.dedup();
+        let has = Count(shown.len()).has();
+        // Those with CUDA fail for another reason, which is told by itself.
+        let of_versions = table.builds.iter().filter(|b| shown.contains(&b.version));
+        let has_cuda = of_versions.into_iter().any(|b| p.variants[b.variant as usize].cuda.is_some());
+        let builds = match has_cuda {
+            true => format!("CPU builds besides, which do not use {gpu}"),
+            false => format!("only CPU builds for {}; none runs on {gpu}", p.machine.platform),
+        };
+        self.say(
+            Order::Gpus,
+            format!("{} {has} {builds}", phrase(name, &shown, &table.versions)),
+            &[Party::package(name), Party::Gpu],
+            p.registry.source_text(&last.source),
+        );
+    }
+
     /// Reports that builds of a stack package have no code for a GPU, and which code they have.
     pub(super) fn no_code(&mut self, name: &str, gpu_index: usize) {
         let p = self.problem;
@@ -227,24 +249,7 @@ impl Telling<'_, '_> {
         }
         narrow(&mut excluded, &|b| p.variants[b.variant as usize].cuda.is_some());
         if let Some(last) = excluded.last().filter(|b| p.variants[b.variant as usize].cuda.is_none()) {
-            let mut shown: Vec<_> = excluded.iter().map(|b| b.version.clone()).collect();
-            shown.dedup();
-            let has = Count(shown.len()).has();
-            // Those with CUDA fail for another reason, which is told by itself.
-            let of_versions = table.builds.iter().filter(|b| shown.contains(&b.version));
-            let has_cuda = of_versions.into_iter().any(|b| p.variants[b.variant as usize].cuda.is_some());
-            let builds = match has_cuda {
-                true => format!("CPU builds besides, which do not use {}", gpu.label()),
-                false => {
-                    format!("only CPU builds for {}; none runs on {}", p.machine.platform, gpu.label())
-                }
-            };
-            self.say(
-                Order::Gpus,
-                format!("{} {has} {builds}", phrase(name, &shown, &table.versions)),
-                &[Party::package(name), Party::Gpu],
-                p.registry.source_text(&last.source),
-            );
+            self.cpu_builds_alone(name, &gpu.label(), &excluded, last);
             return;
         }
         let known: Vec<_> = excluded.iter().filter(|b| b.targets.is_some()).collect();

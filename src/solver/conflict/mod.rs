@@ -5,9 +5,9 @@
 
 mod absent;
 mod available;
+mod between_packages;
 mod hardware;
 mod not_known;
-mod packages;
 mod requests;
 mod runtimes;
 

@@ -1,8 +1,8 @@
 //! Finds changes that resolve a conflict: relaxes each requirement and each host fact in turn and solves again.
 //! Only changes that were solved are offered.
 
-mod driver;
-mod machine;
+mod cluster;
+mod newer_driver;
 mod sets;
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use crate::model::request::{Origin, STACK_PACKAGES, UserRequirement};
 use crate::model::requirement::parse_requirement;
 use crate::model::solution::{ChosenPackage, Need, Solution};
 use crate::model::version::cuda_short;
-pub(super) use machine::REPLACEABLE;
+pub(super) use cluster::REPLACEABLE;
 
 /// What the search for changes came to.
 #[derive(Default)]

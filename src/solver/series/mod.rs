@@ -3,7 +3,7 @@
 //! The registry has data for series of releases. It does not list releases or Python versions. So the answer is a
 //! series, which cannot be locked.
 
-mod conflict;
+mod none_runs;
 
 use std::collections::BTreeMap;
 

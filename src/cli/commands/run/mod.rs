@@ -17,8 +17,8 @@ use crate::model::finding::Severity;
 use crate::session::Interface as _;
 use crate::session::exit;
 use crate::session::failure::Failure;
-use crate::session::lock;
 use crate::session::options::Global;
+use crate::session::project_lock;
 use crate::session::run::State;
 use crate::session::settings::Project;
 use crate::session::variables;
@@ -73,13 +73,13 @@ fn verified(
     printer: &Printer,
 ) -> Result<bool, Failure> {
     let registry = project.registry(global)?;
-    let lock = match lock::read(project)? {
+    let lock = match project_lock::read(project)? {
         Some(lock) => {
-            lock::warn_if_stale(project, &lock, &registry, printer);
-            Some(lock::as_installed(lock, &args.parts)?)
+            project_lock::warn_if_stale(project, &lock, &registry, printer);
+            Some(project_lock::as_installed(lock, &args.parts)?)
         }
         None if args.parts.is_empty() => None,
-        None => return Err(lock::missing()),
+        None => return Err(project_lock::missing()),
     };
     let place = Place::here();
     let question = Question {

@@ -1,11 +1,11 @@
 //! `envlock verify`: reads the environment, checks it and, if there are no errors, runs the smoke test.
 
-mod machine;
 mod nodes;
 mod output;
 mod report;
 mod report_formats;
 mod stale;
+mod without_environment;
 
 use crate::cli::args::{Unknown, VerifyArgs};
 use crate::cli::printer::Printer;
@@ -16,7 +16,7 @@ use crate::session::files;
 use crate::session::options::Global;
 use crate::session::verify::{Answer, verify};
 use crate::verify::{Verdict, has_errors};
-use machine::Subject;
+use without_environment::Subject;
 
 pub(super) use output::two_formats;
 pub(super) use report::{findings, fixes_of_project, verdict_word};
@@ -69,11 +69,11 @@ fn check(
     match verified.0 {
         Answer::Machine { verdict, areas, lock } => {
             let about = lock.as_deref().map_or(Subject::Machine, Subject::Lock);
-            machine::show(verdict, &areas, about, args, printer)?;
+            without_environment::show(verdict, &areas, about, args, printer)?;
         }
         Answer::Bundle { areas, path } => {
             let verdict = if has_errors(&areas) { Verdict::Differs } else { Verdict::Ok };
-            machine::show(verdict, &areas, Subject::Bundle(&path), args, printer)?;
+            without_environment::show(verdict, &areas, Subject::Bundle(&path), args, printer)?;
         }
         Answer::Nodes(nodes) => nodes::show(&nodes, args, printer)?,
         Answer::Environment(mut one) => {

@@ -10,7 +10,7 @@ use crate::inspect::{Chosen, Environment};
 use crate::model::count::Count;
 use crate::model::finding::{Code, Finding, Severity};
 use crate::model::fix::Fix;
-use crate::model::smoke::{End, SmokeOutcome};
+use crate::model::smoke_test::{End, SmokeOutcome};
 use crate::session::clock;
 use crate::session::failure::Failure;
 use crate::session::files;

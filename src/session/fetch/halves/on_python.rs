@@ -8,7 +8,7 @@ use super::asked::{
     refuse_what_conda_lacks, unsolved, widen, without_keys,
 };
 use super::channels::unread_records;
-use super::conflict::{named_by, names_all, rests_on_tried, tell_of_conda, without_pythons};
+use super::conflict_text::{named_by, names_all, rests_on_tried, tell_of_conda, without_pythons};
 use super::stepping::{Admitted, AtHand, excluded_by};
 use super::{Half, MAX_ROUNDS, OfPython, Session};
 use crate::conda::{CondaError, Records, Solved};

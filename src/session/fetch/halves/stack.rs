@@ -8,7 +8,7 @@ use pep440_rs::Version;
 
 use super::asked::of_pypi;
 use super::channels::other_interpreters;
-use super::conflict::{cut_off, required, tell_tried};
+use super::conflict_text::{cut_off, required, tell_tried};
 use super::on_python::Tally;
 use super::told::{newer_unknown, twice, with_unknown, without_gpu};
 use super::{Half, OfPython, Purpose, Session};

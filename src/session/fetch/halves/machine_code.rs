@@ -7,7 +7,7 @@ use pep440_rs::{Operator, Version, VersionSpecifier};
 
 use super::Session;
 use super::code::{MAX_TRIED_WHEEL, WheelCode};
-use super::conflict::cut_off;
+use super::conflict_text::cut_off;
 use super::told::{not_built_for, of_unstated_torch, unread, without_cuda};
 use crate::compatibility::{LinkTarget, Misfit, MisfitKind, misfit};
 use crate::model::built_for::BuiltFor;

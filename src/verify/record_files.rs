@@ -6,6 +6,7 @@ use super::facts::Facts;
 use super::findings::{self, AlteredFiles, FileGroup, MissingFiles, Unreadable};
 use super::{Area, AreaKind};
 use crate::model::count::Count;
+use crate::model::finding::Finding;
 use crate::model::installed::{Distribution, FileFault, Installed, is_imported};
 use crate::model::text::clean;
 
@@ -41,58 +42,11 @@ fn of_installed(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
         if let Some(folder) = distribution.direct.as_ref().and_then(|direct| direct.gone.as_deref()) {
             found.push(findings::missing_file(MissingFiles::Editable { name, folder }));
         }
-        let mut missing = Group::default();
-        let mut altered = Group::default();
-        let mut published = Group::default();
-        let mut extended = Group::default();
-        let mut unhashed = Group::default();
-        for fault in &distribution.faults {
-            // A file of two packages is one fault, reported for the pair.
-            if shared.iter().any(|pair| pair.explains(name, fault, installed)) {
-                continue;
-            }
-            match fault {
-                FileFault::Missing(path) => missing.add(path, String::new()),
-                FileFault::Size(path, recorded, found) => {
-                    altered.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
-                }
-                FileFault::Unreadable(path, why) => altered.add(path, format!(" cannot be read: {why}")),
-                FileFault::Hash(path) => altered.add(path, " has a different SHA-256 than RECORD".to_owned()),
-                // pip compiles modules when it installs them, whatever a wheel has of them.
-                FileFault::AsPublished(path, ..) if path.ends_with(".pyc") => {}
-                FileFault::AsPublished(path, recorded, found) => {
-                    published.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
-                }
-                FileFault::Extended(path, recorded, found) => {
-                    extended.add(
-                        path,
-                        format!(" has {} bytes more than RECORD says, appended", found - recorded),
-                    );
-                }
-                // conda states the hashes in records of its own.
-                FileFault::NoHash(path) if !conda => unhashed.add(path, String::new()),
-                FileFault::NoHash(_) | FileFault::OwnedTwice(..) => {}
-            }
-        }
-        wrong += missing.0.len() + altered.0.len();
-        let missing = missing.message(name, "missing");
-        found.extend(
-            missing.map(|group| findings::missing_file(MissingFiles::Recorded { group, name, installed })),
-        );
-        let altered = altered.message(name, "different from RECORD");
-        found.extend(altered.map(|group| {
-            findings::altered_file(AlteredFiles::Recorded { group, name, as_published: false, installed })
-        }));
-        let published = published.message(name, "different from RECORD");
-        found.extend(published.map(|group| {
-            findings::altered_file(AlteredFiles::Recorded { group, name, as_published: true, installed })
-        }));
-        let extended = extended.message(name, "longer than RECORD says");
-        found.extend(extended.map(|group| findings::altered_file(AlteredFiles::Extended { group })));
-        let unhashed = unhashed.message(name, "without a SHA-256 in RECORD, and not compared");
-        found.extend(unhashed.map(|group| {
-            findings::unreadable_record(&Unreadable::Hashes { group: &group, name, installed })
-        }));
+        let faults = Faults::of(distribution, &|fault| {
+            shared.iter().any(|pair| pair.explains(name, fault, installed))
+        });
+        wrong += faults.missing.0.len() + faults.altered.0.len();
+        found.extend(faults.findings(name, installed));
     }
     for pair in &shared {
         let (keep, other) = pair.keep(installed, locked);
@@ -113,6 +67,69 @@ fn of_installed(installed: &Installed, locked: &dyn Fn(&str) -> bool) -> Area {
         format!("{} checked, {} missing or altered", thousands(installed.files_seen), thousands(wrong))
     };
     Area { kind: AreaKind::Files, findings: found, summary, as_locked: None }
+}
+
+/// The faulty files of one package, by what is wrong with them.
+#[derive(Default)]
+struct Faults {
+    missing: Group,
+    altered: Group,
+    /// As the wheel has them, whose RECORD is wrong.
+    published: Group,
+    extended: Group,
+    unhashed: Group,
+}
+
+impl Faults {
+    /// `is_shared`: whether a fault is that of a file of two packages, which is one fault, reported for the pair.
+    fn of(distribution: &Distribution, is_shared: &dyn Fn(&FileFault) -> bool) -> Faults {
+        let mut out = Faults::default();
+        // conda states the hashes in records of its own.
+        let conda = distribution.installer.as_deref() == Some("conda");
+        for fault in distribution.faults.iter().filter(|fault| !is_shared(fault)) {
+            match fault {
+                FileFault::Missing(path) => out.missing.add(path, String::new()),
+                FileFault::Size(path, recorded, found) => {
+                    out.altered.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
+                }
+                FileFault::Unreadable(path, why) => out.altered.add(path, format!(" cannot be read: {why}")),
+                FileFault::Hash(path) => {
+                    out.altered.add(path, " has a different SHA-256 than RECORD".to_owned());
+                }
+                // pip compiles modules when it installs them, whatever a wheel has of them.
+                FileFault::AsPublished(path, ..) if path.ends_with(".pyc") => {}
+                FileFault::AsPublished(path, recorded, found) => {
+                    out.published.add(path, format!(" has {found} bytes, RECORD says {recorded}"));
+                }
+                FileFault::Extended(path, recorded, found) => {
+                    let more = found - recorded;
+                    out.extended.add(path, format!(" has {more} bytes more than RECORD says, appended"));
+                }
+                FileFault::NoHash(path) if !conda => out.unhashed.add(path, String::new()),
+                FileFault::NoHash(_) | FileFault::OwnedTwice(..) => {}
+            }
+        }
+        out
+    }
+
+    fn findings(self, name: &str, installed: &Installed) -> Vec<Finding> {
+        let altered = |as_published| {
+            move |group| {
+                findings::altered_file(AlteredFiles::Recorded { group, name, as_published, installed })
+            }
+        };
+        let missing = self.missing.message(name, "missing");
+        let missing =
+            missing.map(|group| findings::missing_file(MissingFiles::Recorded { group, name, installed }));
+        let different = self.altered.message(name, "different from RECORD").map(altered(false));
+        let published = self.published.message(name, "different from RECORD").map(altered(true));
+        let extended = self.extended.message(name, "longer than RECORD says");
+        let extended = extended.map(|group| findings::altered_file(AlteredFiles::Extended { group }));
+        let unhashed = self.unhashed.message(name, "without a SHA-256 in RECORD, and not compared");
+        let unhashed = unhashed
+            .map(|group| findings::unreadable_record(&Unreadable::Hashes { group: &group, name, installed }));
+        [missing, different, published, extended, unhashed].into_iter().flatten().collect()
+    }
 }
 
 /// Two packages and the files that both record, with different contents, and that programs import.

@@ -7,8 +7,8 @@ use crate::model::bytes::Bytes;
 use crate::model::count::Count;
 use crate::session::bundle::OpenBundle;
 use crate::session::failure::Failure;
-use crate::session::lock;
 use crate::session::options::Global;
+use crate::session::project_lock;
 use crate::session::settings::Project;
 use crate::verify::{Area, AreaKind, findings};
 
@@ -19,12 +19,12 @@ use crate::verify::{Area, AreaKind, findings};
 pub(super) fn check(global: &Global, path: &Path, options: &VerifyOptions) -> Result<Answer, Failure> {
     let project = Project::find(global, true)?;
     let bundle = OpenBundle::open(path, options.pubkey.as_deref())?;
-    let (own, text) = match lock::read(&project)? {
+    let (own, text) = match project_lock::read(&project)? {
         Some(own) => (own, fs_err::read(project.lock_path())?),
         None => bundle.own_lock()?,
     };
     let targets: Vec<&str> = match &options.target {
-        Some(name) => vec![lock::target(&own, Some(name))?.name.as_str()],
+        Some(name) => vec![project_lock::target(&own, Some(name))?.name.as_str()],
         None => {
             let is_bundled = |name: &&str| bundle.manifest.targets.iter().any(|own| own == name);
             own.targets.iter().map(|target| target.name.as_str()).filter(is_bundled).collect()

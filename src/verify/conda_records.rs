@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::facts::{Contents, Facts};
-use super::files::{Group, thousands};
 use super::findings::{self, AlteredFiles, MissingFiles, Startup, Unreadable};
 use super::locked::CondaPin;
+use super::record_files::{Group, thousands};
 use super::{Area, AreaKind};
 use crate::lockfile::PREINSTALLED_PACKAGES;
 use crate::model::conda::CONDA_FORGE;

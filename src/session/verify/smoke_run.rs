@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::judge::Judged;
-use crate::model::smoke::{End, SmokeOutcome};
+use crate::model::smoke_test::{End, SmokeOutcome};
 use crate::session::Interface;
 use crate::session::variables;
 use crate::smoke;

@@ -1,5 +1,6 @@
 //! `envlock add` and `envlock remove`: edit a manifest keeping its formatting.
 
+use pep508_rs::VersionOrUrl;
 use toml_edit::{Array, DocumentMut, Item, Value, value};
 
 use super::failure::Failure;
@@ -38,6 +39,7 @@ pub(crate) fn add(
     list: List,
     options: &SolveOptions,
 ) -> Result<Edited, Failure> {
+    let packages = &joined(packages)?;
     edit(global, packages, options, &|document, name, owner| {
         for text in packages {
             let parsed = settings::requirement(text)?;
@@ -62,6 +64,30 @@ pub(crate) fn add(
         }
         Ok(())
     })
+}
+
+/// What was typed, with the bounds of one package in one requirement: each of them is meant, and a list has one line for a
+/// package.
+fn joined(packages: &[String]) -> Result<Vec<String>, Failure> {
+    let mut out: Vec<(UserRequirement, String)> = Vec::new();
+    for text in packages {
+        let mut parsed = settings::requirement(text)?;
+        let mut text = text.clone();
+        let is_same = |(own, _): &(UserRequirement, String)| {
+            let (own_is, is) = (&own.requirement, &parsed.requirement);
+            own_is.name == is.name && own_is.marker == is.marker && own_is.extras == is.extras
+        };
+        if let Some(at) = out.iter().position(is_same)
+            && let (Some(before), Some(bounds)) = (out[at].0.specifiers(), parsed.specifiers())
+        {
+            let both = before.iter().chain(bounds.iter()).cloned().collect();
+            parsed.requirement.version_or_url = Some(VersionOrUrl::VersionSpecifier(both));
+            text = parsed.requirement.to_string();
+            out.remove(at);
+        }
+        out.push((parsed, text));
+    }
+    Ok(out.into_iter().map(|(_, text)| text).collect())
 }
 
 /// Removes packages from a list of the manifest, by name.

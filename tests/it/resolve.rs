@@ -818,6 +818,12 @@ fn constraints_are_edited() {
     assert!(run.flat().contains("`requests` is not in the constraints of envlock.toml"), "{}", run.shown());
     let run = context.run(&["add", "--constraint", "idna"]).expect(2);
     assert!(run.flat().contains("a constraint is a name with a bound, as `idna<2`"), "{}", run.shown());
+    // Two bounds that are typed at once are both meant.
+    context.run(&["add", "--constraint", "idna<97", "idna>=2"]).expect(0);
+    assert_eq!(context.read("envlock.toml"), manifest("constraints = [\"idna>=2,<97\"]\n"));
+    context.run(&["add", "requests>=2", "requests!=2.1"]).expect(0);
+    assert!(context.read("envlock.toml").contains("[\"requests>=2,!=2.1\"]"));
+    context.write("envlock.toml", &manifest("constraints = [\"idna<98\"]\n"));
     // What was typed is a constraint, and no package to add.
     let run = context.run(&["add", "--constraint", "idna<1"]).expect(1);
     assert!(run.flat().contains("you constrain idna to <1 [command line]"), "{}", run.shown());

@@ -13,6 +13,8 @@ use crate::session::variables;
 pub(crate) const MANIFEST: &str = "envlock.toml";
 /// The manifest of Python projects, which is used if it has a `[tool.envlock]` table.
 pub(crate) const PYPROJECT: &str = "pyproject.toml";
+/// Where uv and pyenv read the Python of a folder.
+pub(crate) const PYTHON_VERSION: &str = ".python-version";
 /// pixi's manifest, which is envlock's too if it has a `[tool.envlock]` table.
 pub(crate) const PIXI: &str = "pixi.toml";
 /// pip's list of requirements.

@@ -292,7 +292,7 @@ fn with_reason(package: ChosenPackage, target: &Target) -> ChosenPackage {
 
 /// The Python series that the `.python-version` of a folder names, which uv and pyenv take.
 pub(crate) fn pinned_python(folder: &Path) -> Option<Python> {
-    uv::pinned_python(&files::read(&folder.join(".python-version")).ok().flatten()?)
+    uv::pinned_python(&files::read(&folder.join(files::PYTHON_VERSION)).ok().flatten()?)
 }
 
 /// The Python series that uv takes for a project, and why: `.python-version`, else that of its environment, which is not

@@ -237,6 +237,11 @@ fn an_upgrade_keeps_the_python_and_tells_what_changed() {
     );
     let run = context.run(&["remove", "colors"]).expect(0);
     assert!(run.stdout.contains("changed        colors 1.0 removed\n"), "{}", run.shown());
+    let run = context.run(&["why", "python"]).expect(0);
+    assert!(run.stdout.contains("[envlock.lock]"), "{}", run.shown());
+    context.write(".python-version", &format!("{}\n", project.series));
+    let run = context.run(&["why", "python"]).expect(0);
+    assert!(run.stdout.contains("[.python-version]"), "{}", run.shown());
 }
 
 /// Constraints are uv's, beside those that envlock writes anew; a lock whose uv.lock is not known is not compared with one of

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::fetch::{self, Session};
 use super::options::Global;
 use super::settings::{self, Project};
-use super::{chosen_host, learned_rows, owner, project_lock};
+use super::{chosen_host, files, learned_rows, owner, project_lock};
 use crate::lockfile::{MACHINE_PARTS, MachineNeed, Target, machine_need};
 use crate::model::conda::name_of_spec;
 use crate::model::conflict::{Party, Reason, ReasonKind};
@@ -24,6 +24,7 @@ use crate::model::request::{Origin, Preferences, PythonRequest, Request, UserReq
 use crate::model::solution::{Answer, Solution};
 use crate::model::source::CondaPackage;
 use crate::model::text::{clean, normalized_name, shell_word};
+use crate::model::wheel::Python;
 use crate::registry::Registry;
 use crate::registry::STACK_PACKAGES;
 use crate::solver::{Budget, Question, solve_stack};
@@ -116,7 +117,9 @@ pub(crate) fn why(
         let mut request = settings::request_of_target(&project, &lock, target, &registry)?;
         // uv locks for its own Python.
         if is_of_uv {
-            request.python = Some(PythonRequest::exactly(target.python, Origin::Lock));
+            let is_pinned = owner::pinned_python(&project.folder) == Some(Python::new(target.python.minor));
+            let origin = if is_pinned { files::PYTHON_VERSION.into() } else { Origin::Lock };
+            request.python = Some(PythonRequest::exactly(target.python, origin));
         }
         let subject = Subject {
             global,

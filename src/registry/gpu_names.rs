@@ -178,8 +178,7 @@ impl Registry {
         if !exact.is_empty() {
             return Some(found(exact));
         }
-        // A word such as `RTX` would match half of the table; require a word with a digit.
-        if !wanted.iter().any(|word| word.bytes().any(|b| b.is_ascii_digit())) {
+        if !wanted.iter().any(|word| names_a_model(word)) {
             return None;
         }
         let has_all = |row: &&Cited<GpuRow>| wanted.iter().all(|word| has_word(&row.name, word));
@@ -293,6 +292,13 @@ fn words(name: &str) -> impl Iterator<Item = &str> {
 fn is_same_words<'w>(mut own: impl Iterator<Item = &'w str>, wanted: &[&str]) -> bool {
     wanted.iter().all(|word| own.next().is_some_and(|own| own.eq_ignore_ascii_case(word)))
         && own.next().is_none()
+}
+
+/// Whether a word tells one model from others: `T4`, `4090`. `RTX` stands in half of the table; a short number is a count or
+/// a size in one name (`T10-8`, `D15M2-10`), and a major capability in a person's head.
+fn names_a_model(word: &str) -> bool {
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    digits > 2 || (digits > 0 && digits < word.len())
 }
 
 /// Whether a product name has a word, ignoring case.

@@ -8,6 +8,23 @@ use crate::model::text::clean;
 use crate::session::failure::Failure;
 use crate::session::{self, Interface, files};
 
+/// Refuses to replace a file that envlock did not write, or wrote in another format.
+fn refuse_another(path: &Path, options: &ExportOptions) -> Result<(), Failure> {
+    let own = options.format.about();
+    if files::is_own(path, own.mark, options.force)? {
+        return Ok(());
+    }
+    let others = Format::ALL.into_iter().map(Format::about).filter(|about| about.name != own.name);
+    for other in others {
+        if files::is_own(path, other.mark, false)? {
+            let shown = clean(&path.display().to_string(), 200);
+            return Err(Failure::files(format!("`{shown}` is what `envlock export {}` wrote", other.name))
+                .hint("name another file with `-o`, or pass `--force` to replace it"));
+        }
+    }
+    Err(files::foreign(path))
+}
+
 /// Writes a text.
 ///
 /// # Errors
@@ -19,7 +36,7 @@ pub(super) fn save(
     interface: &dyn Interface,
 ) -> Result<(), Failure> {
     let about = options.format.about();
-    files::refuse_foreign(path, about.mark, options.force)?;
+    refuse_another(path, options)?;
     // A link stays one. A pipe or a device has nothing to keep, and reading one may wait for ever.
     let is_link = fs_err::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
     let real = fs_err::canonicalize(path).ok().filter(|_| is_link && path.is_file());

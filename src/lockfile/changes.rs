@@ -121,7 +121,36 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
     let covered =
         |t: &Target| -> BTreeSet<_> { t.envelope.coverage.iter().map(|c| c.compute_capability).collect() };
     let (before, after) = (covered(old), covered(new));
-    let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| a.difference(b).map(ToString::to_string).collect();
+    let both_use = !before.is_empty() && !after.is_empty();
+    if !both_use {
+        // All or none are no GPUs that are new or dropped.
+        let need = |all: &BTreeSet<crate::model::capability::ComputeCapability>| match all.is_empty() {
+            true => "none required".to_owned(),
+            false => {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                format!("compute capability {}", all.join(", "))
+            }
+        };
+        differs("gpu", Some(need(&before)), Some(need(&after)));
+    }
+    let only = |a: &BTreeSet<_>, b: &BTreeSet<_>| -> Vec<String> {
+        a.difference(b).filter(|_| both_use).map(ToString::to_string).collect()
+    };
+    let (packages, files) = of_packages(old, new);
+    TargetChanges {
+        name: new.name.clone(),
+        stack,
+        gains: only(&after, &before),
+        drops: only(&before, &after),
+        coverage: coverage(old, new),
+        packages,
+        files,
+        ..TargetChanges::default()
+    }
+}
+
+/// The packages that changed, and those of which only the files or the source did.
+fn of_packages(old: &Target, new: &Target) -> (Vec<Change>, Vec<String>) {
     let by_name = |t: &'_ Target| -> BTreeMap<String, usize> {
         t.packages.iter().enumerate().map(|(i, p)| (p.name.clone(), i)).collect()
     };
@@ -152,16 +181,7 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
             packages.push(Change { what: format!("conda's {name}"), old, new });
         }
     }
-    TargetChanges {
-        name: new.name.clone(),
-        stack,
-        gains: only(&after, &before),
-        drops: only(&before, &after),
-        coverage: coverage(old, new),
-        packages,
-        files,
-        ..TargetChanges::default()
-    }
+    (packages, files)
 }
 
 /// How GPUs are supported by both, where it changed. A change of all that the driver's floor says is none of its own.

@@ -5,7 +5,7 @@ use crate::lockfile::{Change, TargetChanges};
 use crate::model::count::Count;
 
 /// The rows of [`TargetChanges::stack`] that are about machines.
-const OF_MACHINES: [&str; 3] = ["driver", "glibc", "platform"];
+const OF_MACHINES: [&str; 4] = ["driver", "glibc", "gpu", "platform"];
 
 /// Rows above which a table is folded.
 const LONG: usize = 12;

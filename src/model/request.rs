@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pep440_rs::{Operator, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
+use version_ranges::Ranges;
 
 use super::conda::CondaRequest;
 use super::cutoff::ExcludeNewer;
@@ -403,6 +404,17 @@ impl Request {
                 .flat_map(|bounds| bounds.iter().cloned())
                 .collect(),
         )
+    }
+
+    /// The constraints on a package that hold everywhere, where together they admit no version at all.
+    pub fn contradiction_on(&self, package: &str) -> Option<Vec<&UserRequirement>> {
+        let of_package =
+            |user: &&UserRequirement| user.name() == package && user.requirement.marker.is_true();
+        let all: Vec<_> = self.constraints.iter().filter(of_package).collect();
+        let bounds =
+            all.iter().filter_map(|user| user.specifiers()).cloned().map(Ranges::<pep440_rs::Version>::from);
+        let admitted = bounds.fold(Ranges::full(), |all, one| all.intersection(&one));
+        admitted.is_empty().then_some(all)
     }
 
     /// The variant that is pinned for torch or one of its companions: by an option, or by a local version (`==2.9.0+cu129`).

@@ -400,3 +400,31 @@ fn requirements_files_are_named_by_their_lines() {
     let run = resolve(&context, &["-r", "requirements.txt"]).expect(2);
     says(&run, &["lists/base.txt:1: `", "gone.txt` does not exist"]);
 }
+
+/// Constraints that exclude each other are the reason, whatever else is wrong with a release; where nothing has to have the
+/// package, they are told.
+#[test]
+fn constraints_that_exclude_each_other() {
+    let (_server, context) = index(vec![
+        wheel("flow", "1.0"),
+        wheel("flow", "2.0").needs("gamma"),
+        wheel("gamma", "1.0"),
+        wheel("gamma", "1.5").tags("cp312-cp312-win_amd64"),
+        wheel("gamma", "2.0"),
+    ]);
+    context.write("bounds.txt", "gamma<2\ngamma>=2\n");
+    context.write("requirements.txt", "flow\ngamma\n-c bounds.txt\n");
+    let run = resolve(&context, &["-r", "requirements.txt"]).expect(1);
+    says(&run, &["you constrain gamma to <2 [bounds.txt:1]", "you constrain gamma to >=2 [bounds.txt:2]"]);
+    is_silent_about(&run, &["no wheel"]);
+    context.write("requirements.txt", "flow\n-c bounds.txt\n");
+    let run = resolve(&context, &["-r", "requirements.txt"]).expect(0);
+    says(
+        &run,
+        &[
+            "warning: the constraints on gamma admit no version of it, so nothing that requires it can be locked: \
+             `gamma<2` [bounds.txt:1], `gamma>=2` [bounds.txt:2]",
+        ],
+    );
+    assert!(run.stdout.contains("flow          1.0"), "{}", run.shown());
+}

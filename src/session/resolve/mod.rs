@@ -1,6 +1,7 @@
 //! `envlock resolve`: the request, the machines and the old lock become an answer, and the answer becomes files.
 
 pub(crate) mod chosen_code;
+mod contradictions;
 mod held;
 mod learning;
 pub(crate) mod local;
@@ -421,6 +422,7 @@ impl<'p> Prepared<'p> {
             budget: &Budget::default(),
             interface,
         };
+        contradictions::warn(&task);
         let (answer, registry) = task.solve_buildable(self.asked.registry)?;
         let solutions = match answer {
             JointAnswer::Solved(solutions) => solutions,

@@ -25,6 +25,9 @@ impl Telling<'_, '_> {
     pub(super) fn absent(&mut self) {
         let mut stubs: Vec<(Unusable, Vec<(Node, Set)>)> = Vec::new();
         for (node, list) in self.leaves.unusable.clone() {
+            if self.is_excluded_by_bounds(&node) {
+                continue;
+            }
             // Releases with the same reason are one.
             let mut merged: Vec<(Set, Unusable)> = Vec::new();
             for (set, why) in list.into_iter().rev() {
@@ -51,8 +54,19 @@ impl Telling<'_, '_> {
         let missing: Vec<(Node, Set)> =
             self.leaves.missing.iter().map(|(n, s)| (n.clone(), s.clone())).collect();
         for (node, set) in missing {
-            self.missing(&node, &set);
+            if !self.is_excluded_by_bounds(&node) {
+                self.missing(&node, &set);
+            }
         }
+    }
+
+    /// Whether constraints that the proof names exclude all versions of a package: what else is wrong with some of them is no
+    /// reason.
+    fn is_excluded_by_bounds(&self, node: &Node) -> bool {
+        node.package_name().is_some_and(|name| {
+            self.bounds_on(&name).next().is_some()
+                && self.problem.asked.request.contradiction_on(&name).is_some()
+        })
     }
 
     /// Adds packages that exist only as stubs of one kind.

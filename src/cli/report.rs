@@ -89,55 +89,10 @@ pub(super) fn last_build(host: &Host, registry: &Registry, printer: &Printer) ->
 
 /// Prints the solved stack, one row per part with its reason.
 pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host: &Host, python: &str) {
-    let mut rows: Vec<(String, String, String)> = Vec::new();
+    let mut rows = stack_rows(printer, s, host);
     let reason = |name: &str| {
         s.packages.iter().find(|p| p.name == name).map(|p| p.reason.to_string()).unwrap_or_default()
     };
-    let of_conda = |names: &[&str]| {
-        let package = s.conda.iter().find(|package| names.contains(&package.name.as_str()));
-        package.map(|package| format!("from {}", package.channel))
-    };
-    if let Some(stack) = &s.stack {
-        let by_channel = of_conda(&[PYTORCH]).filter(|_| s.packages.iter().all(|p| p.name != "torch"));
-        let is_of_conda = by_channel.is_some();
-        rows.push((
-            stack.framework.clone(),
-            format!("{}+{}", stack.version, stack.variant),
-            torch_reason(stack, host, &by_channel.unwrap_or_else(|| reason("torch"))),
-        ));
-        if let Some(cuda) = &stack.cuda {
-            rows.push((
-                "cuda".into(),
-                cuda_short(cuda),
-                driver_reason(printer, stack.driver_mode, stack.native_driver.as_ref(), &s.envelope, host),
-            ));
-        }
-        let pinned = |what: &str| format!("pinned by {what}");
-        let chosen =
-            |names: &[&str]| of_conda(names).filter(|_| is_of_conda).unwrap_or_else(|| pinned("torch"));
-        if let Some(cudnn) = &stack.cudnn {
-            rows.push(("cudnn".into(), cudnn.to_string(), chosen(&CUDNN)));
-        }
-        if let Some(nccl) = &stack.nccl {
-            rows.push(("nccl".into(), nccl.to_string(), chosen(&[NCCL])));
-        }
-        match s.packages.iter().find(|p| p.name == "triton") {
-            Some(triton) => {
-                rows.push(("triton".into(), triton.version.to_string(), triton.reason.to_string()))
-            }
-            // With newer Pythons torch 2.2 and 2.3 do not require it.
-            None => {
-                let has_files = s.packages.iter().any(|p| !p.files.is_empty());
-                if let Some(triton) = stack.triton.as_ref().filter(|_| !has_files && !is_of_conda) {
-                    rows.push(("triton".into(), triton.clone(), pinned("torch")));
-                }
-            }
-        }
-        for (name, version) in &stack.companions {
-            let by_channel = of_conda(&[name.as_str()]).filter(|_| is_of_conda);
-            rows.push((name.clone(), version.to_string(), by_channel.unwrap_or_else(|| reason(name))));
-        }
-    }
     for framework in &s.frameworks {
         rows.extend(framework_rows(printer, framework, &s.envelope, host, &reason(&framework.package)));
     }
@@ -174,6 +129,56 @@ pub(super) fn solution(printer: &Printer, s: &Solution, request: &Request, host:
     if let Some(text) = on_demand(s) {
         printer.out(&format!("{}{}", label(printer, "on demand"), wrap(&text, 15)));
     }
+}
+
+/// The rows of the stack: the framework with what it is built for, and its companions.
+fn stack_rows(printer: &Printer, s: &Solution, host: &Host) -> Vec<(String, String, String)> {
+    let Some(stack) = &s.stack else { return Vec::new() };
+    let mut rows = Vec::new();
+    let reason = |name: &str| {
+        s.packages.iter().find(|p| p.name == name).map(|p| p.reason.to_string()).unwrap_or_default()
+    };
+    let of_conda = |names: &[&str]| {
+        let package = s.conda.iter().find(|package| names.contains(&package.name.as_str()));
+        package.map(|package| format!("from {}", package.channel))
+    };
+    let by_channel = of_conda(&[PYTORCH]).filter(|_| s.packages.iter().all(|p| p.name != "torch"));
+    let is_of_conda = by_channel.is_some();
+    rows.push((
+        stack.framework.clone(),
+        format!("{}+{}", stack.version, stack.variant),
+        torch_reason(stack, host, &by_channel.unwrap_or_else(|| reason("torch"))),
+    ));
+    if let Some(cuda) = &stack.cuda {
+        rows.push((
+            "cuda".into(),
+            cuda_short(cuda),
+            driver_reason(printer, stack.driver_mode, stack.native_driver.as_ref(), &s.envelope, host),
+        ));
+    }
+    let pinned = |what: &str| format!("pinned by {what}");
+    let chosen = |names: &[&str]| of_conda(names).filter(|_| is_of_conda).unwrap_or_else(|| pinned("torch"));
+    if let Some(cudnn) = &stack.cudnn {
+        rows.push(("cudnn".into(), cudnn.to_string(), chosen(&CUDNN)));
+    }
+    if let Some(nccl) = &stack.nccl {
+        rows.push(("nccl".into(), nccl.to_string(), chosen(&[NCCL])));
+    }
+    match s.packages.iter().find(|p| p.name == "triton") {
+        Some(triton) => rows.push(("triton".into(), triton.version.to_string(), triton.reason.to_string())),
+        // With newer Pythons torch 2.2 and 2.3 do not require it.
+        None => {
+            let has_files = s.packages.iter().any(|p| !p.files.is_empty());
+            if let Some(triton) = stack.triton.as_ref().filter(|_| !has_files && !is_of_conda) {
+                rows.push(("triton".into(), triton.clone(), pinned("torch")));
+            }
+        }
+    }
+    for (name, version) in &stack.companions {
+        let by_channel = of_conda(&[name.as_str()]).filter(|_| is_of_conda);
+        rows.push((name.clone(), version.to_string(), by_channel.unwrap_or_else(|| reason(name))));
+    }
+    rows
 }
 
 /// `extra gpu: 3 packages; group dev: 12`: what an installation without extras and groups leaves out.

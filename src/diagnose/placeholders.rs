@@ -38,11 +38,6 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
     };
     let version = |text: &String| text.parse::<crate::model::version::DottedVersion>().ok();
     match name {
-        "torch" => {
-            let version: Version = facts.plain_torch()?.parse().ok()?;
-            let is_known = situation.registry.builds().iter().any(|build| build.version == version);
-            is_known.then(|| version.to_string())
-        }
         "pytorch-index" => Some(situation.pytorch_index.to_owned()),
         "cuda" => facts.build_cuda().as_ref().and_then(version).map(|v| v.to_string()),
         // In the names of Debian's packages: `12-8`.
@@ -64,39 +59,11 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         "extension" => who::failed(situation, events).map(|row| row.package.clone()),
         // The newest release that the data pair with the installed torch, else the series that they do.
         "extension-pin" => situation.pin_for_torch(&who::failed(situation, events)?.package),
-        // The companions that were built for the installed torch.
-        "torchvision" | "torchaudio" => {
-            let torch: Version = facts.plain_torch()?.parse().ok()?;
-            let mut builds = situation.registry.builds().iter().filter(|build| build.version == torch);
-            builds.find_map(|build| build.companion(name)).map(ToString::to_string)
-        }
         // The one that is installed.
         "extension-version" => {
             let package = &who::failed(situation, events)?.package;
             let (stated, _) = facts.packages.get(package)?;
             stated.parse::<Version>().ok().map(|stated| stated.without_local().to_string())
-        }
-        // The package of NCCL that torch requires, where another release of it is installed.
-        "torch-nccl" => {
-            let (package, (stated, _)) =
-                facts.packages.iter().find(|(name, _)| name.starts_with("nvidia-nccl-cu"))?;
-            let torch: Version = facts.plain_torch()?.parse().ok()?;
-            let platform = situation.platform();
-            let of_pypi = |build: &&Cited<Build>| {
-                build.version == torch && build.platform == platform && build.on_pypi && build.nccl.is_some()
-            };
-            let build = situation.build().or_else(|| situation.registry.builds().iter().find(of_pypi))?;
-            let wanted = build.nccl.as_ref()?.to_string();
-            known(package.rsplit_once("-cu")?.1.parse().ok()?)?;
-            (*stated != wanted).then(|| format!("{package}=={wanted}"))
-        }
-        // Below the minor release after the one that torch goes with: `3.4` for triton 3.3.1.
-        "triton-below" => {
-            let torch: Version = facts.plain_torch()?.parse().ok()?;
-            let mut builds = situation.registry.builds().iter().filter(|build| build.version == torch);
-            let bounds: VersionSpecifiers = builds.find_map(|build| build.triton.as_ref())?.parse().ok()?;
-            let [major, minor] = *bounds.first()?.version().release().get(..2)? else { return None };
-            Some(format!("{major}.{}", minor + 1))
         }
         "toolkit-major" => {
             let majors: BTreeSet<&str> =
@@ -115,7 +82,48 @@ fn value(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<Str
         }
         "variant" => facts.variant().filter(|variant| crate::model::variant::is_cuda(variant)),
         "gpu" => situation.gpus().iter().find_map(|(name, _)| name.clone()),
-        _ => of_build(situation, name, events).or_else(|| of_message(situation, name, events)),
+        _ => of_torch(situation, name)
+            .or_else(|| of_build(situation, name, events))
+            .or_else(|| of_message(situation, name, events)),
+    }
+}
+
+/// What the data say of the installed torch.
+fn of_torch(situation: &Situation<'_>, name: &str) -> Option<String> {
+    let facts = situation.facts;
+    let torch: Version = facts.plain_torch()?.parse().ok()?;
+    match name {
+        "torch" => {
+            let is_known = situation.registry.builds().iter().any(|build| build.version == torch);
+            is_known.then(|| torch.to_string())
+        }
+        // The companions that were built for the installed torch.
+        "torchvision" | "torchaudio" => {
+            let mut builds = situation.registry.builds().iter().filter(|build| build.version == torch);
+            builds.find_map(|build| build.companion(name)).map(ToString::to_string)
+        }
+        // The package of NCCL that torch requires, where another release of it is installed.
+        "torch-nccl" => {
+            let (package, (stated, _)) =
+                facts.packages.iter().find(|(name, _)| name.starts_with("nvidia-nccl-cu"))?;
+            let platform = situation.platform();
+            let of_pypi = |build: &&Cited<Build>| {
+                build.version == torch && build.platform == platform && build.on_pypi && build.nccl.is_some()
+            };
+            let build = situation.build().or_else(|| situation.registry.builds().iter().find(of_pypi))?;
+            let wanted = build.nccl.as_ref()?.to_string();
+            let major = package.rsplit_once("-cu")?.1.parse().ok()?;
+            (is_cuda_major(situation.registry, major) && *stated != wanted)
+                .then(|| format!("{package}=={wanted}"))
+        }
+        // Below the minor release after the one that torch goes with: `3.4` for triton 3.3.1.
+        "triton-below" => {
+            let mut builds = situation.registry.builds().iter().filter(|build| build.version == torch);
+            let bounds: VersionSpecifiers = builds.find_map(|build| build.triton.as_ref())?.parse().ok()?;
+            let [major, minor] = *bounds.first()?.version().release().get(..2)? else { return None };
+            Some(format!("{major}.{}", minor + 1))
+        }
+        _ => None,
     }
 }
 

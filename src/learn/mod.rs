@@ -203,24 +203,10 @@ pub fn read<R: Read + Seek>(
     let says = inspect::text_of_wheel(&mut archive, &format!("{module}/version.py"), MAX_TEXT)?;
     let says = says.map(|text| version_py::parse(&text)).unwrap_or_default();
     let plain = name.version.clone().without_local();
-    // Ignores placeholders such as `dev`.
-    if let Some(version) = &says.version
-        && version.parse::<Version>().is_ok_and(|v| v.without_local() != plain)
-    {
-        return Err(contradiction("version.py", version, &name.version.to_string()));
-    }
+    check(&says, &name)?;
     let is_torch = project == "torch";
     if is_torch && says.version.is_none() {
         return Err(LearnError::Missing("it has no torch/version.py: it is not a torch wheel".to_owned()));
-    }
-    if let Some(hip) = &says.hip {
-        return Err(LearnError::Missing(format!("it is built for ROCm {hip}, not for CUDA")));
-    }
-    // `2.9.1+cu128` and `cuda = '12.8'` must agree.
-    if let (Some(variant), Some(cuda)) = (says.variant(), &says.cuda)
-        && Variant::of_cuda(cuda) != Some(Variant::of(&variant))
-    {
-        return Err(contradiction("version.py", &format!("cuda {cuda}"), &variant));
     }
     let variant = says.variant().or_else(|| is_torch.then(|| "cpu".to_owned()));
     let reads_code = !is_torch || variant.as_deref() != Some("cpu");
@@ -271,6 +257,27 @@ pub fn read<R: Read + Seek>(
         files,
         project,
     })
+}
+
+/// What a wheel's `version.py` says does not contradict the wheel's name, and is about CUDA.
+fn check(says: &version_py::VersionPy, name: &WheelName) -> Result<(), LearnError> {
+    let plain = name.version.clone().without_local();
+    // Ignores placeholders such as `dev`.
+    if let Some(version) = &says.version
+        && version.parse::<Version>().is_ok_and(|v| v.without_local() != plain)
+    {
+        return Err(contradiction("version.py", version, &name.version.to_string()));
+    }
+    if let Some(hip) = &says.hip {
+        return Err(LearnError::Missing(format!("it is built for ROCm {hip}, not for CUDA")));
+    }
+    // `2.9.1+cu128` and `cuda = '12.8'` must agree.
+    if let (Some(variant), Some(cuda)) = (says.variant(), &says.cuda)
+        && Variant::of_cuda(cuda) != Some(Variant::of(&variant))
+    {
+        return Err(contradiction("version.py", &format!("cuda {cuda}"), &variant));
+    }
+    Ok(())
 }
 
 /// What the wheel of a framework other than torch says; without code where another wheel has that.

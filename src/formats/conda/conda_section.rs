@@ -30,30 +30,7 @@ pub(super) fn keep(
     // The channel `pytorch` has builds of its own, for which PyPI's are the newer ones.
     let is_of_old_channel = channels.iter().any(|own| names.channel(own).is_some_and(|own| own == "pytorch"));
     kept.has_stack = !is_of_old_channel && specs.iter().any(|spec| of_torch(&spec));
-    let mut is_without_defaults = false;
-    for channel in channels {
-        let mut leave_out =
-            |why| out.leave_out_because(&format!("channels: {}", channel_without_secrets(channel)), why);
-        match names.channel(channel) {
-            _ if names.is_of_anaconda(channel) => {
-                is_without_defaults = true;
-                leave_out(OF_ANACONDA);
-            }
-            None => leave_out(ELSEWHERE),
-            Some(name) if is_channel_of_torch(&name) => leave_out(match kept.has_stack {
-                true => "torch and its CUDA come from conda-forge",
-                false => "torch comes from PyPI and brings its CUDA",
-            }),
-            Some(name) if name.is_empty() || NO_CHANNEL.contains(&name.as_str()) => {}
-            Some(name) if kept.channels.contains(&name) => {}
-            Some(name) if !is_channel_name(&name) => leave_out(NO_NAME),
-            Some(name) => kept.channels.push(name),
-        }
-    }
-    let needs_conda_forge = kept.has_stack || is_without_defaults;
-    if kept.channels.is_empty() || needs_conda_forge && !kept.channels.iter().any(|own| own == CONDA_FORGE) {
-        kept.channels.push(CONDA_FORGE.to_owned());
-    }
+    keep_channels(out, names, channels, &mut kept);
     // What `conda env export` writes has a build for each package, and those of Anaconda's channels are not on conda-forge.
     let is_of_other_builds = channels.iter().any(|channel| names.is_of_anaconda(channel));
     let mut dropped = 0;
@@ -103,6 +80,34 @@ pub(super) fn keep(
     names.leave_out_others(out);
     out.conda = Some(kept);
     Ok(())
+}
+
+/// The channels of a file that are kept; conda-forge in the place of those that are not taken.
+fn keep_channels(out: &mut Imported, names: &mut Names, channels: &[String], kept: &mut Kept) {
+    let mut is_without_defaults = false;
+    for channel in channels {
+        let mut leave_out =
+            |why| out.leave_out_because(&format!("channels: {}", channel_without_secrets(channel)), why);
+        match names.channel(channel) {
+            _ if names.is_of_anaconda(channel) => {
+                is_without_defaults = true;
+                leave_out(OF_ANACONDA);
+            }
+            None => leave_out(ELSEWHERE),
+            Some(name) if is_channel_of_torch(&name) => leave_out(match kept.has_stack {
+                true => "torch and its CUDA come from conda-forge",
+                false => "torch comes from PyPI and brings its CUDA",
+            }),
+            Some(name) if name.is_empty() || NO_CHANNEL.contains(&name.as_str()) => {}
+            Some(name) if kept.channels.contains(&name) => {}
+            Some(name) if !is_channel_name(&name) => leave_out(NO_NAME),
+            Some(name) => kept.channels.push(name),
+        }
+    }
+    let needs_conda_forge = kept.has_stack || is_without_defaults;
+    if kept.channels.is_empty() || needs_conda_forge && !kept.channels.iter().any(|own| own == CONDA_FORGE) {
+        kept.channels.push(CONDA_FORGE.to_owned());
+    }
 }
 
 /// A match spec without the one build that it names: `numpy=1.26.4` of `numpy=1.26.4=py311h64a7726_0`. `None` for others, as

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::program;
+use super::{ImageOptions, program};
 use crate::image::{Format, Image};
 use crate::inspect::{self, Environments, FileTree as _};
 use crate::session::verify::Place;
+
+/// Maximum number of environments that are judged.
+const MAX_JUDGED: usize = 20;
 
 /// The environment that the image's program runs in. Where it runs in none, the one with most packages.
 pub(super) fn main_environment(
@@ -98,4 +101,26 @@ pub(super) fn closed_to_user(place: &Place<'_>, image: &Image, prefix: &Path) ->
         !is_own && place.tree.about(folder).is_ok_and(|about| about.mode & 0o001 == 0)
     };
     folders.iter().find(is_closed).map(|folder| folder.to_path_buf())
+}
+
+/// The environments of an image that are judged: the one that is named, else the one that its programs run in, and without a
+/// lock others beside it.
+pub(super) fn environments_to_judge(
+    place: &Place<'_>,
+    command: &[String],
+    found: &Environments,
+    options: &ImageOptions,
+) -> Vec<PathBuf> {
+    if let Some(prefix) = &options.prefix {
+        return vec![Path::new("/").join(prefix)];
+    }
+    let main = main_environment(place, command, found);
+    // A lock describes one environment.
+    if options.lock.is_some() {
+        return main.into_iter().collect();
+    }
+    // Those with a framework come before others.
+    let mut all: Vec<&PathBuf> = found.found.keys().filter(|prefix| Some(*prefix) != main.as_ref()).collect();
+    all.sort_by_key(|prefix| !found.found[*prefix].has_framework);
+    main.iter().chain(all).take(MAX_JUDGED).cloned().collect()
 }

@@ -7,7 +7,7 @@ pub(crate) mod types;
 
 use std::path::{Path, PathBuf};
 
-use environments::{closed_to_user, main_environment, with_defaults};
+use environments::{closed_to_user, environments_to_judge, with_defaults};
 pub(crate) use types::ImageOptions;
 
 use super::Interface;
@@ -25,9 +25,6 @@ use crate::session::options::Global;
 use crate::verify::{
     self as checks, Area, Facts, ImageFacts, Verdict, envelope_of_installed, smoke::frameworks,
 };
-
-/// Maximum number of environments that are judged.
-const MAX_JUDGED: usize = 20;
 
 /// An environment of an image.
 pub(crate) struct InImage {
@@ -88,19 +85,7 @@ pub(crate) fn judge(
     let command = &image.config.command;
     let found = inspect::environments(&image.tree);
     let mut judged = Vec::new();
-    let chosen: Vec<PathBuf> = match &options.prefix {
-        Some(prefix) => vec![Path::new("/").join(prefix)],
-        // A lock describes one environment: the one that the image's programs run in.
-        None if lock.is_some() => main_environment(&place, command, &found).into_iter().collect(),
-        None => {
-            // First the one of the image's `python`, then those with a framework.
-            let main = main_environment(&place, command, &found);
-            let mut all: Vec<&PathBuf> =
-                found.found.keys().filter(|prefix| Some(*prefix) != main.as_ref()).collect();
-            all.sort_by_key(|prefix| !found.found[*prefix].has_framework);
-            main.iter().chain(all).take(MAX_JUDGED).cloned().collect()
-        }
-    };
+    let chosen = environments_to_judge(&place, command, &found, options);
     let project = Project {
         folder: options.lock.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_path_buf(),
         manifest: None,

@@ -41,30 +41,7 @@ pub(super) fn read(
     };
     let none = RawConda::default();
     let Some(raw) = raw.or(of_channels.map(|_| &none)) else { return Ok(()) };
-    let mut out = CondaRequest::default();
-    for channel in &raw.channels {
-        let name = channel.as_ref().trim();
-        let wrong = |why: &str| Err(source.error(channel.span().start, why));
-        let name = name.trim_matches('/');
-        if is_of_anaconda(name) {
-            return wrong(&format!(
-                "`{}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages",
-                clean(&channel_without_secrets(name), 60)
-            ));
-        }
-        if !is_channel_name(name) {
-            return wrong(&format!(
-                "`{}` is not the name of a channel; where channels are is `ENVLOCK_CONDA_CHANNEL_ALIAS`",
-                clean(&channel_without_secrets(name), 60)
-            ));
-        }
-        if !out.channels.iter().any(|own| own == name) {
-            out.channels.push(name.to_owned());
-        }
-    }
-    if out.channels.is_empty() {
-        out.channels.push(CONDA_FORGE.to_owned());
-    }
+    let mut out = CondaRequest { channels: channels(raw, source)?, ..CondaRequest::default() };
     if let Some(place) = of_channels {
         if !out.channels.iter().any(|channel| channel == CONDA_FORGE) {
             return Err(
@@ -109,6 +86,34 @@ pub(super) fn read(
     }
     request.conda = out;
     Ok(())
+}
+
+/// The channels that are named, each once; conda-forge where none is.
+fn channels(raw: &RawConda, source: &Source<'_>) -> Result<Vec<String>, Failure> {
+    let mut out: Vec<String> = Vec::new();
+    for channel in &raw.channels {
+        let wrong = |why: &str| Err(source.error(channel.span().start, why));
+        let name = channel.as_ref().trim().trim_matches('/');
+        if is_of_anaconda(name) {
+            return wrong(&format!(
+                "`{}` is Anaconda's channel, whose terms of use ask companies for a licence; `{CONDA_FORGE}` has the same packages",
+                clean(&channel_without_secrets(name), 60)
+            ));
+        }
+        if !is_channel_name(name) {
+            return wrong(&format!(
+                "`{}` is not the name of a channel; where channels are is `ENVLOCK_CONDA_CHANNEL_ALIAS`",
+                clean(&channel_without_secrets(name), 60)
+            ));
+        }
+        if !out.iter().any(|own| own == name) {
+            out.push(name.to_owned());
+        }
+    }
+    if out.is_empty() {
+        out.push(CONDA_FORGE.to_owned());
+    }
+    Ok(out)
 }
 
 /// Whether a value of `source` takes the stack from channels.

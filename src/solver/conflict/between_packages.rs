@@ -49,35 +49,7 @@ impl Telling<'_, '_> {
             };
             match &dependency {
                 Node::Package(to) | Node::Extra(to, _) if to != from => {
-                    let overrides = &p.asked.request.overrides;
-                    if let Some(user) = overrides.iter().find(|o| o.name() == &**to) {
-                        let text =
-                            format!("you override {to} with `{}`", clean(&user.requirement.to_string(), 120));
-                        self.asked(Order::Limits, text, Party::package(&**to), &user.origin, true);
-                        self.no_release(to, user.specifiers());
-                        continue;
-                    }
-                    let parties = [Party::package(&**from), Party::package(&**to)];
-                    if let Some(text) = self.needs_text(&parent, &set, to) {
-                        self.say(Order::Packages, text, &parties, self.who_says(&parent, &set, to));
-                    }
-                    if let Some(text) = self.cap_text(&parent, &set, to) {
-                        self.say(Order::Packages, text, &parties, "its metadata");
-                    }
-                    if let Some(newest) = self.requires_missing_version(&parent, &set, to) {
-                        let needed = self.requirement_text(&parent, newest, to);
-                        let needed = UserRequirement::parse(&needed, Origin::Question).ok();
-                        match needed.as_ref().and_then(|needed| self.cut_off(needed)) {
-                            Some(text) => self.say(Order::Packages, text, &[Party::package(&**to)], "index"),
-                            None => {
-                                let text = self.available_text(
-                                    to,
-                                    needed.as_ref().and_then(UserRequirement::specifiers),
-                                );
-                                self.available(text, to);
-                            }
-                        }
-                    }
+                    self.requirement(&parent, from, to, &set);
                 }
                 Node::Bound(_) => {
                     for (bound, specifiers) in p.bounds_on(from) {
@@ -101,34 +73,65 @@ impl Telling<'_, '_> {
                     );
                 }
                 Node::Cudnn => {
-                    let Some(table) = p.stack.get(from.as_ref()) else { continue };
-                    let rows: Vec<_> = p
-                        .members(&parent, &set)
-                        .iter()
-                        .filter_map(|i| table.builds.get(*i as usize))
-                        .filter(|build| build.torch.is_some_and(|torch| torch.cudnn.is_some()))
-                        .collect();
-                    let versions: BTreeSet<_> =
-                        rows.iter().filter_map(|build| build.torch?.cudnn.clone()).collect();
-                    let versions: Vec<_> = versions.into_iter().collect();
-                    if !versions.is_empty() && !self.involves_gpu() {
-                        // Each variant has its own cuDNN.
-                        let rows: Vec<_> = rows.iter().collect();
-                        let verb = Count(rows.len()).is();
-                        self.say(
-                            Order::Gpus,
-                            format!(
-                                "{} {verb} built with cuDNN {}",
-                                self.by_variant(from, &rows),
-                                span(&versions)
-                            ),
-                            &[Party::package(&**from), Party::Cudnn],
-                            "registry",
-                        );
-                    }
+                    self.built_with_cudnn(&parent, from, &set);
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Adds what releases of one package require of another, or what is said in the place of that.
+    fn requirement(&mut self, parent: &Node, from: &str, to: &str, set: &Set) {
+        let p = self.problem;
+        let overrides = &p.asked.request.overrides;
+        if let Some(user) = overrides.iter().find(|o| o.name() == to) {
+            let text = format!("you override {to} with `{}`", clean(&user.requirement.to_string(), 120));
+            self.asked(Order::Limits, text, Party::package(to), &user.origin, true);
+            self.no_release(to, user.specifiers());
+            return;
+        }
+        let parties = [Party::package(from), Party::package(to)];
+        if let Some(text) = self.needs_text(parent, set, to) {
+            self.say(Order::Packages, text, &parties, self.who_says(parent, set, to));
+        }
+        if let Some(text) = self.cap_text(parent, set, to) {
+            self.say(Order::Packages, text, &parties, "its metadata");
+        }
+        if let Some(newest) = self.requires_missing_version(parent, set, to) {
+            let needed = self.requirement_text(parent, newest, to);
+            let needed = UserRequirement::parse(&needed, Origin::Question).ok();
+            match needed.as_ref().and_then(|needed| self.cut_off(needed)) {
+                Some(text) => self.say(Order::Packages, text, &[Party::package(to)], "index"),
+                None => {
+                    let text = self.available_text(to, needed.as_ref().and_then(UserRequirement::specifiers));
+                    self.available(text, to);
+                }
+            }
+        }
+    }
+
+    /// Adds the cuDNN that builds of torch were made with.
+    fn built_with_cudnn(&mut self, parent: &Node, from: &str, set: &Set) {
+        let p = self.problem;
+        let Some(table) = p.stack.get(from) else { return };
+        let rows: Vec<_> = p
+            .members(parent, set)
+            .iter()
+            .filter_map(|i| table.builds.get(*i as usize))
+            .filter(|build| build.torch.is_some_and(|torch| torch.cudnn.is_some()))
+            .collect();
+        let versions: BTreeSet<_> = rows.iter().filter_map(|build| build.torch?.cudnn.clone()).collect();
+        let versions: Vec<_> = versions.into_iter().collect();
+        if !versions.is_empty() && !self.involves_gpu() {
+            // Each variant has its own cuDNN.
+            let rows: Vec<_> = rows.iter().collect();
+            let verb = Count(rows.len()).is();
+            self.say(
+                Order::Gpus,
+                format!("{} {verb} built with cuDNN {}", self.by_variant(from, &rows), span(&versions)),
+                &[Party::package(from), Party::Cudnn],
+                "registry",
+            );
         }
     }
 

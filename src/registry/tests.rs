@@ -78,6 +78,8 @@ fn names_that_drivers_and_hypervisors_print() {
         ("TITAN X (Pascal)", "6.1"),
         ("NVIDIA Thor", "11.0"),
         ("Orin (nvgpu)", "8.7"),
+        ("4090", "8.9"),
+        ("T4", "7.5"),
     ] {
         let found = registry.find_gpu(name).map(|found| found.capability.to_string());
         assert_eq!(found.as_deref(), Ok(expected), "{name}");
@@ -91,6 +93,9 @@ fn names_that_drivers_and_hypervisors_print() {
         "NVIDIA A100-SXM4-80GB MIG 9g.999gb",
         "NVIDIA A100-SXM4-80GB MIG big",
         "Tesla T4 MIG 1g.5gb",
+        // Parts of `T10-8` and `D15M2-10`.
+        "8",
+        "10",
     ] {
         assert!(matches!(registry.find_gpu(name), Err(GpuLookupError::Unknown { .. })), "{name}");
     }

@@ -11,7 +11,7 @@ use super::exit;
 use super::failure::Failure;
 use super::fetch;
 use super::learned_rows;
-use super::learning::{self, Telling};
+use super::learning::{self, ReadProgress};
 use super::options::Global;
 use super::settings::Project;
 use crate::compatibility::command_to_learn;
@@ -93,11 +93,11 @@ fn from_file(
     let bytes = file.metadata().map(|m| m.len()).ok();
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let platform = platform_of(&name, platform)?;
-    let mut telling = Telling::new(interface, bytes);
+    let mut progress = ReadProgress::new(interface, bytes);
     let like = learning::frameworks_like(&name, registry, platform);
     let wanted = Wanted { frameworks: &like, ..Wanted::all(&name, platform) };
-    let read = learn::read(std::io::BufReader::new(file), wanted, &mut telling);
-    let mut learned = telling.finish(read, &name)?;
+    let read = learn::read(std::io::BufReader::new(file), wanted, &mut progress);
+    let mut learned = progress.finish(read, &name)?;
     learned.files.bytes = bytes;
     Ok(learned)
 }

@@ -117,7 +117,8 @@ pub(crate) fn address(
     wanted: Wanted<'_>,
     interface: &dyn Interface,
 ) -> Result<Learned, Failure> {
-    let read = |file: &mut RemoteFile<'_>, telling: &mut Telling<'_>| learn::read(file, wanted, telling);
+    let read =
+        |file: &mut RemoteFile<'_>, progress: &mut ReadProgress<'_>| learn::read(file, wanted, progress);
     opened(client, (url, size), wanted.file, interface, read)
 }
 
@@ -140,8 +141,9 @@ fn read_code_beside(
         return Err(Failure::new(FailureKind::Registry, message));
     };
     let of_release = format!("{package} {version}");
-    let read =
-        |file: &mut RemoteFile<'_>, telling: &mut Telling<'_>| learn::code_of(file, &of_release, telling);
+    let read = |file: &mut RemoteFile<'_>, progress: &mut ReadProgress<'_>| {
+        learn::code_of(file, &of_release, progress)
+    };
     learned.targets = Some(opened(client, (&file.url, file.size), &file.filename, interface, read)?);
     Ok(())
 }
@@ -152,12 +154,12 @@ fn opened<T>(
     (url, size): (&str, Option<u64>),
     name: &str,
     interface: &dyn Interface,
-    read: impl FnOnce(&mut RemoteFile<'_>, &mut Telling<'_>) -> Result<T, LearnError>,
+    read: impl FnOnce(&mut RemoteFile<'_>, &mut ReadProgress<'_>) -> Result<T, LearnError>,
 ) -> Result<T, Failure> {
     let mut file = client.open(url).map_err(|e| Failure::network(e.to_string()))?;
-    let mut telling = Telling::new(interface, size.or(file.size()));
-    let read = read(&mut file, &mut telling);
-    let learned = telling.finish(read, name)?;
+    let mut progress = ReadProgress::new(interface, size.or(file.size()));
+    let read = read(&mut file, &mut progress);
+    let learned = progress.finish(read, name)?;
     interface.note(&format!("downloaded {} of {name}", Bytes(file.fetched())));
     Ok(learned)
 }
@@ -204,16 +206,16 @@ pub(crate) fn requirement_on(
 }
 
 /// Reports what will be read, and the progress.
-pub(crate) struct Telling<'p> {
+pub(crate) struct ReadProgress<'p> {
     interface: &'p dyn Interface,
     bar: ProgressBar,
     size: Option<u64>,
 }
 
-impl<'p> Telling<'p> {
+impl<'p> ReadProgress<'p> {
     /// For a wheel of `size` bytes, if known.
-    pub fn new(interface: &'p dyn Interface, size: Option<u64>) -> Telling<'p> {
-        Telling { interface, bar: interface.progress("reading, MiB"), size }
+    pub fn new(interface: &'p dyn Interface, size: Option<u64>) -> ReadProgress<'p> {
+        ReadProgress { interface, bar: interface.progress("reading, MiB"), size }
     }
 
     /// Ends the progress bar and returns what was read.
@@ -236,7 +238,7 @@ impl<'p> Telling<'p> {
     }
 }
 
-impl learn::Progress for Telling<'_> {
+impl learn::Progress for ReadProgress<'_> {
     fn will_read(&mut self, packed: u64, members: usize) {
         let of = self.size.map(|size| format!(" of {}", Bytes(size))).unwrap_or_default();
         let s = Count(members).word("y", "ies");

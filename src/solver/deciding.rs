@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use pep440_rs::Version;
 
-use super::asked::{Asked, steps_back, version_of};
 use super::best::{Tried, best, lowest};
 use super::edit::Edit;
 use super::inputs::{Depth, Inputs, allowed_pythons};
@@ -14,6 +13,7 @@ use super::node::Node;
 use super::problem::Problem;
 use super::pythons::{Outcome, attempt_with};
 use super::question::Question;
+use super::requested_packages::{Asked, steps_back, version_of};
 use super::search;
 use super::tables::{Set, Tables, is_stack_package};
 use crate::model::solution::{Need, Note, Solution};

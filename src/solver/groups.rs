@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::asked::Asked;
+use super::requested_packages::Asked;
 use super::tables::is_stack_package;
 use crate::model::solution::{ChosenPackage, Solution};
 

@@ -14,9 +14,7 @@
 //! * if there is no solution, an unranked pass finds a short proof (`conflict`), and relaxing each
 //!   requirement and host fact in turn finds changes that work (`relax`).
 
-mod alike;
 mod answer;
-mod asked;
 mod behind;
 mod best;
 mod budget;
@@ -30,6 +28,7 @@ mod deciding;
 mod edit;
 mod empty_extras;
 mod envelope;
+mod equivalent;
 mod explain;
 mod failures;
 mod groups;
@@ -56,6 +55,7 @@ mod rank;
 mod relax;
 mod release;
 mod requested;
+mod requested_packages;
 mod runtime;
 mod search;
 mod series;

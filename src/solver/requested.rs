@@ -7,12 +7,12 @@
 
 use std::rc::Rc;
 
-use super::asked::asked;
 use super::deciding::Deciding;
 use super::groups::groups;
 use super::inputs::{Depth, Inputs, allowed_pythons};
 use super::problem::Problem;
 use super::pythons::{Newest, Outcome, attempt, with_all_newest};
+use super::requested_packages::asked;
 use super::tables::{Tables, is_stack_package};
 
 /// Like [`attempt`], but no requested package is sacrificed for another.

@@ -87,8 +87,8 @@ const ROWS: [(&str, &[(&str, &str, &str)]); 17] = [
     (
         "Solves of conda channels",
         &[
-            ("60 s", "session/fetch/halves/purpose.rs", "SOLVING"),
-            ("30 s", "session/fetch/halves/purpose.rs", "EXPLAINING"),
+            ("60 s", "session/fetch/with_conda/purpose.rs", "SOLVING"),
+            ("30 s", "session/fetch/with_conda/purpose.rs", "EXPLAINING"),
         ],
     ),
     (

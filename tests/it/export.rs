@@ -41,6 +41,14 @@ fn output_files() {
     let run = context.run(&["export", "requirements.txt", "-o", "mine.txt"]).expect(2);
     assert!(run.stderr.contains("was not written by envlock"), "{}", run.shown());
     assert_eq!(context.read("mine.txt"), "precious");
+    // Another format's file is no stranger's.
+    let run = context.run(&["export", "Dockerfile", "-o", "r.txt"]).expect(2);
+    assert!(
+        run.stderr.contains("`r.txt` is what `envlock export requirements.txt` wrote"),
+        "{}",
+        run.shown()
+    );
+    context.run(&["export", "Dockerfile", "-o", "r.txt", "--force"]).expect(0);
     let run = context.run(&["export", "requirements.txt", "--target", "moon"]).expect(2);
     assert!(run.stderr.contains("no target `moon`"), "{}", run.shown());
 }

@@ -555,6 +555,15 @@ fn a_lock_is_rehearsed_against_another() {
     "#);
     let json = context.run(&["diff", "HEAD", "--format", "json"]).expect(0).json();
     assert_eq!(json, context.run(&["diff", "HEAD", "--json"]).expect(0).json());
+    // All GPUs after none are a need, no GPUs that are new.
+    let own = context.read("envlock.lock");
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
+    context.run(&["resolve", "filelock", "--gpu", "none", "--python", "3.12"]).expect(0);
+    context.write("without.lock", &context.read("envlock.lock"));
+    context.write("envlock.lock", &own);
+    let run = context.run(&["diff", "without.lock", "envlock.lock", "--format", "markdown"]).expect(0);
+    assert!(run.stdout.contains("| gpu | none required | compute capability 7.5, "), "{}", run.shown());
+    assert!(!run.stdout.contains("new GPUs"), "{}", run.shown());
     let same = context.run(&["diff", "envlock.lock", "envlock.lock", "--format", "markdown"]).expect(0);
     assert_eq!(same.stdout, "No change in packages or in requirements on the machine.\n");
 }

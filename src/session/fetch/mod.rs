@@ -2,9 +2,9 @@
 
 mod completing;
 mod failure;
+mod no_answer;
 #[cfg(feature = "conda")]
-mod halves;
-mod silent;
+mod with_conda;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -111,13 +111,13 @@ pub(crate) struct Session<'s> {
     answered_before: Vec<(Question<'static>, Box<Solution>)>,
     /// What was read of conda channels.
     #[cfg(feature = "conda")]
-    records: Vec<(halves::Reach, std::rc::Rc<crate::conda::Records>)>,
+    records: Vec<(with_conda::Reach, std::rc::Rc<crate::conda::Records>)>,
     /// What was read of wheels beside a torch from channels.
     #[cfg(feature = "conda")]
-    code: halves::CodeOfWheels,
+    code: with_conda::CodeOfWheels,
     /// What a solve over both halves is for.
     #[cfg(feature = "conda")]
-    purpose: halves::Purpose,
+    purpose: with_conda::Purpose,
     /// When the search for causes and ways out over both halves ends.
     #[cfg(feature = "conda")]
     explains_until: Option<Instant>,
@@ -170,9 +170,9 @@ impl<'s> Session<'s> {
             #[cfg(feature = "conda")]
             records: Vec::new(),
             #[cfg(feature = "conda")]
-            code: halves::CodeOfWheels::new(),
+            code: with_conda::CodeOfWheels::new(),
             #[cfg(feature = "conda")]
-            purpose: halves::Purpose::Answer,
+            purpose: with_conda::Purpose::Answer,
             #[cfg(feature = "conda")]
             explains_until: None,
             #[cfg(feature = "conda")]

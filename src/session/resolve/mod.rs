@@ -2,12 +2,12 @@
 
 pub(crate) mod chosen_code;
 mod contradictions;
-mod held;
 mod learning;
 pub(crate) mod local;
 pub(crate) mod locked;
 pub(crate) mod machines;
 mod of_conda;
+mod old_lock;
 mod solving;
 mod stack_only;
 mod task;
@@ -171,7 +171,7 @@ impl<'p> ResolveRun<'p> {
     ) -> Result<ResolveRun<'p>, Failure> {
         let start = Instant::now();
         let registry = project.registry(global)?;
-        let old = held::read_lock(project, options, interface)?;
+        let old = old_lock::read_lock(project, options, interface)?;
         let lines = old.as_ref().map(|l| l.request.as_slice());
         let request = settings::request(project, packages, options, lines, &registry)?;
         with_uv::check(project, options, &request)?;
@@ -288,9 +288,9 @@ impl<'p> ResolveRun<'p> {
                 .hint("remove `--stack-only`"));
         }
         if options.stack_only && !options.dry_run && stack_only::asks_for_torch(request) {
-            held::guard_full_lock(self.old.as_ref(), options.force)?;
+            old_lock::guard_full_lock(self.old.as_ref(), options.force)?;
         }
-        held::check_upgrades((project, registry), self.old.as_ref(), request, options)?;
+        old_lock::check_upgrades((project, registry), self.old.as_ref(), request, options)?;
         let mut machines = machines::machines(project, options, self.old.as_ref(), registry)?;
         if options.redetect && project.manifest.as_ref().is_some_and(|manifest| !manifest.targets.is_empty())
         {
@@ -461,7 +461,7 @@ impl<'p> Prepared<'p> {
         let ResolveRun { options, request, old, .. } = &self.asked;
         let (own_platform, installed) = (system().platform, OnceCell::new());
         let of = |machine: &Machine| {
-            let mut preferences = held::preferences(old.as_ref(), &machine.name, options, request);
+            let mut preferences = old_lock::preferences(old.as_ref(), &machine.name, options, request);
             let asked = machine.python.as_ref().or(request.python.as_ref());
             let names_python = asked.is_some_and(|asked| matches!(asked.allowed, PythonAllowed::Exact(_)));
             // This machine, or one without a GPU such as this may be.

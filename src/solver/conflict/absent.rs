@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::available::{first_upload, since};
-use super::{Order, Telling};
+use super::{Explainer, Order};
 use crate::model::conflict::{Party, ReasonKind};
 use crate::model::count::Count;
 use crate::model::project::specifiers_allow;
@@ -20,7 +20,7 @@ const MAX_LISTED_EXTRAS: usize = 12;
 /// The maximum number of reasons why releases of one package cannot be used.
 const MAX_REASONS_EACH: usize = 2;
 
-impl Telling<'_, '_> {
+impl Explainer<'_, '_> {
     /// Adds candidates that do not exist or cannot be used.
     pub(super) fn absent(&mut self) {
         let mut stubs: Vec<(Unusable, Vec<(Node, Set)>)> = Vec::new();

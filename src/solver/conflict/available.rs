@@ -3,7 +3,7 @@
 
 use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 
-use super::Telling;
+use super::Explainer;
 use crate::compatibility::ImpossibleVariant;
 use crate::model::project::Cut;
 use crate::model::request::UserRequirement;
@@ -19,7 +19,7 @@ fn cutoff_of<'p>(p: &'p Problem<'_>, candidates: &[Candidate<'_>], name: &str) -
     p.cutoff(cut.index, name).map(|cutoff| cutoff.text.as_str())
 }
 
-impl Telling<'_, '_> {
+impl Explainer<'_, '_> {
     /// Says what there is of a package of which specifiers admit no release at all.
     pub(super) fn no_release(&mut self, name: &str, specifiers: Option<&VersionSpecifiers>) {
         let Some(specifiers) = specifiers.filter(|_| !self.problem.stack.contains_key(name)) else { return };

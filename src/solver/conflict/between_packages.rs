@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pep508_rs::VersionOrUrl;
 
-use super::{Order, Telling};
+use super::{Explainer, Order};
 use crate::model::built_for::BuiltFor;
 use crate::model::conflict::Party;
 use crate::model::count::Count;
@@ -28,7 +28,7 @@ fn meaning(text: &str) -> String {
     words.join(" ")
 }
 
-impl Telling<'_, '_> {
+impl Explainer<'_, '_> {
     /// Adds requirements between packages, the user's constraints and advisories.
     pub(super) fn packages(&mut self) {
         let p = self.problem;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use pep440_rs::Version;
 
-use super::{Order, Telling};
+use super::{Explainer, Order};
 use crate::compatibility::{DriverSpan, UnknownFloor};
 use crate::model::conflict::Party;
 use crate::model::count::Count;
@@ -24,7 +24,7 @@ use crate::solver::tables::{BuildRow, Set, is_stack_package};
 /// The maximum number of sources of a sentence about several builds.
 const MAX_SOURCES: usize = 2;
 
-impl Telling<'_, '_> {
+impl Explainer<'_, '_> {
     /// The CUDA versions that the stack builds were built for, and their index.
     pub(super) fn builds(&mut self) {
         let p = self.problem;

@@ -113,7 +113,7 @@ enum Order {
 }
 
 /// Collects the reasons of a conflict.
-struct Telling<'p, 'a> {
+struct Explainer<'p, 'a> {
     problem: &'p Problem<'a>,
     leaves: Leaves,
     reasons: Vec<(Order, Reason)>,
@@ -156,21 +156,21 @@ pub(super) fn rests_on_unknown(tree: &Proof) -> bool {
 /// Describes a proof as a conflict.
 pub(super) fn describe(problem: &Problem<'_>, tree: &Proof) -> Conflict {
     let leaves = Leaves::collect(tree);
-    let mut telling = Telling { problem, leaves, reasons: Vec::new() };
-    telling.builds();
-    telling.runtimes();
-    telling.driver();
-    telling.gpus();
-    telling.libc();
-    telling.pythons();
-    telling.packages();
-    telling.absent();
-    telling.limit_on_python();
-    telling.requests();
-    telling.finish()
+    let mut explainer = Explainer { problem, leaves, reasons: Vec::new() };
+    explainer.builds();
+    explainer.runtimes();
+    explainer.driver();
+    explainer.gpus();
+    explainer.libc();
+    explainer.pythons();
+    explainer.packages();
+    explainer.absent();
+    explainer.limit_on_python();
+    explainer.requests();
+    explainer.finish()
 }
 
-impl<'a> Telling<'_, 'a> {
+impl<'a> Explainer<'_, 'a> {
     /// The indexes of a limit: a channel that it names has no part in what indexes have.
     fn index_words(&self, only: &Only) -> String {
         let channels = self.problem.asked.request.conda.channels.iter().cloned();

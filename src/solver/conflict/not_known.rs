@@ -1,12 +1,12 @@
 //! What counts as a fault in a proof only because it is not known.
 
-use super::Telling;
+use super::Explainer;
 use crate::compatibility::{compiles_for, required_driver};
 use crate::model::conflict::NotKnown;
 use crate::solver::node::Node;
 use crate::solver::tables::{BuildRow, Set};
 
-impl Telling<'_, '_> {
+impl Explainer<'_, '_> {
     /// Whether the proof excludes builds whose code nobody read, or a CUDA of which no row says which driver it needs.
     pub(super) fn not_known(&self) -> NotKnown {
         let p = self.problem;

@@ -6,7 +6,7 @@ use pep440_rs::{Version, VersionSpecifier};
 use pep508_rs::VersionOrUrl;
 
 use super::available::since;
-use super::{Order, Telling};
+use super::{Explainer, Order};
 use crate::compatibility::ImpossibleVariant;
 use crate::model::conflict::Party;
 use crate::model::count::Count;
@@ -17,7 +17,7 @@ use crate::solver::explain::{phrase, span};
 use crate::solver::node::Node;
 use crate::solver::tables::is_stack_package;
 
-impl Telling<'_, '_> {
+impl Explainer<'_, '_> {
     /// Adds the parts of the request that the proof refers to.
     pub(super) fn requests(&mut self) {
         let mut asked: Vec<Node> = self

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Order, Telling};
+use super::{Explainer, Order};
 use crate::compatibility::{cuda_of_package, served};
 use crate::model::conflict::Party;
 use crate::model::count::Count;
@@ -25,7 +25,7 @@ impl Problem<'_> {
     }
 }
 
-impl Telling<'_, '_> {
+impl Explainer<'_, '_> {
     /// Adds the CUDA versions of frameworks, GPUs without code, and packages that overwrite each other's files.
     pub(super) fn runtimes(&mut self) {
         let needs: Vec<(Node, Node, Set)> =

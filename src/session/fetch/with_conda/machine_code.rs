@@ -8,7 +8,7 @@ use pep440_rs::{Operator, Version, VersionSpecifier};
 use super::Session;
 use super::code::{MAX_TRIED_WHEEL, WheelCode};
 use super::conflict_text::cut_off;
-use super::told::{not_built_for, of_unstated_torch, unread, without_cuda};
+use super::messages::{not_built_for, of_unstated_torch, unread, without_cuda};
 use crate::compatibility::{LinkTarget, Misfit, MisfitKind, misfit};
 use crate::model::built_for::BuiltFor;
 use crate::model::conda::{CONDA_FORGE, CUDNN};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
-use super::asked::of_pypi;
 use super::channels::other_interpreters;
 use super::conflict_text::{cut_off, required, tell_tried};
+use super::messages::{newer_unknown, twice, with_unknown, without_gpu};
 use super::on_python::Tally;
-use super::told::{newer_unknown, twice, with_unknown, without_gpu};
+use super::requests::of_pypi;
 use super::{Half, OfPython, Purpose, Session};
 use crate::compatibility::{both, cudnn_drops, envelope_of};
 use crate::conda::{Bound, Records, Stack, StackChoice, VirtualPackage, is_of_variant, opened, stack_spec};

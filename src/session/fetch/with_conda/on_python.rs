@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::asked::{
+use super::channels::unread_records;
+use super::conflict_text::{named_by, names_all, rests_on_tried, tell_of_conda, without_pythons};
+use super::fitting::{Admitted, AtHand, excluded_by};
+use super::requests::{
     Provided, applicable, does_not_fit, excluding, installed_twice, of_python, provided, question,
     refuse_what_conda_lacks, unsolved, widen, without_keys,
 };
-use super::channels::unread_records;
-use super::conflict_text::{named_by, names_all, rests_on_tried, tell_of_conda, without_pythons};
-use super::stepping::{Admitted, AtHand, excluded_by};
 use super::{Half, MAX_ROUNDS, OfPython, Session};
 use crate::conda::{CondaError, Records, Solved};
 use crate::model::conflict::Conflict;

@@ -1,24 +1,23 @@
 //! Requests with conda packages: conda's half is solved first, and PyPI's on top of it, with what conda installs as fixed
 //! packages. Python is chosen over both.
 
-mod asked;
 mod causes;
 mod channels;
 mod checked;
 mod code;
 mod conflict_text;
+mod fitting;
 mod machine_code;
+mod messages;
 mod on_python;
 mod purpose;
+mod requests;
 mod stack;
-mod stepping;
-mod told;
 mod ways;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use self::asked::series;
 pub(super) use self::channels::Reach;
 use self::channels::other_interpreters;
 pub(super) use self::code::CodeOfWheels;
@@ -26,6 +25,7 @@ use self::conflict_text::{cut_off, rests_on_tried, tell_tried};
 use self::on_python::Tally;
 pub(super) use self::purpose::Purpose;
 use self::purpose::explained_until;
+use self::requests::series;
 use self::stack::ChosenStack;
 use super::Session;
 use crate::conda::Records;

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use pep440_rs::Version;
 
-use super::asked::{Provided, applicable, excluding, question, unsolved};
 use super::purpose::explained_until;
+use super::requests::{Provided, applicable, excluding, question, unsolved};
 use super::ways::requested_for;
 use super::{Half, Session};
 use crate::conda::{self, CondaError, CondaQuestion, Explained, Records, Written};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pep440_rs::Version;
 
-use super::asked::{Provided, excluding};
+use super::requests::{Provided, excluding};
 use super::{Half, Session};
 use crate::conda::Records;
 use crate::model::conda::is_python_package;

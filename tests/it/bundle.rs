@@ -87,15 +87,15 @@ fn a_bundle_brings_its_installer_and_the_lock() {
     assert!(run.stderr.contains("wrote envlock.lock, which is the bundle's"), "{}", run.shown());
     assert!(run.stdout.contains("installed 2 with uv"), "{}", run.shown());
     // pip takes the same files.
-    let unpacked = env.context.project().join("unpacked");
+    let unpacked = env.context.project().join("un packed");
     std::fs::create_dir_all(&unpacked).unwrap();
     let mut tar = Command::new("tar");
     tar.arg("-C").arg(&unpacked).arg("-xf").arg(env.context.project().join("b.tar"));
     assert!(tar.status().unwrap().success());
-    env.context.run(&["verify", "--bundle", "unpacked"]).expect(0);
+    env.context.run(&["verify", "--bundle", "un packed"]).expect(0);
     let run =
-        env.context.run(&["export", "requirements.txt", "--bundle", "unpacked", "-o", "r.txt"]).expect(0);
-    assert!(env.context.read("r.txt").contains("\n--no-index\n--find-links /"), "{}", run.shown());
+        env.context.run(&["export", "requirements.txt", "--bundle", "un packed", "-o", "r.txt"]).expect(0);
+    assert!(env.context.read("r.txt").contains("\n--no-index\n--find-links file:///"), "{}", run.shown());
     let pip = Command::new(env.python())
         .args(["-I", "-m", "venv", "v"])
         .current_dir(env.context.project())
@@ -365,6 +365,14 @@ fn hostile_archives_are_refused() {
     };
     pack("sound.tar", &|_| {});
     env.context.run(&["verify", "--bundle", "sound.tar"]).expect(0);
+    let mut bytes = std::fs::read(env.context.project().join("sound.tar")).unwrap();
+    bytes.extend([0; 512]);
+    std::fs::write(env.context.project().join("padded.tar"), &bytes).unwrap();
+    env.context.run(&["verify", "--bundle", "padded.tar"]).expect(0);
+    bytes.extend(b"more");
+    std::fs::write(env.context.project().join("longer.tar"), &bytes).unwrap();
+    let run = env.context.run(&["verify", "--bundle", "longer.tar"]).expect(2);
+    assert!(run.flat().contains("something follows the end of the archive"), "{}", run.shown());
     for (path, kind, expected) in [
         ("../evil", tar::EntryType::Regular, "its member `../evil` is not a file with a plain path"),
         ("/tmp/evil", tar::EntryType::Regular, "is not a file with a plain path"),

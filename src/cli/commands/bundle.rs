@@ -6,6 +6,7 @@ use crate::cli::printer::{Printer, wrap};
 use crate::cli::report::label;
 use crate::model::bytes::Bytes;
 use crate::model::count::Count;
+use crate::model::text::shell_word;
 use crate::session::Interface as _;
 use crate::session::bundle::{BundleOptions, Bundled, OfTarget, bundle};
 use crate::session::exit;
@@ -43,6 +44,7 @@ pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -
         printer.out(&wrap(&format!("nothing was downloaded; `{place}` would have them"), 0));
     } else if !options.wheelhouse {
         printer.done(&format!("wrote {place}"));
+        let place = shell_word(&place);
         printer.hint(&match options.sign {
             Some(_) => format!("on the other side: `envlock sync --bundle {place} --pubkey PUBLIC_KEY`"),
             None => format!(
@@ -52,6 +54,7 @@ pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -
         });
     } else {
         printer.done(&format!("wrote {place}"));
+        let place = shell_word(&place);
         printer.hint(&format!(
             "on the other side: `pip install --no-index --find-links {place} --require-hashes -r {place}/requirements.txt`"
         ));

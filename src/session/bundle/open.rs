@@ -10,7 +10,7 @@ use super::{is_archive, needs_of, pack, shown};
 use crate::bundle::{self, BundledFile, Fault, Manifest, There};
 use crate::index::sha256_of;
 use crate::lockfile::{self, Lockfile};
-use crate::model::text::clean;
+use crate::model::text::{clean, shell_word};
 use crate::registry::signed;
 use crate::session::failure::Failure;
 use crate::session::threads::in_threads;
@@ -128,7 +128,7 @@ impl OpenBundle {
         };
         let failure = Failure::input(format!("the bundle `{}` is not used: {first}{more}", self.shown));
         Err(Failure { exit: exit::NO, ..failure }
-            .hint(format!("`envlock verify --bundle {}` lists all", self.shown)))
+            .hint(format!("`envlock verify --bundle {}` lists all", shell_word(&self.shown))))
     }
 
     /// The lock that is in it, for a folder without one, and its text.

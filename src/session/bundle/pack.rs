@@ -1,6 +1,6 @@
 //! A bundle as one archive, `NAME.tar`: not compressed, because wheels are.
 
-use std::io::{BufReader, BufWriter, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Component, Path};
 
 use tempfile::TempDir;
@@ -63,5 +63,16 @@ pub(super) fn unpack(archive: &Path) -> Result<TempDir, String> {
         let mut out = fs_err::File::create_new(&place).map_err(told)?;
         std::io::copy(&mut member, &mut out).map_err(told)?;
     }
-    Ok(folder)
+    // Behind the end there is padding: anything else is in no member, and nobody would look at it.
+    let mut rest = members.into_inner();
+    loop {
+        let bytes = rest.fill_buf().map_err(told)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Err("something follows the end of the archive".to_owned());
+        }
+        match bytes.len() {
+            0 => return Ok(folder),
+            length => rest.consume(length),
+        }
+    }
 }

@@ -206,8 +206,11 @@ fn of_bundle(
     for file in files {
         if matches!(file.role, Role::Package | Role::Build | Role::Built) {
             let place = std::path::absolute(bundle.place(file))?;
-            let folder = place.parent().unwrap_or(&place).display().to_string();
-            options.push_str(&format!("--find-links {folder}\n"));
+            let folder = place.parent().unwrap_or(&place);
+            // Of a path, installers take what stands before a space.
+            let address = url::Url::from_directory_path(folder)
+                .map_err(|()| Failure::internal("an absolute path has an address"))?;
+            options.push_str(&format!("--find-links {address}\n"));
         }
     }
     let head: usize = text.split_inclusive('\n').take_while(|line| line.starts_with('#')).map(str::len).sum();

@@ -271,6 +271,9 @@ fn a_delta_is_laid_over_the_older_bundle() {
     env.lock("\"beta\", \"gamma\", \"alpha>1\"", "");
     let run = bundled(&env, &["-o", "new", "--since", "old"]).expect(0);
     assert!(run.stdout.contains(", 1 there before"), "{}", run.shown());
+    assert!(run.flat().contains("on the other side: `cp -r new/. OLD`, where `OLD` is"), "{}", run.shown());
+    let packed = bundled(&env, &["-o", "new.tar", "--since", "old"]).expect(0);
+    assert!(packed.flat().contains("on the other side: `tar -xf new.tar -C OLD`,"), "{}", packed.shown());
     let run = context.run(&["verify", "--bundle", "new"]).expect(1);
     assert!(run.flat().contains("`beta-1.0-py3-none-any.whl` is missing"), "{}", run.shown());
     let copied = Command::new("cp").args(["-r", "new/.", "old/"]).current_dir(context.project()).status();

@@ -45,10 +45,23 @@ pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -
     } else if !options.wheelhouse {
         printer.done(&format!("wrote {place}"));
         let place = shell_word(&place);
+        let (copied, place) = match &options.since {
+            // It has only what the older one lacks.
+            Some(_) => {
+                let copy = match bundled.place.is_dir() {
+                    true => format!("cp -r {place}/. OLD"),
+                    false => format!("tar -xf {place} -C OLD"),
+                };
+                (format!("`{copy}`, where `OLD` is the folder of the older bundle, then "), "OLD".to_owned())
+            }
+            None => (String::new(), place),
+        };
         printer.hint(&match options.sign {
-            Some(_) => format!("on the other side: `envlock sync --bundle {place} --pubkey PUBLIC_KEY`"),
+            Some(_) => {
+                format!("on the other side: {copied}`envlock sync --bundle {place} --pubkey PUBLIC_KEY`")
+            }
             None => format!(
-                "on the other side: `envlock sync --bundle {place}`. Whoever can change the bundle can change the installer in it: \
+                "on the other side: {copied}`envlock sync --bundle {place}`. Whoever can change the bundle can change the installer in it: \
                  `envlock bundle --sign KEY` signs it, and `--pubkey` demands the signature"
             ),
         });

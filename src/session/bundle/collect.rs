@@ -163,7 +163,7 @@ impl Collected<'_> {
             bar.set_position(arrived);
         });
         bar.finish_and_clear();
-        done.map_err(|error| not_downloaded(&error))
+        done.map_err(|error| not_downloaded(&error, client.is_offline()))
     }
 
     /// The files as the manifest has them, with the sizes that they have.

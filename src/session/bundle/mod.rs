@@ -284,13 +284,15 @@ fn counted(names: &[String], files: &[BundledFile]) -> Bundled {
 }
 
 /// The error of a file that could not be had.
-fn not_downloaded(error: &crate::index::NotDownloaded) -> Failure {
-    match error.is_changed {
-        true => Failure::new(FailureKind::Files, error.to_string())
-            .hint("`envlock resolve` reads anew what the index has"),
-        false => Failure::new(FailureKind::Network, error.to_string())
-            .hint("run the command again: what arrived is kept"),
+fn not_downloaded(error: &crate::index::NotDownloaded, is_offline: bool) -> Failure {
+    if error.is_changed {
+        return Failure::new(FailureKind::Files, error.to_string())
+            .hint("`envlock resolve` reads anew what the index has");
     }
+    Failure::new(FailureKind::Network, error.to_string()).hint(match is_offline {
+        true => "leave out `--offline`: a bundle is made where there is a network",
+        false => "run the command again: what arrived is kept",
+    })
 }
 
 /// A file that belongs to the project, for messages.

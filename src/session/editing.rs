@@ -416,11 +416,26 @@ fn put_into(list: &mut Array, asked: &UserRequirement, text: &str) -> Result<(),
         let own = requirement_of(entry);
         own.zip(replaced).is_some_and(|(own, replaced)| own.requirement == replaced.requirement)
     };
+    // Other lines on it for the same environments would still bound it.
+    let is_other = |entry: &Value| {
+        let of_package = requirement_of(entry).filter(|own| is_named(own, name) && !is_it(entry));
+        of_package
+            .zip(replaced)
+            .is_some_and(|(own, replaced)| own.requirement.marker == replaced.requirement.marker)
+    };
     if has_lines(list) {
         let mut entries = Entries::of(list);
+        entries.take(is_other);
         entries.set(is_it, text);
         replace(list, entries);
         return Ok(());
+    }
+    if list.iter().any(&is_other) {
+        list.retain(|entry| !is_other(entry));
+        // What stood behind a comma stands behind the bracket.
+        if let Some(first) = list.iter_mut().next() {
+            first.decor_mut().set_prefix("");
+        }
     }
     let at = list.iter().position(is_it);
     match at {

@@ -48,6 +48,10 @@ struct Changed {
     requirements: BTreeMap<String, Option<String>>,
     /// Packages that the manifest no longer bounds.
     unbounded: Vec<String>,
+    /// The constraint that is left of several on a package in the manifest.
+    bounded: Vec<String>,
+    /// Constraints of files that are no longer there.
+    lines: Vec<String>,
     options: SolveOptions,
 }
 
@@ -123,13 +127,21 @@ impl TypedRequest<'_> {
                 None => format!("in {file}: no line for {name}"),
             })
         });
-        let lines: Vec<String> = lines.collect::<Option<_>>()?;
-        let is_of_files = changed.unbounded.is_empty() && changed.options.given() == self.options.given();
+        let mut lines: Vec<String> = lines.collect::<Option<_>>()?;
+        lines.extend(changed.lines);
+        let is_of_manifest = !changed.unbounded.is_empty() || !changed.bounded.is_empty();
+        let is_of_files = !is_of_manifest && changed.options.given() == self.options.given();
         (is_of_files && !lines.is_empty()).then(|| lines.join("; "))
     }
 
     fn unchanged(&self) -> Changed {
-        Changed { requirements: BTreeMap::new(), unbounded: Vec::new(), options: self.options.clone() }
+        Changed {
+            requirements: BTreeMap::new(),
+            unbounded: Vec::new(),
+            bounded: Vec::new(),
+            lines: Vec::new(),
+            options: self.options.clone(),
+        }
     }
 
     /// The command with a change; `None` if it takes an edit of a file, or another machine.
@@ -146,11 +158,19 @@ impl TypedRequest<'_> {
             return None;
         }
         let requirements = &changed.requirements;
-        if !changed.unbounded.is_empty() {
-            let is_alone = requirements.is_empty() && self.form == Form::Manifest;
-            return is_alone.then(|| {
-                format!("envlock remove --constraint{}{options}", words(changed.unbounded.iter().collect()))
-            });
+        let (unbounded, bounded) = (&changed.unbounded, &changed.bounded);
+        let is_alone = requirements.is_empty() && self.form == Form::Manifest;
+        match (unbounded.is_empty(), bounded.is_empty(), changed.lines.is_empty()) {
+            (true, true, true) => {}
+            (false, true, true) if is_alone => {
+                let names = words(unbounded.iter().collect());
+                return Some(format!("envlock remove --constraint{names}{options}"));
+            }
+            (true, false, true) if is_alone => {
+                let left = words(bounded.iter().collect());
+                return Some(format!("envlock add --constraint{left}{options}"));
+            }
+            _ => return None,
         }
         if !self.files.is_empty() {
             let files: String = self
@@ -250,13 +270,7 @@ impl TypedRequest<'_> {
             Change::AllowSources if options.no_sources => options.no_sources = false,
             Change::WithoutLimit { what: "cuda", .. } => drop(options.cuda.take()?),
             Change::WithoutLimit { what: "exclude-newer", .. } => drop(options.exclude_newer.take()?),
-            Change::WithoutConstraint(bound) => {
-                // `remove` drops every bound on a package, and edits no `constraints.txt`.
-                let of_package = self.request.constraints.iter().filter(|own| own.name() == bound.name());
-                let is_only = of_package.count() == 1;
-                let is_of_manifest = bound.origin == Origin::File(self.manifest_name?.to_owned());
-                (is_only && is_of_manifest).then(|| to.unbounded.push(bound.name().to_owned()))?;
-            }
+            Change::WithoutConstraint(bound) => return self.without_constraint(bound, to),
             // These take an edit of a file, or another machine.
             Change::AllowSources
             | Change::WithoutLimit { .. }
@@ -268,6 +282,29 @@ impl TypedRequest<'_> {
             | Change::StackFrom(_)
             | Change::OnlyGpus { .. }
             | Change::OtherGpu(_) => return None,
+        }
+        Some(())
+    }
+
+    /// Takes a constraint away: from the manifest, which has one on a package or another that stays, or its line of a file.
+    fn without_constraint(&self, bound: &UserRequirement, to: &mut Changed) -> Option<()> {
+        let of_package = || self.request.constraints.iter().filter(|own| own.name() == bound.name());
+        let is_of_manifest = |own: &UserRequirement| {
+            self.manifest_name.is_some_and(|name| own.origin == Origin::File(name.to_owned()))
+        };
+        let others: Vec<&UserRequirement> = of_package().filter(|own| *own != bound).collect();
+        match (others.as_slice(), &bound.origin) {
+            ([], _) if is_of_manifest(bound) => to.unbounded.push(bound.name().to_owned()),
+            ([left], _)
+                if of_package().all(is_of_manifest)
+                    && left.requirement.marker == bound.requirement.marker =>
+            {
+                to.bounded.push(left.requirement.to_string());
+            }
+            (_, Origin::File(place)) if !self.files.is_empty() => {
+                to.lines.push(format!("in {place}: no line for {}", bound.name()));
+            }
+            _ => return None,
         }
         Some(())
     }

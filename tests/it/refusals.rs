@@ -417,6 +417,23 @@ fn constraints_that_exclude_each_other() {
     let run = resolve(&context, &["-r", "requirements.txt"]).expect(1);
     says(&run, &["you constrain gamma to <2 [bounds.txt:1]", "you constrain gamma to >=2 [bounds.txt:2]"]);
     is_silent_about(&run, &["no wheel"]);
+    says(&run, &["in bounds.txt:1: no line for gamma", "in bounds.txt:2: no line for gamma"]);
+    // The commands are run by the context: the one that is left takes the place of both.
+    let manifest = |constraints: &str| {
+        format!(
+            "[project]\nname = \"demo\"\ndependencies = [\"flow\", \"gamma\"]\nconstraints = {constraints}\n"
+        )
+    };
+    context.write("envlock.toml", &manifest("[\"gamma<2\", \"gamma>=2\"]"));
+    let run = resolve(&context, &[]).expect(1);
+    says(
+        &run,
+        &["envlock add --constraint 'gamma>=2' --gpu none", "envlock add --constraint 'gamma<2' --gpu none"],
+    );
+    context.run(&["add", "--constraint", "gamma>=2", "--gpu", "none"]).expect(0);
+    assert_eq!(context.read("envlock.toml"), manifest("[\"gamma>=2\"]"));
+    std::fs::remove_file(context.project().join("envlock.toml")).unwrap();
+    std::fs::remove_file(context.project().join("envlock.lock")).unwrap();
     context.write("requirements.txt", "flow\n-c bounds.txt\n");
     let run = resolve(&context, &["-r", "requirements.txt"]).expect(0);
     says(

@@ -64,8 +64,8 @@ impl Explainer<'_, '_> {
     /// reason.
     fn is_excluded_by_bounds(&self, node: &Node) -> bool {
         node.package_name().is_some_and(|name| {
-            self.bounds_on(&name).next().is_some()
-                && self.problem.asked.request.contradiction_on(&name).is_some()
+            self.bounds_on(name).next().is_some()
+                && self.problem.asked.request.contradiction_on(name).is_some()
         })
     }
 

@@ -316,12 +316,15 @@ fn what_cannot_be_bundled_is_said() {
     env.lock("\"beta\"", "");
     context.write("mine/notes.txt", "precious");
     context.write("python.zip", "");
+    context.write("made/bundle.toml", "");
     for (arguments, expected) in [
         (&["bundle", "-o", "mine"][..], "`mine` is no bundle: it has `notes.txt`"),
         (&["bundle", "--python", "python.zip"], "is not an archive `NAME.tar.gz` with a Python"),
         (&["bundle", "--target", "moon"], "no target `moon`"),
         (&["bundle", "--since", "nowhere"], "`nowhere` is not a bundle that can be used"),
         (&["bundle", "--wheelhouse", "--self"], "a wheelhouse has the files of the lock alone"),
+        (&["bundle", "--wheelhouse", "-o", "w.tar"], "a wheelhouse is a folder, and no archive"),
+        (&["bundle", "--wheelhouse", "-o", "made"], "`made` is a bundle, and a wheelhouse in it"),
         (&["bundle", "--wheelhouse", "--build"], "a wheelhouse has the files of the lock alone"),
         (&["verify", "--bundle", "mine"], "it has no `bundle.toml`"),
         (&["verify", "--bundle", "python.zip"], "it has no `bundle.toml`"),

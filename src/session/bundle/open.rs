@@ -57,7 +57,11 @@ impl OpenBundle {
             Err(error) => return Err(unusable(path, &error.message)),
         };
         if let Some(key) = key {
-            check_signature(&folder, &text, key).map_err(|why| unusable(path, &why))?;
+            check_signature(&folder, &text, key).map_err(|why| {
+                Failure::input(format!("`{}` is not used: {why}", shown(path))).hint(
+                    "`--pubkey` takes the file of the public key, as `minisign -G` writes it; `envlock bundle --sign` signs a bundle",
+                )
+            })?;
         }
         let manifest = Manifest::parse(&text)
             .map_err(|why| unusable(path, &format!("`{}`: {why}", bundle::MANIFEST)))?;

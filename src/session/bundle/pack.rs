@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use tempfile::TempDir;
 
-use crate::bundle::{self, Manifest};
+use crate::bundle::{self, Manifest, Role};
 use crate::model::text::clean;
 use crate::session::failure::Failure;
 
@@ -19,13 +19,19 @@ pub(super) fn pack(folder: &Path, manifest: &Manifest, archive: &Path) -> Result
     let mut places: Vec<String> = manifest.files.iter().map(bundle::BundledFile::place).collect();
     places.sort();
     places.dedup();
+    let programs: Vec<String> = manifest
+        .files
+        .iter()
+        .filter(|file| file.role == Role::Program)
+        .map(bundle::BundledFile::place)
+        .collect();
     // What an older bundle has is not there, and not each bundle is signed.
     let is_there = |place: &String| folder.join(place).is_file();
     for place in HEAD.map(str::to_owned).into_iter().chain(places).filter(is_there) {
         let file = fs_err::File::open(folder.join(&place))?;
         let mut header = tar::Header::new_gnu();
         header.set_size(file.metadata()?.len());
-        header.set_mode(0o644);
+        header.set_mode(if programs.contains(&place) { 0o755 } else { 0o644 });
         header.set_mtime(0);
         builder.append_data(&mut header, &place, file)?;
     }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use minisign::{SecretKey, SecretKeyBox};
+use minisign::{ErrorKind, SecretKey, SecretKeyBox};
 
 use super::shown;
 use crate::session::failure::Failure;
@@ -21,8 +21,14 @@ impl Signer {
         let wrong = |why: String| Failure::input(format!("`{}` cannot sign: {why}", shown(path)));
         let text = files::read(path)?.ok_or_else(|| wrong("it does not exist".to_owned()))?;
         let sealed = || SecretKeyBox::from_string(&text).map_err(|why| wrong(why.to_string()));
-        if let Ok(key) = sealed()?.into_unencrypted_secret_key() {
-            return Ok(Signer(key));
+        match sealed()?.into_unencrypted_secret_key() {
+            Ok(key) => return Ok(Signer(key)),
+            // It has no password, and is not as the library reads such keys: those of `minisign -G -W` are not.
+            Err(why) if matches!(why.kind(), ErrorKind::Verify) => {
+                return Err(wrong("it has no password, and such a key is not read here".to_owned())
+                    .hint("bundle into a folder and sign afterwards: `minisign -S -m DIR/bundle.toml`"));
+            }
+            Err(_) => {}
         }
         let password = interface.secret(&format!("password of `{}`: ", shown(path))).ok_or_else(|| {
             wrong("it has a password, and no terminal is here to ask for it".to_owned())

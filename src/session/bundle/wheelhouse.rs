@@ -192,6 +192,18 @@ pub(super) fn make(
         return Err(Failure::usage("a wheelhouse has the files of the lock alone")
             .hint("leave out `--since`, `--self`, `--python`, `--sign` and `--build`, or `--wheelhouse`"));
     }
+    if place.join(crate::bundle::MANIFEST).exists() {
+        return Err(Failure::files(format!(
+            "`{}` is a bundle, and a wheelhouse in it would break it",
+            super::shown(place)
+        ))
+        .hint("name another folder with `-o`"));
+    }
+    if place.extension().is_some_and(|extension| extension == "tar") {
+        return Err(
+            Failure::usage("a wheelhouse is a folder, and no archive").hint("name a folder with `-o`")
+        );
+    }
     fs_err::create_dir_all(place)?;
     bundled.kept = collected.fill(&|_, name| place.join(name), client, interface)?;
     for (name, text) in [(files::REQUIREMENTS, Some(text)), ("build-constraints.txt", constraints)] {

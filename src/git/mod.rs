@@ -79,7 +79,7 @@ pub fn read(
     let folder = tempfile::tempdir().map_err(|e| failed(e.to_string()))?;
     let program = Program::outside(project).ok_or_else(|| GitError::NoGit(shown_repository(repository)))?;
     let git = |arguments: &[&str], limit: u64| run(&program, folder.path(), repository, arguments, limit);
-    let told = |error: Failure| error.told(shown_repository(repository), &failed);
+    let told = |error: Failure| error.into_error(shown_repository(repository), &failed);
     git(&["init", "--quiet", "--bare", "."], MAX_TEXT).map_err(told)?;
     let fetch = |what: &str, depth: bool| {
         let mut arguments =
@@ -189,7 +189,7 @@ pub fn pack(repository: &str, commit: &str, project: &Path, to: &Path) -> Result
         revision: Some(commit.to_owned()),
         why,
     };
-    let told = |error: Failure| error.told(shown_repository(repository), &failed);
+    let told = |error: Failure| error.into_error(shown_repository(repository), &failed);
     if !is_commit(commit) {
         return Err(failed("it is not a commit".to_owned()));
     }
@@ -241,7 +241,7 @@ pub fn unpack(pack: &Path, commit: &str, project: &Path, folder: &Path) -> Resul
     let shown = || pack.display().to_string();
     let failed =
         |why: String| GitError::Failed { repository: shown(), revision: Some(commit.to_owned()), why };
-    let told = |error: Failure| error.told(shown(), &failed);
+    let told = |error: Failure| error.into_error(shown(), &failed);
     let program = Program::outside(project).ok_or_else(|| GitError::NoGit(shown()))?;
     let written = |e: std::io::Error| failed(e.to_string());
     let git = |arguments: &[&str]| {
@@ -274,8 +274,8 @@ enum Failure {
 }
 
 impl Failure {
-    /// What is said of it, for a repository as it is shown.
-    fn told(self, repository: String, failed: &dyn Fn(String) -> GitError) -> GitError {
+    /// The error of a repository, by the name that is shown.
+    fn into_error(self, repository: String, failed: &dyn Fn(String) -> GitError) -> GitError {
         match self {
             Failure::NoGit => GitError::NoGit(repository),
             Failure::Other(why) => failed(why),

@@ -295,7 +295,6 @@ impl Layer<'_> {
     /// only the name of the link needs it.
     ///
     /// # Errors
-    ///
     /// Where the link leads to nothing, or to a folder.
     fn linked(&mut self, target: &str, full: &str) -> Result<(What, u32, u64)> {
         let (above, last) = target.rsplit_once('/').unwrap_or(("", target));

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::parse::parse_unchecked;
 use super::{Lockfile, Target, read_request};
+use crate::model::capability::ComputeCapability;
 use crate::model::solution::Coverage;
 use crate::model::source::CondaPackage;
 
@@ -124,7 +125,7 @@ fn of_target(old: &Target, new: &Target) -> TargetChanges {
     let both_use = !before.is_empty() && !after.is_empty();
     if !both_use {
         // All or none are no GPUs that are new or dropped.
-        let need = |all: &BTreeSet<crate::model::capability::ComputeCapability>| match all.is_empty() {
+        let need = |all: &BTreeSet<ComputeCapability>| match all.is_empty() {
             true => "none required".to_owned(),
             false => {
                 let all: Vec<String> = all.iter().map(ToString::to_string).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pep440_rs::{Operator, VersionSpecifiers};
+use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{Requirement, VerbatimUrl, VersionOrUrl};
 use version_ranges::Ranges;
 
@@ -76,14 +76,14 @@ pub struct StatedMetadata {
     /// Normalized package name.
     pub name: String,
     /// The release; all if absent.
-    pub version: Option<pep440_rs::Version>,
+    pub version: Option<Version>,
     /// Its requirements, PEP 508.
     pub requires: Vec<String>,
 }
 
 impl StatedMetadata {
     /// Whether it is about a release.
-    pub fn is_about(&self, name: &str, version: &pep440_rs::Version) -> bool {
+    pub fn is_about(&self, name: &str, version: &Version) -> bool {
         self.name == name && self.version.as_ref().is_none_or(|stated| stated == version)
     }
 }
@@ -213,7 +213,7 @@ impl UserRequirement {
     /// satisfies it, so a range that is open on both sides may count as one.
     pub fn is_contradiction(&self) -> bool {
         let Some(specifiers) = self.specifiers() else { return false };
-        specifiers.len() > 1 && !specifiers.iter().any(|bound| specifiers.contains(bound.version()))
+        specifiers.len() > 1 && admits_none_named(specifiers)
     }
 
     /// Its version specifiers, if any.
@@ -275,10 +275,16 @@ fn named(
 }
 
 /// The version in the file name of a wheel's URL.
-fn wheel_version(url: &str) -> Option<pep440_rs::Version> {
+fn wheel_version(url: &str) -> Option<Version> {
     let file = url.rsplit('/').next()?;
     let file = percent_encoding::percent_decode_str(file).decode_utf8_lossy();
     file.parse::<super::wheel::WheelName>().ok().map(|wheel| wheel.version)
+}
+
+/// Whether bounds admit none of the versions that they name. A range of versions has no `2.9.1+cu128` for `==2.9.1`, which
+/// admits it.
+fn admits_none_named(bounds: &VersionSpecifiers) -> bool {
+    !bounds.iter().any(|bound| bounds.contains(bound.version()))
 }
 
 /// Whether any specifier excludes newer releases.
@@ -411,10 +417,10 @@ impl Request {
         let of_package =
             |user: &&UserRequirement| user.name() == package && user.requirement.marker.is_true();
         let all: Vec<_> = self.constraints.iter().filter(of_package).collect();
-        let bounds =
-            all.iter().filter_map(|user| user.specifiers()).cloned().map(Ranges::<pep440_rs::Version>::from);
-        let admitted = bounds.fold(Ranges::full(), |all, one| all.intersection(&one));
-        admitted.is_empty().then_some(all)
+        let bounds: VersionSpecifiers =
+            all.iter().filter_map(|user| user.specifiers()).flat_map(|own| own.iter().cloned()).collect();
+        let admitted = Ranges::<Version>::from(bounds.clone());
+        (admitted.is_empty() && admits_none_named(&bounds)).then_some(all)
     }
 
     /// The variant that is pinned for torch or one of its companions: by an option, or by a local version (`==2.9.0+cu129`).
@@ -438,11 +444,11 @@ impl Request {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Preferences {
     /// Versions by package name.
-    pub versions: std::collections::BTreeMap<String, pep440_rs::Version>,
+    pub versions: std::collections::BTreeMap<String, Version>,
     /// Commits of repositories by package name.
     pub commits: std::collections::BTreeMap<String, String>,
     /// Versions of build requirements by package name.
-    pub builds: std::collections::BTreeMap<String, pep440_rs::Version>,
+    pub builds: std::collections::BTreeMap<String, Version>,
     /// The Python series.
     pub python: Option<Python>,
     /// The Python series (3.N) that are installed on the machine, where it is this one: of those that are as good, one of
@@ -458,5 +464,33 @@ impl Preferences {
     /// The preferences for a solve of build requirements.
     pub fn for_builds(&self) -> Preferences {
         Preferences { versions: self.builds.clone(), ..Preferences::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Constraints that exclude each other, and pairs that only look so.
+    #[test]
+    fn contradictions() {
+        for (bounds, expected) in [
+            (&["a<1.20", "a>=1.24"][..], true),
+            (&["a<2,>=2"], true),
+            (&["a==1.0", "a!=1.0"], true),
+            (&["a>=2.0rc1", "a<2.0"], true),
+            (&["a==2.9.1", "a==2.9.1+cu128"], false),
+            (&["a<=2.9.1", "a==2.9.1+cu128"], false),
+            (&["a>=1", "a<2"], false),
+            (&["a==1.*", "a>=1.9"], false),
+            (&["a<1; python_version < '3.9'", "a>=1"], false),
+            (&["b<1", "a>=1"], false),
+            (&[], false),
+        ] {
+            let constraints =
+                bounds.iter().map(|text| UserRequirement::parse(text, Origin::Question).unwrap());
+            let request = Request { constraints: constraints.collect(), ..Request::default() };
+            assert_eq!(request.contradiction_on("a").is_some(), expected, "{bounds:?}");
+        }
     }
 }

@@ -72,7 +72,7 @@ fn joined(packages: &[String]) -> Result<Vec<String>, Failure> {
     let mut out: Vec<(UserRequirement, String)> = Vec::new();
     for text in packages {
         let mut parsed = settings::requirement(text)?;
-        let mut text = text.clone();
+        let text = text.clone();
         let is_same = |(own, _): &(UserRequirement, String)| {
             let (own_is, is) = (&own.requirement, &parsed.requirement);
             own_is.name == is.name && own_is.marker == is.marker && own_is.extras == is.extras
@@ -82,8 +82,9 @@ fn joined(packages: &[String]) -> Result<Vec<String>, Failure> {
         {
             let both = before.iter().chain(bounds.iter()).cloned().collect();
             parsed.requirement.version_or_url = Some(VersionOrUrl::VersionSpecifier(both));
-            text = parsed.requirement.to_string();
-            out.remove(at);
+            let text = parsed.requirement.to_string();
+            out[at] = (parsed, text);
+            continue;
         }
         out.push((parsed, text));
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::Engine as _;
 use dockerfile_parser::Dockerfile;
 
 use super::common::synced::{BUILD_SYSTEM, Synced, backend};
@@ -300,6 +301,14 @@ fn a_bundle_is_signed_as_it_is_written() {
     let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
     env.context.write("own.pub", &pair.pk.to_box().unwrap().to_string());
     env.context.write("own.key", &pair.sk.to_box(None).unwrap().to_string());
+    // As `minisign -G -W` writes it: without the checksum.
+    let mut plain = pair.sk.to_bytes();
+    let checksum = plain.len() - 32;
+    plain[checksum..].fill(0);
+    let plain = base64::prelude::BASE64_STANDARD.encode(plain);
+    env.context.write("plain.key", &format!("untrusted comment: minisign unencrypted secret key\n{plain}\n"));
+    env.context.run(&["bundle", "--python", "none", "--sign", "plain.key", "-o", "b"]).expect(0);
+    env.context.run(&["verify", "--bundle", "b", "--pubkey", "own.pub"]).expect(0);
     let run = env.context.run(&["bundle", "--python", "none", "--sign", "own.key", "-o", "b"]).expect(0);
     assert!(run.flat().contains("--pubkey"), "{}", run.shown());
     env.context.run(&["bundle", "--python", "none", "--sign", "own.key", "-o", "b.tar"]).expect(0);
@@ -316,7 +325,8 @@ fn a_bundle_is_signed_as_it_is_written() {
     env.context.write("sealed.key", &sealed.sk.to_box(None).unwrap().to_string());
     for (key, expected) in [
         ("none.key", "it does not exist"),
-        ("wrong.key", "`wrong.key` cannot sign"),
+        ("wrong.key", "`wrong.key` cannot sign: it is no secret key of minisign"),
+        ("own.pub", "`own.pub` cannot sign: it is no secret key of minisign"),
         ("sealed.key", "it has a password, and no terminal is here"),
     ] {
         let run = env.context.run(&["bundle", "--python", "none", "--sign", key, "-o", "c"]).expect(2);

@@ -106,10 +106,13 @@ pub(crate) fn bundle(
     }
     let targets = chosen(&own, &options.target)?;
     let needs = Needs::of(&targets).map_err(not_bundled)?;
+    let place = options.output.clone().unwrap_or_else(|| project.folder.join(DEFAULT));
+    if options.wheelhouse {
+        wheelhouse::check(options, &place)?;
+    }
     let signer = options.sign.as_deref().map(|path| Signer::open(path, interface)).transpose()?;
     tell_folders(&targets, interface);
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
-    let place = options.output.clone().unwrap_or_else(|| project.folder.join(DEFAULT));
     let before = options.since.as_deref().map(|path| OpenBundle::open(path, None)).transpose()?;
     let client = fetch::client(global, &project, options.index_url.as_deref())?;
     if options.wheelhouse {

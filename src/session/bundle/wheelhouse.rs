@@ -148,6 +148,34 @@ pub(super) fn unpacked(wheel: &Path, name: &str, folder: &Path) -> Result<PathBu
     Ok(place)
 }
 
+/// Refuses what a wheelhouse cannot be: an archive, a part of a bundle, or more than the files of the lock.
+pub(super) fn check(options: &BundleOptions, place: &Path) -> Result<(), Failure> {
+    let others = [
+        options.since.is_some(),
+        options.own_program,
+        options.python.is_some(),
+        options.sign.is_some(),
+        options.build,
+    ];
+    if others.contains(&true) {
+        return Err(Failure::usage("a wheelhouse has the files of the lock alone")
+            .hint("leave out `--since`, `--self`, `--python`, `--sign` and `--build`, or `--wheelhouse`"));
+    }
+    if place.join(crate::bundle::MANIFEST).exists() {
+        return Err(Failure::files(format!(
+            "`{}` is a bundle, and a wheelhouse in it would break it",
+            super::shown(place)
+        ))
+        .hint("name another folder with `-o`"));
+    }
+    if place.extension().is_some_and(|extension| extension == "tar") {
+        return Err(
+            Failure::usage("a wheelhouse is a folder, and no archive").hint("name a folder with `-o`")
+        );
+    }
+    Ok(())
+}
+
 /// Makes a flat folder for pip and uv, with the requirements beside the files.
 ///
 /// # Errors
@@ -180,29 +208,6 @@ pub(super) fn make(
     let mut bundled = super::planned(place.to_owned(), std::slice::from_ref(&target.name), collected);
     if options.dry_run {
         return Ok(bundled);
-    }
-    let others = [
-        options.since.is_some(),
-        options.own_program,
-        options.python.is_some(),
-        options.sign.is_some(),
-        options.build,
-    ];
-    if others.contains(&true) {
-        return Err(Failure::usage("a wheelhouse has the files of the lock alone")
-            .hint("leave out `--since`, `--self`, `--python`, `--sign` and `--build`, or `--wheelhouse`"));
-    }
-    if place.join(crate::bundle::MANIFEST).exists() {
-        return Err(Failure::files(format!(
-            "`{}` is a bundle, and a wheelhouse in it would break it",
-            super::shown(place)
-        ))
-        .hint("name another folder with `-o`"));
-    }
-    if place.extension().is_some_and(|extension| extension == "tar") {
-        return Err(
-            Failure::usage("a wheelhouse is a folder, and no archive").hint("name a folder with `-o`")
-        );
     }
     fs_err::create_dir_all(place)?;
     bundled.kept = collected.fill(&|_, name| place.join(name), client, interface)?;

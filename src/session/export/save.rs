@@ -14,15 +14,16 @@ fn refuse_another(path: &Path, options: &ExportOptions) -> Result<(), Failure> {
     if files::is_own(path, own.mark, options.force)? {
         return Ok(());
     }
-    let others = Format::ALL.into_iter().map(Format::about).filter(|about| about.name != own.name);
-    for other in others {
-        if files::is_own(path, other.mark, false)? {
-            let shown = clean(&path.display().to_string(), 200);
-            return Err(Failure::files(format!("`{shown}` is what `envlock export {}` wrote", other.name))
-                .hint("name another file with `-o`, or pass `--force` to replace it"));
-        }
-    }
-    Err(files::foreign(path))
+    // What cannot be read is not envlock's.
+    let text = files::read(path).ok().flatten().unwrap_or_default();
+    let text = text.trim_start_matches('\u{feff}');
+    let Some(other) = Format::ALL.into_iter().map(Format::about).find(|other| text.starts_with(other.mark))
+    else {
+        return Err(files::foreign(path));
+    };
+    let shown = clean(&path.display().to_string(), 200);
+    Err(Failure::files(format!("`{shown}` is what `envlock export {}` wrote", other.name))
+        .hint("name another file with `-o`, or pass `--force` to replace it"))
 }
 
 /// Writes a text.

@@ -17,6 +17,8 @@ pub enum Fault {
     },
     /// Its copy of the lock is not the one that it was made for.
     LockChanged,
+    /// It has no copy of the lock.
+    NoLock,
     /// It was not made for a target of the lock.
     NoTarget(String),
     /// It says that it was made for a target that the lock does not have.
@@ -27,6 +29,8 @@ pub enum Fault {
     NotLocked(String),
     /// A file is not there.
     Missing(String),
+    /// What has its name is no regular file: a link, a folder, a pipe.
+    NoFile(String),
     /// A file has another content.
     Changed(String),
     /// A file has another size than the manifest says, and the content that it says.
@@ -44,6 +48,7 @@ impl std::fmt::Display for Fault {
                 &of[..of.len().min(12)],
                 &here[..here.len().min(12)]
             ),
+            Fault::NoLock => f.write_str("it has no copy of envlock.lock"),
             Fault::LockChanged => f.write_str("its copy of envlock.lock was changed"),
             Fault::NoTarget(name) => write!(f, "it was not made for the target `{name}`"),
             Fault::NotListed(name) => write!(f, "`{name}`, which the lock needs, is not in its manifest"),
@@ -51,6 +56,7 @@ impl std::fmt::Display for Fault {
                 write!(f, "`{name}` is listed as a package, and the lock does not have it")
             }
             Fault::Missing(name) => write!(f, "`{name}` is missing"),
+            Fault::NoFile(name) => write!(f, "`{name}` is a link or a special file, and no regular file"),
             Fault::Changed(name) => write!(f, "`{name}` was changed: its content does not have the hash"),
             Fault::Size(name) => write!(f, "the manifest states another size of `{name}`"),
             Fault::UnknownTarget(name) => {
@@ -61,8 +67,17 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What is there: each file below `files`, by its place, with the SHA-256 of its content and its size in bytes.
-pub type There = BTreeMap<String, (String, u64)>;
+/// What is there: each file below `files`, by its place. `None` for what is no regular file.
+pub type There = BTreeMap<String, Option<Content>>;
+
+/// The content of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// SHA-256, 64 lower-case hexadecimal digits.
+    pub sha256: String,
+    /// Size in bytes.
+    pub size: u64,
+}
 
 /// What is wrong with a bundle, the gravest first. `lock` is the SHA-256 of the lock that is here; `needs` is what the
 /// targets that are asked about need; `own_lock` is the SHA-256 of the bundle's copy.
@@ -77,8 +92,10 @@ pub fn check(
         // Nothing else that could be said of it would help.
         return vec![Fault::Foreign { of: manifest.lock.clone(), here: lock.to_owned() }];
     }
-    if own_lock != Some(lock) {
-        faults.push(Fault::LockChanged);
+    match own_lock {
+        None => faults.push(Fault::NoLock),
+        Some(own) if own != lock => faults.push(Fault::LockChanged),
+        Some(_) => {}
     }
     let has = |name: &&&str| !manifest.targets.iter().any(|own| own == **name);
     faults.extend(targets.iter().filter(has).map(|name| Fault::NoTarget((*name).to_owned())));
@@ -113,18 +130,20 @@ pub fn check(
         let place = file.place();
         match there.get(&place) {
             None => faults.push(Fault::Missing(file.name.clone())),
-            Some((hash, _)) if *hash != file.sha256 => faults.push(Fault::Changed(file.name.clone())),
-            Some((_, size)) if *size != file.size => faults.push(Fault::Size(file.name.clone())),
+            Some(None) => faults.push(Fault::NoFile(file.name.clone())),
+            Some(Some(own)) if own.sha256 != file.sha256 => faults.push(Fault::Changed(file.name.clone())),
+            Some(Some(own)) if own.size != file.size => faults.push(Fault::Size(file.name.clone())),
             Some(_) => {}
         }
         places.insert(place);
     }
-    let is_left = |place: &str| {
+    // What an older bundle had, and nothing else in its place.
+    let is_left = |place: &str, content: &Option<Content>| {
         let hash = place.split('/').nth(1).unwrap_or_default();
-        manifest.superseded.contains(hash)
+        content.as_ref().is_some_and(|own| own.sha256 == hash && manifest.superseded.contains(hash))
     };
-    let extra = there.keys().filter(|place| !places.contains(*place) && !is_left(place));
-    faults.extend(extra.map(|place| Fault::Extra(place.clone())));
+    let extra = there.iter().filter(|(place, own)| !places.contains(*place) && !is_left(place, own));
+    faults.extend(extra.map(|(place, _)| Fault::Extra(place.clone())));
     faults.sort();
     faults.dedup();
     faults

@@ -9,7 +9,7 @@ mod check;
 mod manifest;
 mod wanted;
 
-pub use check::{Fault, There, check};
+pub use check::{Content, Fault, There, check};
 pub use manifest::{BundledFile, MANIFEST, Manifest, ManifestError, Role, SIGNATURE, is_hash};
 pub use wanted::{Commit, From, Needs, NotBundled, Wanted, commits, from_one_folder, is_source, is_wheel_of};
 

@@ -16,11 +16,11 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches;
 
-use crate::session::{cache_folder, data_folder, exit, failure, files, settings, write};
+use crate::session::{cache_folder, data_folder, exit, failure, files, settings, signals};
 
 /// Runs the program on the process's arguments and environment.
 pub fn run() -> ExitCode {
-    write::limits_are_errors();
+    signals::limits_are_errors();
     // A layer of the smoke test, which envlock starts itself, so its arguments are not user input.
     let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|word| word == crate::smoke::native::COMMAND) {

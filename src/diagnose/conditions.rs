@@ -2,6 +2,7 @@
 
 use super::facts::Event;
 use super::fields::visible_releases;
+use super::file_owner;
 use super::memory::Report;
 use super::situation::Situation;
 use super::who;
@@ -60,6 +61,9 @@ pub(super) fn holds(situation: &Situation<'_>, condition: &Condition, events: &[
             Mechanics::MemoryHeldByOthers => {
                 Report::of(events).is_some_and(|report| report.is_held_by_others())
             }
+            Mechanics::MemoryShared => Report::of(events).is_some_and(|report| report.is_shared()),
+            Mechanics::AsBuiltFor => facts.is_as_built_for == Some(true),
+            Mechanics::LibraryOfTorchsCuda => file_owner::is_of_torchs_cuda(situation, events),
             Mechanics::MemoryInPieces => Report::of(events).is_some_and(|report| report.is_in_pieces()),
             Mechanics::OthersOfTorchsCuda => situation.others_of_torchs_cuda(),
             Mechanics::CpuTorch => facts.variant().as_deref() == Some(CPU),

@@ -152,6 +152,8 @@ mod tests {
             "INFO 02-28 18:13:24 __init__.py:190] Automatically detected platform cuda.",
             "flashinfer: Module Not Found",
             "root@node:/workspace# python collect_env.py",
+            "# python -m torch.utils.collect_env",
+            "<frozen runpy>:128: RuntimeWarning: 'torch.utils.collect_env' found in sys.modules after import of package 'torch.utils'",
             "  - C++ Version: 201402",
             "        System Info",
             "Length: 24353 (24K) [text/plain]",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
+use crate::model::platform::Platform;
 use crate::model::surroundings::Surrounding;
 use crate::model::variant::{CPU, Variant, cuda_of_variant};
 
@@ -38,6 +39,8 @@ pub struct Facts {
     pub torch_pythons: BTreeSet<String>,
     /// The operating system as written.
     pub os: Option<String>,
+    /// The platform that the releases which an installer sees have wheels for.
+    pub platform: Option<Platform>,
     /// Packages by normalized name: version, and conda's build string.
     pub packages: BTreeMap<String, (String, String)>,
     /// The lines that name GPUs, by the name as written.
@@ -52,6 +55,8 @@ pub struct Facts {
     pub extensions: BTreeSet<String>,
     /// The torch build, release and variant, that an extension says it was built for: `2.1.2`, `cu121`.
     pub built_for: Option<(pep440_rs::Version, String)>,
+    /// Whether torch and Python are those that an extension says it was built for, as far as it was read.
+    pub is_as_built_for: Option<bool>,
     /// The surroundings that the text indicates.
     pub surroundings: BTreeSet<Surrounding>,
     /// CUDA variants in index URLs: `cu114`.
@@ -60,7 +65,9 @@ pub struct Facts {
     pub asked_cuda: Vec<(u64, u64)>,
     /// The CUDA releases of toolkits whose folders are in the text, `12.5` of `/usr/local/cuda-12.5`.
     pub toolkits: BTreeSet<String>,
-    /// Shared libraries with an absolute path in the text, which therefore exist.
+    /// The CUDA releases that nvcc says it is of, `12.1`.
+    pub compilers: BTreeSet<String>,
+    /// Shared libraries with an absolute path in the text, or one from `.`,, which therefore exist.
     pub libraries: Vec<String>,
     /// The Python series of the folders that the modules of one traceback are in, where there are two: the one that runs, and
     /// another one.

@@ -18,7 +18,7 @@ const ADD_FOLDERS: &str = r#"export LD_LIBRARY_PATH="$(python -c 'import glob, s
 /// has.
 pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     let of_line = |event: &&Event| {
-        names(&event.text).find_map(|name| Some((name.to_owned(), package(situation, name, events)?)))
+        missing(&event.text).find_map(|name| Some((name.to_owned(), package(situation, name, events)?)))
     };
     let mut found: Vec<(String, &Cited<CudaLibraries>)> = events.iter().filter_map(of_line).collect();
     let mut packages = BTreeSet::new();
@@ -65,20 +65,64 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     }
 }
 
+/// Whether a missing library is of another CUDA than what is here: then the program is a build for that one, and its other
+/// libraries would be missed next.
+pub(super) fn is_of_other_cuda(situation: &Situation<'_>, events: &[&Event]) -> bool {
+    let of_libraries = || {
+        let mut majors: Vec<u64> =
+            situation.facts.libraries.iter().filter_map(|name| cuda_of(situation, name)).collect();
+        majors.dedup();
+        <[u64; 1]>::try_from(majors).ok().map(|[major]| major)
+    };
+    let of_toolkits = || {
+        let majors: BTreeSet<u64> = (situation.facts.toolkits.iter().chain(&situation.facts.compilers))
+            .filter_map(|release| release.split('.').next()?.parse().ok())
+            .collect();
+        majors.first().copied().filter(|_| majors.len() == 1)
+    };
+    let Some(here) = stated_cuda(situation).or_else(of_libraries).or_else(of_toolkits) else { return false };
+    let of_missing =
+        events.iter().find_map(|event| missing(&event.text).find_map(|name| cuda_of(situation, name)));
+    of_missing.is_some_and(|needed| needed != here)
+}
+
+/// Whether a missing library is of torch's own CUDA: its packages are those that torch requires.
+pub(super) fn is_of_torchs_cuda(situation: &Situation<'_>, events: &[&Event]) -> bool {
+    let torch: Option<u64> =
+        situation.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
+    let mut missed =
+        events.iter().filter_map(|event| missing(&event.text).find_map(|name| cuda_of(situation, name)));
+    torch.is_some_and(|torch| missed.any(|own| own == torch))
+}
+
+/// The CUDA major of a library, where only one has it by this name.
+fn cuda_of(situation: &Situation<'_>, library: &str) -> Option<u64> {
+    let mut majors: Vec<u64> = situation.registry.packages_with(library).map(|row| row.cuda).collect();
+    majors.sort_unstable();
+    majors.dedup();
+    <[u64; 1]>::try_from(majors).ok().map(|[major]| major)
+}
+
 /// The command that installs the package of the system with a missing library.
 fn of_system(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
-    let mut named = events.iter().flat_map(|event| names(&event.text));
+    let mut named = events.iter().flat_map(|event| missing(&event.text));
     let found = named.find_map(|name| Some((name, situation.registry.debian_package_of(name)?)));
     let install = found.map(|(name, package)| {
         let why = format!("brings {name}, on Debian and Ubuntu; in an image too");
-        Fix::command_that(format!("sudo apt-get install -y {package}"), why)
+        for_setup(situation, Fix::command_that(format!("sudo apt-get install -y {package}"), why))
     });
     install.into_iter().collect()
 }
 
+/// The CUDA major of torch, else of a package whose name has it: `cupy-cuda11x`.
+fn stated_cuda(situation: &Situation<'_>) -> Option<u64> {
+    let of_torch = situation.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
+    let of_name = |name: &String| name.rsplit_once("-cuda")?.1.strip_suffix('x')?.parse().ok();
+    of_torch.or_else(|| situation.facts.packages.keys().find_map(of_name))
+}
+
 /// The CUDA major of torch, else the one that a line or the listed packages name.
 fn cuda(situation: &Situation<'_>, events: &[&Event]) -> Option<u64> {
-    let of_torch = situation.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
     let majors = || situation.registry.minor_version_compatibility().iter().map(|row| row.cuda_major);
     let says = |major: u64| {
         let word = format!("CUDA {major}.");
@@ -88,7 +132,7 @@ fn cuda(situation: &Situation<'_>, events: &[&Event]) -> Option<u64> {
         let end = format!("-cu{major}");
         situation.facts.packages.keys().any(|name| is_of_nvidia(name) && name.ends_with(&end))
     };
-    of_torch
+    stated_cuda(situation)
         .or_else(|| majors().find(|major| says(*major)))
         .or_else(|| majors().find(|major| of_packages(*major)))
 }
@@ -112,6 +156,18 @@ fn package<'a>(situation: &Situation<'a>, name: &str, events: &[&Event]) -> Opti
     of_major.or_else(|| rows.iter().max_by_key(|row| row.cuda)).copied()
 }
 
+/// The names of libraries that a line may miss: the one that it says so of, else all that it has. The loader names the one that
+/// it looked for, `libcusolver.so.11; dlerror: libnvJitLink.so.12: cannot open`, and the one that is not there.
+fn missing(line: &str) -> impl Iterator<Item = &str> {
+    let (before, of_loader) = match line.split_once(": cannot open shared object") {
+        Some((before, _)) => (before, true),
+        None => (line, false),
+    };
+    let last = if of_loader { names(before).last() } else { None };
+    let others = if last.is_some() { "" } else { line };
+    last.into_iter().chain(names(others))
+}
+
 /// The names of libraries in a line: `libcudart.so.12`, `cublas64_12.dll`.
 fn names(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
@@ -124,7 +180,7 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::{missing, names};
 
     #[test]
     fn libraries_in_a_line() {
@@ -133,5 +189,9 @@ mod tests {
         assert_eq!(of("Could not locate nvrtc64_120_0.dll. Please"), ["nvrtc64_120_0.dll"]);
         assert_eq!(of("'/a/b/libx.so': libcuda.so.1: no"), ["libx.so", "libcuda.so.1"]);
         assert!(of("nothing of the kind").is_empty());
+        let missed = |line| missing(line).collect::<Vec<&str>>();
+        let tensorflow = "Could not load dynamic library 'libcusolver.so.11'; dlerror: libnvJitLink.so.12: cannot open shared object file: No such file or directory";
+        assert_eq!(missed(tensorflow), ["libnvJitLink.so.12"]);
+        assert_eq!(missed("Could not locate nvrtc64_120_0.dll. Please"), ["nvrtc64_120_0.dll"]);
     }
 }

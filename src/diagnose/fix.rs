@@ -68,7 +68,7 @@ fn install_for(situation: &Situation<'_>, host: Host, wanted: Wanted) -> Vec<Fix
     if let Some(gpu) = UnknownGpu::of(situation.registry, &host).filter(|gpu| gpu.capability.is_some()) {
         return vec![Fix::command_that("envlock registry update", gpu.to_string())];
     }
-    let Some(solution) = solved(situation, &host, wanted) else { return Vec::new() };
+    let Some(solution) = solved(situation, &host, wanted) else { return no_build(situation) };
     let Some(stack) = &solution.stack else { return Vec::new() };
     // The build that failed is not the fix; the GPU decides which one is.
     if is_installed(situation, stack) && situation.gpus().is_empty() {
@@ -90,6 +90,18 @@ fn install_for(situation: &Situation<'_>, host: Host, wanted: Wanted) -> Vec<Fix
     };
     out.push(for_setup(situation, Fix::command_that(format!("pip install {packages}"), why)));
     out
+}
+
+/// What is left where no build of the data runs: nothing is certain of a machine that is not described.
+fn no_build(situation: &Situation<'_>) -> Vec<Fix> {
+    let [(name, capability), ..] = situation.gpus() else { return Vec::new() };
+    let gpu = name.as_deref().unwrap_or("the GPU");
+    let text = format!(
+        "no build of torch in the data runs with {gpu} (compute capability {capability}): use another GPU, or the CPU, with \
+         `pip install torch --index-url {}/cpu`",
+        situation.pytorch_index
+    );
+    vec![Fix::advice(text)]
 }
 
 /// The release of torch that the text says is installed.
@@ -129,10 +141,20 @@ fn packages(situation: &Situation<'_>, stack: &Stack) -> String {
     }
 }
 
+/// What helps where a program misses a library of another CUDA than the one that is here.
+const OTHER_CUDA: &str = "the missing library is of another CUDA major version than the one that is here: install the program's build \
+    for this CUDA, or take the folders of the other CUDA off the loader's path (`LD_LIBRARY_PATH`)";
+
 /// Where a missing library comes from: a `[[repair]]` row about the program that failed, the package that brings it, or any
 /// other row.
 pub(super) fn library(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     let own = repair::of_failed(situation, Offer::Library, events);
+    if own.is_none() && file_owner::is_of_other_cuda(situation, events) {
+        return match repair::of(situation, Offer::Extension, events) {
+            found if !found.is_empty() => found,
+            _ => vec![Fix::advice(OTHER_CUDA)],
+        };
+    }
     let brought = || file_owner::bring(situation, events);
     own.or_else(|| Some(brought()).filter(|found| !found.is_empty()))
         .unwrap_or_else(|| repair::of(situation, Offer::Library, events))

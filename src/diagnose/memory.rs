@@ -11,11 +11,16 @@ pub(super) struct Report {
     total: Option<f64>,
     /// What this process holds.
     own: Option<f64>,
+    /// What of it torch uses.
+    used: Option<f64>,
     /// What torch has reserved and does not use.
     unused: Option<f64>,
     /// What other processes hold.
     others: f64,
 }
+
+/// The unused part of what torch has reserved, against the used one, from which on pieces are the cause.
+const SIZEABLE: f64 = 0.05;
 
 impl Report {
     /// Reads the first line with amounts.
@@ -35,8 +40,12 @@ impl Report {
         });
         Report {
             asked: behind("tried to allocate "),
-            total: behind("total capacity of ").or_else(|| before(" total capacity")),
+            // torch 2.1 writes `capacty`.
+            total: behind("total capacity of ")
+                .or_else(|| behind("total capacty of "))
+                .or_else(|| before(" total capacity")),
             own: behind("this process has "),
+            used: before(" is allocated by pytorch"),
             unused: before(" is reserved by pytorch but unallocated"),
             others: processes.sum(),
         }
@@ -53,9 +62,15 @@ impl Report {
         enough && self.others > self.own.unwrap_or(f64::INFINITY)
     }
 
-    /// Whether torch has reserved enough and cannot use it: it is in pieces.
+    /// Whether torch has reserved enough and cannot use it: it is in pieces. A little is always unused.
     pub fn is_in_pieces(&self) -> bool {
-        matches!((self.asked, self.unused), (Some(asked), Some(unused)) if unused >= asked)
+        let share = |unused: f64| self.used.is_none_or(|used| unused >= used * SIZEABLE);
+        matches!((self.asked, self.unused), (Some(asked), Some(unused)) if unused >= asked && share(unused))
+    }
+
+    /// Whether other processes hold memory, and enough for what was asked for, though less than this one.
+    pub fn is_shared(&self) -> bool {
+        self.asked.is_some_and(|asked| self.others >= asked) && !self.is_held_by_others()
     }
 }
 
@@ -122,6 +137,11 @@ mod tests {
         assert_eq!(of(others), (false, true, false));
         let pieces = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; 20.00 GiB already allocated). Of the allocated memory 14.00 GiB is allocated by PyTorch, and 5.25 GiB is reserved by PyTorch but unallocated.";
         assert_eq!(of(pieces), (false, false, true));
+        let beyond = "Tried to allocate 55.57 GiB. GPU 0 has a total capacty of 12.00 GiB of which 9.02 GiB is free. Of the allocated memory 984.52 MiB is allocated by PyTorch, and 463.48 MiB is reserved by PyTorch but unallocated.";
+        assert_eq!(of(beyond), (true, false, false));
+        let shared = "Tried to allocate 26.00 MiB. GPU 0 has a total capacity of 11.66 GiB of which 9.81 MiB is free. Process 3893521 has 618.00 MiB memory in use. Process 1493972 has 1.28 GiB memory in use. Including non-PyTorch memory, this process has 9.74 GiB memory in use. Of the allocated memory 9.30 GiB is allocated by PyTorch, and 163.19 MiB is reserved by PyTorch but unallocated.";
+        assert_eq!(of(shared), (false, false, false));
+        assert!(Report::read(shared).is_shared() && !Report::read(others).is_shared());
         assert_eq!(of("CUDA out of memory."), (false, false, false));
     }
 }

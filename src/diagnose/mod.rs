@@ -90,6 +90,7 @@ pub fn judge(mut facts: Facts, around: DiagnoseContext<'_>, registry: &Registry)
     if let Some(host) = around.host {
         facts.take_from(host);
     }
+    fields::visible_releases::infer(&mut facts, registry);
     let situation = Situation::new(&facts, registry, around.pytorch_index);
     let (causes, notices) = merged::causes(&situation, around.findings);
     let verdict = match causes.is_empty() {

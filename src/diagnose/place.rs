@@ -1,4 +1,4 @@
-//! Commands in the form of the place that the text is from: Windows, uv.
+//! Commands in the form of the place that the text is from: Windows, uv, distributions without apt.
 
 use super::situation::Situation;
 use crate::model::fix::Fix;
@@ -15,6 +15,10 @@ pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
         Fix::Command { command, .. } if on_windows && command.contains("LD_LIBRARY_PATH") => Fix::advice(
             "remove other folders with CUDA or cuDNN DLLs from PATH, or put the right one before them",
         ),
+        Fix::Command { command, why } if is_of_apt(&command) && situation.facts.is_in(Surrounding::Rpm) => {
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            Fix::advice(format!("by this system's package manager, whose names differ: `{command}`{why}"))
+        }
         Fix::Command { command, why } => {
             let is_undone =
                 command.starts_with("pip install") && situation.facts.is_in(Surrounding::UvProject);
@@ -28,6 +32,12 @@ pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
         }
         advice => advice,
     }
+}
+
+/// Whether a command installs packages of Debian or Ubuntu.
+fn is_of_apt(command: &str) -> bool {
+    let words = ["apt-get ", "apt install ", "apt-cache ", "dpkg "];
+    words.iter().any(|word| command.contains(word))
 }
 
 /// Whether commands are typed in Windows, and not in WSL.

@@ -146,7 +146,7 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
         }
         "asked-python" => Some(format!("3.{}", asked_pythons(situation, events)?.1.last()?)),
         // A release that has no build for the platform, and the last one that has.
-        "asked-platform" => {
+        "asked-platform" | "asked-last" => {
             let version = events.iter().find_map(|event| visible_releases::asked_release(&event.text))?;
             let builds = || situation.registry.builds().iter();
             let platform = situation.platform();
@@ -154,6 +154,9 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
             let is_known = builds().any(|build| build.version == version);
             let of_platform = builds().filter(|build| build.platform == platform);
             let last = of_platform.map(|build| &build.version).max().filter(|_| is_known && !is_here)?;
+            if name == "asked-last" {
+                return Some(last.to_string());
+            }
             Some(format!(
                 "torch {version} has no wheel for {platform}, for which torch {last} is the last one"
             ))

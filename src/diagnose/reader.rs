@@ -26,6 +26,8 @@ const STATEMENT_REACH: usize = 3;
 const FRAME_REACH: usize = 6;
 /// The maximum number of lines that are read as one line which was broken to fit a terminal.
 const MAX_BROKEN: usize = 3;
+/// What the rest of a broken line starts with, where the line means something without it.
+const INDENTED: [&str; 2] = ["    ", "\t"];
 /// The lengths in bytes of a line that may have been broken.
 const BROKEN_LENGTHS: std::ops::RangeInclusive<usize> = 40..=160;
 
@@ -89,6 +91,8 @@ pub struct Reader<'r> {
     broken: String,
     /// The number of lines in `broken`.
     broken_lines: usize,
+    /// The events of the line in `broken`, if rules match it: an indented line after it may be its rest.
+    open_events: std::ops::Range<usize>,
     /// The last import statement of a traceback, and its line.
     statement: (usize, String),
     /// The last installed module of a traceback, and its line.
@@ -111,6 +115,7 @@ impl<'r> Reader<'r> {
             lower: Vec::new(),
             broken: String::new(),
             broken_lines: 0,
+            open_events: 0..0,
             statement: (0, String::new()),
             frame: (0, String::new()),
             traceback: Traceback::default(),
@@ -163,10 +168,11 @@ impl<'r> Reader<'r> {
         let text = if is_plain(&decoded) { decoded } else { plain(&decoded).into() };
         let pieces = wrapping::unwrapped(&text);
         self.state = State::Described;
+        let events = self.facts.events.len();
         if is_of_interest {
             pieces.iter().for_each(|piece| self.piece(piece.trim()));
         }
-        self.across(pieces.first().map_or("", |piece| piece.trim()));
+        self.across(pieces.first().map_or("", |piece| piece), events);
     }
 
     /// Reads what a traceback says of the places that it came through.
@@ -188,14 +194,21 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// Reads a line as the rest of the lines before, if they may have been broken to fit a terminal.
-    fn across(&mut self, text: &str) {
+    /// Reads a line as the rest of the lines before, if they may have been broken to fit a terminal. `events`: those before this line.
+    fn across(&mut self, line: &str, events: usize) {
+        let text = line.trim();
         let mut joined = std::mem::take(&mut self.broken);
-        if !joined.is_empty() && !text.is_empty() {
+        let open = std::mem::replace(&mut self.open_events, 0..0);
+        let is_rest = open.is_empty()
+            || INDENTED.iter().any(|start| line.starts_with(start)) && !text.starts_with("File \"");
+        if !joined.is_empty() && !text.is_empty() && is_rest {
             let place = joined.to_lowercase().len();
             joined.push(' ');
             joined.push_str(text);
             let rules = self.rules.find_across(&joined.to_lowercase(), place);
+            for event in &mut self.facts.events[open] {
+                event.text = clean(&format!("{} {}", event.text, masked(text)), MAX_LINE);
+            }
             if !rules.is_empty() {
                 self.state = State::Explained;
                 let line = self.line;
@@ -207,7 +220,10 @@ impl<'r> Reader<'r> {
             return;
         }
         match self.state {
-            State::Explained => {}
+            State::Explained => {
+                (self.broken, self.broken_lines) = (text.to_owned(), 1);
+                self.open_events = events..self.facts.events.len();
+            }
             State::Unexplained => (self.broken, self.broken_lines) = (text.to_owned(), 1),
             State::Described if joined.is_empty() || self.broken_lines + 1 == MAX_BROKEN => {}
             State::Described => (self.broken, self.broken_lines) = (joined, self.broken_lines + 1),
@@ -351,7 +367,7 @@ fn installed_module(line: &str) -> Option<&str> {
 
 /// Whether a line may go on in the next one: it is about as long as a terminal is wide, and ends in a word.
 fn may_be_broken(line: &str) -> bool {
-    let ends_in_word = line.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | '\'' | '`'));
+    let ends_in_word = line.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | ':' | '\'' | '`'));
     ends_in_word && BROKEN_LENGTHS.contains(&line.len())
 }
 

@@ -48,7 +48,7 @@ pub(super) fn causes(situation: &Situation<'_>) -> (Vec<Cause>, Vec<Cause>) {
                         cause.fix.push(Fix::command_that("nvidia-smi", fix::ADD_MACHINE_FACTS));
                     }
                     Offer::Torch | Offer::NativeTorch | Offer::NewerTorch
-                        if uses_other_framework(situation) => {}
+                        if uses_other_framework(situation, &events) => {}
                     Offer::Torch => cause.fix.extend(fix::install(situation, Wanted::Working)),
                     Offer::NativeTorch => cause.fix.extend(fix::install(situation, Wanted::Native)),
                     Offer::NewerTorch => cause.fix.extend(fix::install(situation, Wanted::Newer)),
@@ -108,8 +108,11 @@ fn knows_machine(situation: &Situation<'_>) -> bool {
 }
 
 /// Whether the text is about TensorFlow, JAX or another CUDA program, and not about torch: then a torch build does not help.
-fn uses_other_framework(situation: &Situation<'_>) -> bool {
+fn uses_other_framework(situation: &Situation<'_>, events: &[&Event]) -> bool {
     let facts = situation.facts;
+    if events.iter().any(|event| event.text.to_lowercase().contains("torch")) {
+        return false;
+    }
     let others = facts.is_in(Surrounding::Tensorflow) || facts.is_in(Surrounding::Jax);
     (others || facts.is_in(Surrounding::OtherProgram)) && facts.torch.is_none() && facts.torch_cuda.is_none()
 }

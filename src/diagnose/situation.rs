@@ -35,6 +35,9 @@ impl<'a> Situation<'a> {
 
     /// The platform that the text indicates; Linux on x86_64 by default.
     pub fn platform(&self) -> Platform {
+        if let Some(platform) = self.facts.platform {
+            return platform;
+        }
         if self.facts.is_in(Surrounding::Macos) {
             let is_intel = self.facts.os.as_ref().is_some_and(|os| os.contains("x86_64"));
             return Platform { os: Os::Macos, arch: if is_intel { Arch::X86_64 } else { Arch::Aarch64 } };

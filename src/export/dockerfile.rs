@@ -111,9 +111,13 @@ fn of_bundle(target: &Target, base: Option<&str>, bundle: BundleInContext<'_>, o
             let place = format!("{path}/{}", file.place());
             let _ = writeln!(out, "    --mount=type=bind,source={place},target=/wheels/{} \\", file.name);
         }
+        out.push_str("    printf '%s *%s\\n' \\\n");
+        for file in &large {
+            let _ = writeln!(out, "        {} /wheels/{} \\", file.sha256, file.name);
+        }
         let _ = writeln!(
             out,
-            "    python3 -m venv /opt/env \\\n    && /opt/env/bin/pip install --no-cache-dir --no-index --no-deps --find-links /wheels \\\n    {}",
+            "    | sha256sum -c \\\n    && python3 -m venv /opt/env \\\n    && /opt/env/bin/pip install --no-cache-dir --no-index --no-deps --find-links /wheels \\\n    {}",
             names.join(" \\\n    ")
         );
     }

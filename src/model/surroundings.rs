@@ -86,6 +86,10 @@ surroundings! {
     UserSite = "user-site",
     /// A file of torchvision or torchaudio is in a traceback.
     Companion = "companion",
+    /// A distribution with RPM packages: Fedora, RHEL, Amazon Linux, openSUSE.
+    Rpm = "rpm",
+    /// The file of the driver's kernel module is named.
+    KernelModuleInstalled = "kernel-module-installed",
     /// Packages of a Linux driver are named: `nvidia-driver-550`.
     DriverPackages = "driver-packages",
     /// `CUDA_VISIBLE_DEVICES` is set.

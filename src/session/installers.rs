@@ -1,11 +1,13 @@
 //! How programs that install or build are started: with the variables that reach them, and without a question.
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Interface;
 use super::exit;
 use super::failure::{Failure, FailureKind};
-use super::{owner, settings, variables};
+use super::{owner, scratch, settings, variables};
 use crate::index::locate::Located;
 use crate::model::text::shell_line;
 use crate::sync::env_allowlist::EnvAllowlist;
@@ -62,7 +64,13 @@ pub(super) fn run(
     let failed =
         |why: String| Failure::new(FailureKind::Installer, why).hint(format!("the command was `{shown}`"));
     let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().map_err(|e| failed(format!("cannot start `{program}`: {e}")))?;
+    let status = command.status().map_err(|error| {
+        let failure = failed(format!("cannot start `{program}`: {error}"));
+        match error.kind() == ErrorKind::PermissionDenied && scratch::has(Path::new(&program)) {
+            true => failure.hint(scratch::INSTEAD),
+            false => failure,
+        }
+    })?;
     if status.success() {
         return Ok(());
     }

@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod alone;
 pub(crate) mod builds;
 pub mod bundle;
 pub(crate) mod cache_folder;
@@ -65,7 +66,9 @@ pub mod resolve;
 pub(crate) mod retry;
 pub(crate) mod run;
 pub mod sbom;
+pub(crate) mod scratch;
 pub(crate) mod settings;
+pub(crate) mod signals;
 pub mod sync;
 pub(crate) mod threads;
 pub(crate) mod variables;

@@ -2,12 +2,11 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use super::exit;
 use super::failure::Failure;
 use super::files;
+use super::signals::uninterrupted;
 
 /// The names of temporary files: `.envlock-2f81.tmp`.
 const TEMPORARY: (&str, &str) = (".envlock-", ".tmp");
@@ -80,50 +79,6 @@ pub(crate) fn write_all(files: &[(PathBuf, String)]) -> Result<(), Failure> {
         Ok(())
     })
 }
-
-/// Delays signals that end the program during a write. Before the first write no handler is installed, and a signal
-/// has its default action.
-pub(crate) fn uninterrupted<T>(write: impl FnOnce() -> T) -> T {
-    static WRITING: Mutex<()> = Mutex::new(());
-    static HANDLER: Once = Once::new();
-    HANDLER.call_once(|| end_after(&WRITING));
-    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    write()
-}
-
-/// Ends the program at a signal as soon as nothing is being written. A signal that is ignored, as `nohup` does with
-/// SIGHUP, stays ignored.
-#[cfg(unix)]
-fn end_after(writing: &'static Mutex<()>) {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !crate::smoke::is_ignored(*signal));
-    // Where no handler can be installed, signals keep their default action.
-    let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            let _wait = writing.lock().unwrap_or_else(PoisonError::into_inner);
-            if signal != SIGINT {
-                // Who waits for this process sees the signal.
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-            std::process::exit(exit::INTERRUPTED.into());
-        }
-    });
-}
-
-#[cfg(not(unix))]
-fn end_after(_writing: &'static Mutex<()>) {}
-
-/// Writing beyond the limit of `ulimit -f` is an error of the file with a name, not the end of the program. A handler, since
-/// it ends with `exec`: what envlock starts has the default action.
-#[cfg(unix)]
-pub(crate) fn limits_are_errors() {
-    // Where no handler can be installed, the default action stays.
-    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
-}
-
-#[cfg(not(unix))]
-pub(crate) fn limits_are_errors() {}
 
 /// A complete file that has not got its name yet.
 struct Staged<'t> {

@@ -125,7 +125,7 @@ fn a_bundle_that_is_not_whole_is_refused() {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     let lock = context.read("b/envlock.lock");
     let longer = manifest.replacen("lock = \"", "lock = \"0", 1);
-    let faults: [Fault<'_>; 9] = [
+    let faults: [Fault<'_>; 11] = [
         (
             "`alpha-2.0-py3-none-any.whl` was changed",
             &|| std::fs::write(&alpha, [&bytes[..bytes.len() - 1], b"x"].concat()).unwrap(),
@@ -145,7 +145,7 @@ fn a_bundle_that_is_not_whole_is_refused() {
             std::fs::remove_file(folder.join("sitecustomize.py")).unwrap();
         }),
         (
-            "`alpha-2.0-py3-none-any.whl` was changed",
+            "`alpha-2.0-py3-none-any.whl` is a link or a special file",
             &|| {
                 std::fs::rename(&alpha, folder.join("a")).unwrap();
                 std::os::unix::fs::symlink(folder.join("a"), &alpha).unwrap();
@@ -155,6 +155,26 @@ fn a_bundle_that_is_not_whole_is_refused() {
         ("its copy of envlock.lock was changed", &|| write("envlock.lock", "#"), &|| {
             write("envlock.lock", &lock)
         }),
+        (
+            "it has no copy of envlock.lock",
+            &|| std::fs::remove_file(folder.join("envlock.lock")).unwrap(),
+            &|| write("envlock.lock", &lock),
+        ),
+        (
+            "`files/0",
+            // Named as what an older bundle had, with another content.
+            &|| {
+                let hash = "0".repeat(64);
+                let superseded = format!("superseded = [\"{hash}\"]\n\n[[file]]");
+                write("bundle.toml", &manifest.replacen("[[file]]", &superseded, 1));
+                std::fs::create_dir_all(folder.join("files").join(&hash)).unwrap();
+                write(&format!("files/{hash}/x.whl"), "x");
+            },
+            &|| {
+                std::fs::remove_dir_all(folder.join("files").join("0".repeat(64))).unwrap();
+                write("bundle.toml", &manifest);
+            },
+        ),
         (
             "the manifest states another size of",
             &|| write("bundle.toml", &manifest.replacen("size = ", "size = 9", 1)),
@@ -316,6 +336,7 @@ fn what_cannot_be_bundled_is_said() {
     env.lock("\"beta\"", "");
     context.write("mine/notes.txt", "precious");
     context.write("python.zip", "");
+    context.write("photos.tar", "precious");
     context.write("made/bundle.toml", "");
     for (arguments, expected) in [
         (&["bundle", "-o", "mine"][..], "`mine` is no bundle: it has `notes.txt`"),
@@ -326,6 +347,10 @@ fn what_cannot_be_bundled_is_said() {
         (&["bundle", "--wheelhouse", "-o", "w.tar"], "a wheelhouse is a folder, and no archive"),
         (&["bundle", "--wheelhouse", "-o", "made"], "`made` is a bundle, and a wheelhouse in it"),
         (&["bundle", "--wheelhouse", "--build"], "a wheelhouse has the files of the lock alone"),
+        (&["bundle", "-o", "b.tar.gz"], "a bundle is a folder or `NAME.tar`, and `b.tar.gz` names neither"),
+        (&["bundle", "-o", "b.ZIP"], "`b.ZIP` names neither"),
+        (&["bundle", "-o", "photos.tar"], "`photos.tar` is there, and is no bundle"),
+        (&["bundle", "-o", "envlock.toml"], "`envlock.toml` is there, and is no bundle"),
         (&["verify", "--bundle", "mine"], "it has no `bundle.toml`"),
         (&["verify", "--bundle", "python.zip"], "it has no `bundle.toml`"),
         (
@@ -338,6 +363,7 @@ fn what_cannot_be_bundled_is_said() {
         assert!(run.flat().contains(expected), "{expected}\n{}", run.shown());
     }
     assert_eq!(context.read("mine/notes.txt"), "precious");
+    assert_eq!(context.read("photos.tar"), "precious");
     let stack = ["resolve", "--force", "--stack-only", "--gpu", "none", "--only-index", "pypi"];
     context.write("envlock.toml", "[project]\ndependencies = [\"torch\"]\n");
     context.run(&stack).expect(0);
@@ -391,4 +417,95 @@ fn hostile_archives_are_refused() {
         assert!(run.flat().contains(expected), "{path}: {}", run.shown());
     }
     assert!(!Path::new("/tmp/evil").exists());
+}
+
+/// Where the files of a run lie: they go with it, and what is wrong with their place is said of that place.
+#[test]
+fn temporary_files_have_a_place_and_go() {
+    let Some(mut env) = Synced::new(true) else { return };
+    env.lock("\"beta\"", "");
+    bundled(&env, &["-o", "b.tar"]).expect(0);
+    let verify = ["verify", "--bundle", "b.tar"];
+    env.context.set("TMPDIR", "/nowhere");
+    let run = env.context.run(&verify).expect(2);
+    assert!(run.flat().contains("`/nowhere`, for temporary files, cannot be written"), "{}", run.shown());
+    assert!(run.flat().contains("export TMPDIR=~/tmp"), "{}", run.shown());
+    env.context.write("tmp/own.txt", "");
+    let folder = env.context.project().join("tmp");
+    env.context.set("TMPDIR", folder.to_str().unwrap());
+    env.context.run(&verify).expect(0);
+    // An installer that waits while the run is interrupted.
+    let waits = env.context.dir.path().join("waits");
+    std::fs::create_dir_all(&waits).unwrap();
+    std::fs::write(
+        waits.join("uv"),
+        "#!/bin/sh\ncase $1 in --version) echo uv 0.9.0;; *) exec sleep 60;; esac\n",
+    )
+    .unwrap();
+    super::context::executable(&waits.join("uv"));
+    let path = format!("{}:{}", waits.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = env.context.command();
+    command.args(["sync", "--bundle", "b.tar"]).env("PATH", path).stdout(std::process::Stdio::null());
+    let mut sync = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let names = || -> Vec<String> {
+        let entries = std::fs::read_dir(&folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    };
+    let begun = std::time::Instant::now();
+    let is_there = |names: Vec<String>| names.iter().any(|name| name.starts_with("envlock-wheels-"));
+    while !is_there(names()) && begun.elapsed().as_secs() < 30 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(is_there(names()), "{:?}", names());
+    let killed = Command::new("kill").args(["-INT", &sync.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(sync.wait().unwrap().code(), Some(130));
+    assert_eq!(names(), ["own.txt"]);
+}
+
+/// An archive as a person packs one, and a second run that finds the first one's archive.
+#[test]
+fn archives_of_others_and_of_an_earlier_run() {
+    let Some(env) = Synced::new(true) else { return };
+    env.lock("\"beta\"", "");
+    bundled(&env, &["-o", "b"]).expect(0);
+    let mut tar = Command::new("tar");
+    let packed = tar.args(["-cf", "by-hand.tar", "b"]).current_dir(env.context.project()).status().unwrap();
+    assert!(packed.success());
+    env.context.run(&["verify", "--bundle", "by-hand.tar"]).expect(0);
+    bundled(&env, &["-o", "own.tar"]).expect(0);
+    let asked = env.server.paths().iter().filter(|path| path.ends_with(".whl")).count();
+    let run = bundled(&env, &["-o", "own.tar"]).expect(0);
+    assert!(run.stdout.contains(", 2 there before"), "{}", run.shown());
+    assert_eq!(env.server.paths().iter().filter(|path| path.ends_with(".whl")).count(), asked);
+    // Two at once: one waits for the other.
+    let start = || {
+        let mut command = env.context.command();
+        command
+            .args(["bundle", "--python", "none", "-o", "twice"])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+    };
+    let both = [start().unwrap(), start().unwrap()];
+    for mut child in both {
+        assert!(child.wait().unwrap().success());
+    }
+    env.context.run(&["verify", "--bundle", "twice"]).expect(0);
+}
+
+/// A package that is a folder of the project comes with the project: to a wheelhouse it cannot, and where it is missing nothing is
+/// installed.
+#[test]
+fn a_folder_of_the_project_is_not_in_a_bundle() {
+    let Some(env) = Synced::new(true) else { return };
+    let project = "[project]\nname = \"own-lib\"\nversion = \"1\"\n";
+    env.context.write("libs/own/pyproject.toml", project);
+    env.lock("\"beta\", \"own-lib @ ./libs/own\"", "");
+    let run = env.context.run(&["bundle", "--wheelhouse", "-o", "w"]).expect(2);
+    assert!(run.flat().contains("the lock takes `own-lib` from a folder"), "{}", run.shown());
+    bundled(&env, &["-o", "b"]).expect(0);
+    std::fs::remove_dir_all(env.context.project().join("libs")).unwrap();
+    let run = env.sync(&["--bundle", "b", "--build"]).expect(2);
+    assert!(run.flat().contains("`own-lib` is locked as `libs/own`, which is not there"), "{}", run.shown());
+    assert!(!env.context.exists(".venv"), "{}", run.shown());
 }

@@ -167,9 +167,15 @@ fn wheels_stand_for_sources(with_uv: bool) {
     assert!(run.stdout.contains("default        4 files"), "{}", run.shown());
     let manifest = env.context.read("b/bundle.toml");
     assert!(manifest.contains("role = \"built\""), "{manifest}");
-    // What is built is kept.
+    // What is built is kept, in an archive too: its file is not built a second time.
     env.context.run(&["bundle", "--python", "none", "-o", "b", "--build"]).expect(0);
     assert_eq!(env.context.read("b/bundle.toml"), manifest);
+    let archive = ["bundle", "--python", "none", "-o", "b.tar", "--build"];
+    env.context.run(&archive).expect(0);
+    let packed = std::fs::read(env.context.project().join("b.tar")).unwrap();
+    let run = env.context.run(&archive).expect(0);
+    assert!(run.stdout.contains(", 3 there before"), "{}", run.shown());
+    assert_eq!(std::fs::read(env.context.project().join("b.tar")).unwrap(), packed);
     without_network(&mut env);
     env.context.run(&["verify", "--bundle", "b"]).expect(0);
     env.sync(&["--bundle", "b"]).expect(0);
@@ -388,7 +394,11 @@ fn an_image_is_built_from_a_bundle() {
     let fold = |text: &str| {
         let hash = |word: &str| word.len() >= 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
         let parts = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
-        parts.map(|part| if hash(part.trim_end_matches('/')) { "HASH/" } else { part }).collect::<String>()
+        let name = |part: &str| match hash(part.trim_end_matches(['/', ' '])) {
+            true => format!("HASH{}", part.trim_start_matches(|c: char| c.is_ascii_hexdigit())),
+            false => part.to_owned(),
+        };
+        parts.map(name).collect::<String>()
     };
     insta::assert_snapshot!(fold(&run.stdout).replace(&format!("python:{}", env.series), "python:3.N"), @r#"
     # Written by envlock as Dockerfile; change the manifest and run `envlock resolve`.
@@ -400,7 +410,10 @@ fn an_image_is_built_from_a_bundle() {
     # The large packages, which change seldom.
     RUN --network=none \
         --mount=type=bind,source=envlock-bundle/files/HASH/large-1.0-py3-none-any.whl,target=/wheels/large-1.0-py3-none-any.whl \
-        python3 -m venv /opt/env \
+        printf '%s *%s\n' \
+            HASH /wheels/large-1.0-py3-none-any.whl \
+        | sha256sum -c \
+        && python3 -m venv /opt/env \
         && /opt/env/bin/pip install --no-cache-dir --no-index --no-deps --find-links /wheels \
         large==1.0
     COPY --chmod=755 envlock-bundle/files/HASH/envlock /usr/local/bin/envlock

@@ -790,6 +790,69 @@ fn fixes_repair() {
     assert!(!diagnose(&context, &apex, &[]).stdout.contains("pip install"));
 }
 
+/// What the text says of its place and of what is there decides the fix: another CUDA, another distribution, another processor.
+#[test]
+fn fixes_fit_what_the_text_says() {
+    let context = TestContext::new().with_shipped_registry();
+    let missing = "cannot open shared object file: No such file or directory";
+    let no_torch = "ERROR: Could not find a version that satisfies the requirement torch==2.9.1";
+    for (text, expected, never) in [
+        // The missing library is the one that the loader names last.
+        (format!("Could not load dynamic library 'libcublas.so.11'; dlerror: libcublasLt.so.12: {missing}\n"), "pip install nvidia-cublas-cu12 ", "cu11 "),
+        // A library of another CUDA is no package that lacks: the program is another build.
+        (format!("cupy-cuda12x==13.6.0\nCuPy\n  File \"/v/lib/python3.12/site-packages/cupy/a.py\", line 1\nImportError: libnvrtc.so.11.2: {missing}\n"), "one build of CuPy", "nvidia-cuda-nvrtc"),
+        (format!("Cuda compilation tools, release 12.4, V12.4.99\nOSError: libcublasLt.so.11: {missing}\n"), "another CUDA major version", "pip install nvidia"),
+        (format!("PyTorch version: 2.9.1+cu128\nImportError: libnvrtc.so.12: {missing}\n"), "export LD_LIBRARY_PATH=", "not installed"),
+        // The releases that pip sees are those of one processor and one Python.
+        (format!("{no_torch} (from versions: 2.0.0, 2.0.1, 2.1.0, 2.1.1, 2.1.2, 2.2.0, 2.2.1, 2.2.2)\n"), "pip install torch==2.2.2 ", "driver >="),
+        // No apt where there is none.
+        ("OS: Rocky Linux 9.4\nRuntimeError: NVIDIA driver: could not find nvcc\nImportError: libGL.so.1: cannot open shared object file\n".to_owned(), "by this system's package manager", "$ sudo apt"),
+        ("5.10.0 amzn2.x86_64\nError 802: system not yet initialized\n".to_owned(), "rpm -qa 'nvidia-fabric*'", "dpkg"),
+        // What is as it was built for is not of another torch.
+        ("xFormers can't load C++/CUDA extensions. xFormers was built for:\n    PyTorch 2.3.0+cu121 with CUDA 1201 (you have 2.3.0+cu121)\n    Python  3.11.9 (you have 3.11.9)\n".to_owned(), "xformers._C", "another torch"),
+        // ROCm.
+        ("PyTorch version: 2.7.1+rocm6.3\nIs CUDA available: False\nRuntimeError: No HIP GPUs are available\n".to_owned(), "rocminfo", "not a ROCm build"),
+        ("NVIDIA GeForce RTX 3060\nRuntimeError: No HIP GPUs are available\n".to_owned(), "pip install torch==", "rocminfo"),
+        ("torch 2.8.0+rocm6.4\nninja: error: nvcc was not found\n".to_owned(), "release for ROCm", "install a CUDA toolkit"),
+        // Memory by the numbers.
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 GiB. GPU 0 has a total capacty of 23.69 GiB of which 20.00 GiB is free.\n".to_owned(), "find the shape", "smaller batch"),
+        ("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 7.79 GiB of which 5.00 MiB is free. Process 7 has 1.00 GiB memory in use. Including non-PyTorch memory, this process has 6.70 GiB memory in use. Of the allocated memory 6.00 GiB is allocated by PyTorch, and 120.00 MiB is reserved by PyTorch but unallocated.\n".to_owned(), "query-compute-apps", "expandable_segments"),
+        // A module that is there and not loaded is no driver that lacks.
+        ("$ modinfo -F version nvidia\n570.133.07\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n".to_owned(), "modprobe nvidia", "--gpus all"),
+        // The message is about torch, whatever else is named.
+        ("installed tensorrt and cuda 12.1\nAssertionError: Torch not compiled with CUDA enabled\n".to_owned(), "pip install torch==", "nothing"),
+        ("Found GPU0 Quadro K2000 which is of cuda capability 3.0.\nPyTorch no longer supports this GPU because it is too old.\n".to_owned(), "/cpu", "pip install torch=="),
+        ("nvidia-container-cli: initialization error: WSL environment detected but no adapters were found\n".to_owned(), "wsl --update", "nothing"),
+        // Names that a release no longer has.
+        ("ImportError: cannot import name 'HfFolder' from 'huggingface_hub' (/v/hub.py)\n".to_owned(), "huggingface_hub<1", "pip check"),
+        ("cudaErrorPeerAccessUnsupported\n".to_owned(), "--disable-custom-all-reduce", "nothing"),
+        ("ERROR: No matching distribution found for jaxlib==0.4.20+cuda11.cudnn86\n".to_owned(), "jax[cuda12]", "pip debug"),
+    ] {
+        let json = diagnose(&context, &text, &["--json"]).json();
+        let answer = json["causes"][0].to_string();
+        let has = |word: &str| answer.contains(serde_json::to_string(word).unwrap().trim_matches('"'));
+        assert!(has(expected), "{text}: {expected}: {answer}");
+        assert!(!has(never), "{text}: {never}: {answer}");
+    }
+}
+
+/// A line that was broken to fit a terminal, of which the first part means something by itself.
+#[test]
+fn the_rest_of_a_broken_line_is_read() {
+    let context = TestContext::new().with_shipped_registry();
+    let library = "ERROR    Could not load torch: [WinError 126] The specified module could not be found. Error loading\n";
+    let text = format!(
+        "{library}                         \"D:\\v\\lib\\site-packages\\torch\\lib\\fbgemm.dll\" or one of its dependencies.\n"
+    );
+    let json = diagnose(&context, &text, &["--json"]).json();
+    assert!(json["causes"][0]["message"].as_str().unwrap().contains("libomp140"), "{json:#}");
+    // A new line of a log, and the frame of a traceback, are not the rest of another.
+    for next in ["fbgemm.dll is a file of torch", "    File \"D:\\v\\fbgemm.dll.py\", line 3"] {
+        let json = diagnose(&context, &format!("{library}{next}\n"), &["--json"]).json();
+        assert!(!json.to_string().contains("libomp140"), "{next}: {json:#}");
+    }
+}
+
 #[test]
 fn cudnn_as_the_program_found_it() {
     let context = TestContext::new().with_shipped_registry();
@@ -1078,7 +1141,7 @@ fn the_installed_torch_is_the_one_that_you_have() {
                 PyTorch 2.4.0+cu121 with CUDA 1201 (you have 2.3.1+cu121)\n";
     let run = diagnose(&context, text, &[]).expect(1);
     assert!(run.stdout.contains("xformers==0.0.27 --index-url"), "{}", run.shown());
-    assert!(!run.stdout.contains("2.4.0"), "{}", run.shown());
+    assert!(!run.stdout.contains("==2.4.0"), "{}", run.shown());
 }
 
 /// Where two components fit nearly as well, neither answer is sure.

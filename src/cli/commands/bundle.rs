@@ -20,18 +20,15 @@ pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -
         return Ok(exit::YES);
     }
     for target in &bundled.targets {
-        let unknown = match target.unmeasured {
-            0 => String::new(),
-            count => format!(", and {} of unknown size", Count(count).of("file")),
-        };
-        printer.out(&format!("{}{}", label(printer, &target.name), of_target(target, &unknown)));
+        let size = size((target.files, target.bytes, target.unmeasured));
+        printer.out(&format!("{}{size}", label(printer, &target.name)));
     }
     let kept = match bundled.kept {
         0 => String::new(),
         count => format!(", {count} there before"),
     };
-    let all = format!("{}, {}{kept}", Count(bundled.files).of("file"), Bytes(bundled.bytes));
-    printer.out(&format!("{}{all}", label(printer, "all")));
+    let all = size((bundled.files, bundled.bytes, bundled.unmeasured));
+    printer.out(&format!("{}{all}{kept}", label(printer, "all")));
     if !bundled.proprietary.is_empty() {
         printer.note(&format!(
             "the licence of {} may forbid to pass them on: {}",
@@ -56,12 +53,15 @@ pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -
             }
             None => (String::new(), place),
         };
+        let build = if bundled.builds_there { " --build" } else { "" };
         printer.hint(&match options.sign {
             Some(_) => {
-                format!("on the other side: {copied}`envlock sync --bundle {place} --pubkey PUBLIC_KEY`")
+                format!(
+                    "on the other side: {copied}`envlock sync --bundle {place}{build} --pubkey PUBLIC_KEY`"
+                )
             }
             None => format!(
-                "on the other side: {copied}`envlock sync --bundle {place}`. Whoever can change the bundle can change the installer in it: \
+                "on the other side: {copied}`envlock sync --bundle {place}{build}`. Whoever can change the bundle can change the installer in it: \
                  `envlock bundle --sign KEY` signs it, and `--pubkey` demands the signature"
             ),
         });
@@ -75,8 +75,13 @@ pub(super) fn run(global: &Global, options: &BundleOptions, printer: &Printer) -
     Ok(exit::YES)
 }
 
-fn of_target(target: &OfTarget, unknown: &str) -> String {
-    format!("{}, {}{unknown}", Count(target.files).of("file"), Bytes(target.bytes))
+/// `29 files, 3.1 GB, and 1 file of unknown size`
+fn size((files, bytes, unmeasured): (usize, u64, usize)) -> String {
+    let unknown = match unmeasured {
+        0 => String::new(),
+        count => format!(", and {} of unknown size", Count(count).of("file")),
+    };
+    format!("{}, {}{unknown}", Count(files).of("file"), Bytes(bytes))
 }
 
 fn document(bundled: &Bundled) -> serde_json::Value {
@@ -87,6 +92,7 @@ fn document(bundled: &Bundled) -> serde_json::Value {
         "targets": bundled.targets.iter().map(target).collect::<Vec<_>>(),
         "files": bundled.files,
         "bytes": bundled.bytes,
+        "unmeasured": bundled.unmeasured,
         "kept": bundled.kept,
         "proprietary": bundled.proprietary,
     })

@@ -30,9 +30,12 @@ pub(super) fn read(lower: &str, facts: &mut Facts) {
             if facts.python.is_none() && is_version {
                 facts.python = Some(clean(have, 20));
             }
+            compare(words.next(), have, facts);
         }
         Some("pytorch") => {
-            let parsed = words.next().and_then(|text| text.parse::<Version>().ok());
+            let stated = words.next();
+            compare(stated, have, facts);
+            let parsed = stated.and_then(|text| text.parse::<Version>().ok());
             if let Some(version) = parsed.filter(Version::is_local) {
                 let variant: Vec<String> = version.local().iter().map(ToString::to_string).collect();
                 facts.built_for = Some((version.without_local(), variant.join(".")));
@@ -43,6 +46,12 @@ pub(super) fn read(lower: &str, facts: &mut Facts) {
         }
         _ => {}
     }
+}
+
+/// Whether what there is is what something was built for; one difference is one.
+fn compare(built_for: Option<&str>, have: &str, facts: &mut Facts) {
+    let is_same = built_for.is_some_and(|built_for| built_for == have);
+    facts.is_as_built_for = Some(is_same && facts.is_as_built_for.unwrap_or(true));
 }
 
 #[cfg(test)]
@@ -69,6 +78,15 @@ mod tests {
         read("python  3.9.13 (you have 3.9.13)", &mut facts);
         let (version, variant) = facts.built_for.unwrap();
         assert_eq!((version.to_string().as_str(), variant.as_str()), ("2.1.2", "cu121"));
+        assert_eq!(facts.is_as_built_for, Some(false));
         assert_eq!((facts.torch.as_deref(), facts.python.as_deref()), (Some("2.1.0+cpu"), Some("3.9.13")));
+    }
+
+    #[test]
+    fn what_there_is_is_what_it_was_built_for() {
+        let mut facts = Facts::default();
+        read("pytorch 2.0.1 with cuda 1106 (you have 2.0.1)", &mut facts);
+        read("python  3.9.16 (you have 3.9.16)", &mut facts);
+        assert_eq!(facts.is_as_built_for, Some(true));
     }
 }

@@ -8,6 +8,8 @@ pub(super) mod listed;
 mod listings;
 pub(super) mod visible_releases;
 
+use std::collections::BTreeSet;
+
 use super::facts::Facts;
 use crate::model::text::clean;
 use crate::model::variant::{Variant, cuda_of_variant};
@@ -47,7 +49,8 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
             facts.index_variants.push(variant);
         }
     }
-    toolkits(lower, facts);
+    releases_behind(&BEFORE_TOOLKIT, lower, &mut facts.toolkits);
+    releases_behind(&[BEFORE_COMPILER], lower, &mut facts.compilers);
     if !lower.contains(".so")
         || lower.contains("cannot open shared object")
         || lower.contains("could not load")
@@ -55,7 +58,7 @@ fn named(text: &str, lower: &str, facts: &mut Facts) {
         return;
     }
     for word in text.split([' ', ',', ';', '\'', '"', '(', ')']) {
-        if word.starts_with('/')
+        if (word.starts_with('/') || word.starts_with("./"))
             && let Some((_, name)) = word.rsplit_once('/')
             && name.starts_with("lib")
             && name.contains(".so")
@@ -72,16 +75,19 @@ const MAX_TOOLKITS: usize = 16;
 /// What stands before the release in the folder of a toolkit.
 const BEFORE_TOOLKIT: [&str; 2] = ["/cuda-", "\\cuda\\v"];
 
-/// Reads the releases of toolkits: `/usr/local/cuda-12.5`, `CUDA\v11.8`.
-fn toolkits(lower: &str, facts: &mut Facts) {
-    for before in BEFORE_TOOLKIT {
+/// What stands before the release in what nvcc says of itself.
+const BEFORE_COMPILER: &str = "cuda compilation tools, release ";
+
+/// Reads the releases of toolkits: `/usr/local/cuda-12.5`, `CUDA\v11.8`, `Cuda compilation tools, release 12.1`.
+fn releases_behind(words: &[&str], lower: &str, found: &mut BTreeSet<String>) {
+    for before in words {
         for (at, _) in lower.match_indices(before) {
             let rest = &lower[at + before.len()..];
             let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
             let release = rest[..end].trim_end_matches('.');
             let is_release = release.split('.').count() == 2 && release.parse::<DottedVersion>().is_ok();
-            if is_release && facts.toolkits.len() < MAX_TOOLKITS {
-                facts.toolkits.insert(release.to_owned());
+            if is_release && found.len() < MAX_TOOLKITS {
+                found.insert(release.to_owned());
             }
         }
     }

@@ -116,15 +116,14 @@ pub(super) fn driver_not_working(s: &Situation<'_>) -> Option<Cause> {
     if s.facts.is_in(Surrounding::Jetson) {
         let text =
             "this torch build does not support Jetson; use NVIDIA's build for the board's JetPack".to_owned();
-        return Some(cause(
-            s,
-            ("jetson-build", Component::TorchBuild),
-            0.8,
-            text,
-            &[Fact::Torch, Fact::Available],
-        ));
+        let rests_on = [Fact::Torch, Fact::Available];
+        let mut cause = cause(s, ("jetson-build", Component::TorchBuild), 0.8, text, &rests_on);
+        cause.fix.extend(fix::install(s, Wanted::Working));
+        return Some(cause);
     }
-    if s.facts.is_in(Surrounding::Rocm) {
+    // What a build for ROCm lacks, its own messages say.
+    let is_rocm_build = s.facts.torch.as_ref().is_some_and(|torch| torch.contains("rocm"));
+    if s.facts.is_in(Surrounding::Rocm) && !is_rocm_build {
         let text = "this torch is not a ROCm build".to_owned();
         return Some(cause(
             s,

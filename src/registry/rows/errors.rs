@@ -21,6 +21,7 @@ const PLACEHOLDERS: &[&str] = &[
     "named-suffix",
     "asked-torch",
     "asked-variant",
+    "asked-last",
     "asked-platform",
     "asked-python",
     "asked-pythons",
@@ -194,10 +195,16 @@ pub enum Mechanics {
     MemoryBeyondCard,
     /// Other processes hold the memory.
     MemoryHeldByOthers,
+    /// Other processes hold enough for what was asked for, and less than this one.
+    MemoryShared,
     /// torch has reserved enough memory, in pieces.
     MemoryInPieces,
     /// A package other than torch and its companions is a build for torch's CUDA: `vllm 0.13.0+cu130`.
     OthersOfTorchsCuda,
+    /// torch and Python are those that an extension says it was built for.
+    AsBuiltFor,
+    /// A missing library is of torch's own CUDA, whose packages torch requires.
+    LibraryOfTorchsCuda,
     /// torch is a CPU build.
     CpuTorch,
     /// torch is a CUDA build.
@@ -406,6 +413,9 @@ impl FromStr for Condition {
             "library-is-there" => Some(Mechanics::LibraryIsThere),
             "memory-beyond-card" => Some(Mechanics::MemoryBeyondCard),
             "memory-held-by-others" => Some(Mechanics::MemoryHeldByOthers),
+            "memory-shared" => Some(Mechanics::MemoryShared),
+            "as-built-for" => Some(Mechanics::AsBuiltFor),
+            "library-of-torchs-cuda" => Some(Mechanics::LibraryOfTorchsCuda),
             "others-of-torchs-cuda" => Some(Mechanics::OthersOfTorchsCuda),
             "memory-in-pieces" => Some(Mechanics::MemoryInPieces),
             "cpu-torch" => Some(Mechanics::CpuTorch),

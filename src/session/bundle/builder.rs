@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use crate::bundle::{from_one_folder, is_source, is_wheel_of};
 use crate::formats::write;
 use crate::lockfile::Target;
@@ -15,6 +13,7 @@ use crate::session::failure::{Failure, FailureKind};
 use crate::session::files;
 use crate::session::installers;
 use crate::session::owner::with_places;
+use crate::session::scratch::Scratch;
 use crate::session::settings::{self, Project};
 use crate::sync::env_allowlist::{self, EnvAllowlist};
 use crate::sync::{self, Changes, Installer, Interpreter, Lists, Place, Purpose, Step, Talk};
@@ -60,7 +59,7 @@ impl Builder<'_> {
                 .hint(format!("install it, for example with `uv python install {}`", wanted.python))
         })?;
         let python = python.path;
-        let folder = tempfile::Builder::new().prefix("envlock-build-").tempdir()?;
+        let folder = Scratch::new("build")?;
         let installer = match self.uv.clone().or_else(|| with_places(pythons::uv)) {
             Some(uv) => Installer::Uv(uv),
             None => {
@@ -145,7 +144,7 @@ impl Builder<'_> {
         &self,
         installer: &Installer,
         python: &Path,
-        folder: &TempDir,
+        folder: &Scratch,
     ) -> Result<PathBuf, Failure> {
         let prefix = folder.path().join("env");
         let place = Place {
@@ -201,7 +200,7 @@ impl Builder<'_> {
 }
 
 /// A text as a file in a folder.
-fn text_in(folder: &TempDir, name: &str, text: &str) -> Result<PathBuf, Failure> {
+fn text_in(folder: &Scratch, name: &str, text: &str) -> Result<PathBuf, Failure> {
     let path = folder.path().join(name);
     fs_err::write(&path, text)?;
     Ok(path)

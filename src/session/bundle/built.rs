@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use super::BundleOptions;
 use super::builder::Builder;
 use super::collect::{Extra, Place};
 use super::open::OpenBundle;
 use super::wheelhouse::{link, unpacked};
-use crate::bundle::{self, Needs, Role, Wanted, is_source, is_wheel_of};
+use crate::bundle::{self, BundledFile, Needs, Role, Wanted, is_source, is_wheel_of};
 use crate::index::sha256_of;
 use crate::lockfile::Target;
 use crate::model::solution::ChosenPackage;
@@ -18,6 +16,7 @@ use crate::model::source::{BuildKind, Source};
 use crate::session::Interface;
 use crate::session::failure::Failure;
 use crate::session::options::Global;
+use crate::session::scratch::Scratch;
 use crate::session::settings::Project;
 
 /// Where the source distributions lie.
@@ -33,7 +32,7 @@ pub(super) struct OfBundle<'b> {
 #[derive(Default)]
 pub(super) struct Wheels {
     pub extras: Vec<Extra>,
-    _folder: Option<TempDir>,
+    _folder: Option<Scratch>,
 }
 
 /// Builds a wheel of each source distribution of the targets; one that an earlier run built is kept.
@@ -47,12 +46,13 @@ pub(super) fn wheels(
     interface: &dyn Interface,
 ) -> Result<Wheels, Failure> {
     let earlier = OpenBundle::open(of.folder, None).ok();
-    let folder = tempfile::Builder::new().prefix("envlock-built-").tempdir()?;
+    let folder = Scratch::new("built")?;
     let mut extras: Vec<Extra> = Vec::new();
     for target in targets {
         let mut left = Vec::new();
         for package in target.packages.iter().filter(|package| is_source(package)) {
-            match earlier.as_ref().and_then(|earlier| kept(earlier, package, target)) {
+            let kept = earlier.as_ref().and_then(|earlier| kept(earlier, package, target));
+            match kept.or_else(|| of_another_target(&extras, package)) {
                 Some(wheel) => add(&mut extras, &wheel, target)?,
                 None => left.push(package),
             }
@@ -115,10 +115,28 @@ impl OfBundle<'_> {
 
 /// The wheel of a package that an earlier run built for a target.
 fn kept(earlier: &OpenBundle, package: &ChosenPackage, target: &Target) -> Option<PathBuf> {
-    let mut own = earlier.manifest.of_target(&target.name).filter(|file| file.role == Role::Built);
+    let is_for =
+        |file: &&BundledFile| file.targets.contains(&target.name) || is_for_every_machine(&file.name);
+    let mut own = earlier.manifest.files.iter().filter(|file| file.role == Role::Built).filter(is_for);
     let file = own.find(|file| is_wheel_of(&file.name, (&package.name, &package.version)))?;
     let place = earlier.place(file);
     sha256_of(&place).is_ok_and(|hash| hash == file.sha256).then_some(place)
+}
+
+/// The wheel of a package that was built for another target and is for every machine.
+fn of_another_target(extras: &[Extra], package: &ChosenPackage) -> Option<PathBuf> {
+    let is_of = |own: &&Extra| {
+        is_for_every_machine(&own.name) && is_wheel_of(&own.name, (&package.name, &package.version))
+    };
+    match &extras.iter().find(is_of)?.from {
+        Place::Here(path) => Some(path.clone()),
+        Place::At(_) => None,
+    }
+}
+
+/// Whether a wheel has neither code for a machine nor for a Python: `six-1.17.0-py3-none-any.whl`.
+fn is_for_every_machine(name: &str) -> bool {
+    name.ends_with("-none-any.whl")
 }
 
 /// Adds a wheel, or a target to one that is there.
@@ -141,14 +159,14 @@ fn add(extras: &mut Vec<Extra>, wheel: &Path, target: &Target) -> Result<(), Fai
 }
 
 /// Names what is built on the other side, and what it needs there: commits always, for their address is part of what is installed, and
-/// source distributions unless wheels of them are built here.
-pub(super) fn tell(targets: &[&Target], builds: bool, interface: &dyn Interface) {
+/// source distributions unless wheels of them are built here. Returns whether there are any.
+pub(super) fn tell(targets: &[&Target], builds: bool, interface: &dyn Interface) -> bool {
     let is_commit = |package: &ChosenPackage| matches!(package.source, Source::Git { .. });
     let is_left = |package: &ChosenPackage| is_source(package) && !builds;
     let packages = || targets.iter().flat_map(|target| &target.packages);
     let named: BTreeSet<String> = packages().filter(|own| is_commit(own) || is_left(own)).map(said).collect();
     if named.is_empty() {
-        return;
+        return false;
     }
     let list = named.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     interface.note(&format!("built from source on the other side: {list}"));
@@ -157,6 +175,7 @@ pub(super) fn tell(targets: &[&Target], builds: bool, interface: &dyn Interface)
         false => "",
     };
     interface.hint(&format!("`envlock sync --build` allows it there{here}"));
+    true
 }
 
 /// A package, and what its build needs.

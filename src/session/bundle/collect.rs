@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use super::open::OpenBundle;
 use super::{BundleOptions, archived_python, not_downloaded, shown};
 use crate::bundle::{self, BundledFile, Commit, From, Manifest, Needs, Role, Wanted};
@@ -17,6 +15,7 @@ use crate::model::solution::Need;
 use crate::model::wheel::Python;
 use crate::session::Interface;
 use crate::session::failure::Failure;
+use crate::session::scratch::Scratch;
 use crate::session::{fetch, learning, settings};
 
 /// A file besides the lock's.
@@ -316,7 +315,7 @@ fn packed(bundle: &OpenBundle, commit: &Commit) -> Option<PathBuf> {
 
 /// The commits of git repositories, packed in a folder that is removed with the value.
 pub(super) struct Packs<'c> {
-    folder: Option<TempDir>,
+    folder: Option<Scratch>,
     commits: &'c [Commit],
 }
 
@@ -328,7 +327,7 @@ impl<'c> Packs<'c> {
     pub fn of(commits: &'c [Commit], project: &Path, earlier: &[&OpenBundle]) -> Result<Packs<'c>, Failure> {
         let folder = match commits {
             [] => None,
-            _ => Some(tempfile::Builder::new().prefix("envlock-git-").tempdir()?),
+            _ => Some(Scratch::new("git")?),
         };
         for commit in commits {
             let to = folder.as_ref().map(|folder| folder.path().join(commit.file())).unwrap_or_default();

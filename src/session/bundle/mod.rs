@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Interface;
+use super::alone::alone;
 use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::Project;
@@ -63,8 +64,12 @@ pub struct Bundled {
     pub targets: Vec<OfTarget>,
     /// Files, each once.
     pub files: usize,
-    /// Their bytes.
+    /// Their bytes, as far as they are known.
     pub bytes: u64,
+    /// Files whose size is not known before they are downloaded.
+    pub unmeasured: usize,
+    /// Whether packages are built from source on the other side.
+    pub builds_there: bool,
     /// Of these files, those that were there before, here or in the older bundle.
     pub kept: usize,
     /// Files whose metadata say that their licence is proprietary.
@@ -107,9 +112,10 @@ pub(crate) fn bundle(
     let targets = chosen(&own, &options.target)?;
     let needs = Needs::of(&targets).map_err(not_bundled)?;
     let place = options.output.clone().unwrap_or_else(|| project.folder.join(DEFAULT));
-    if options.wheelhouse {
-        wheelhouse::check(options, &place)?;
-    }
+    let archive = match options.wheelhouse {
+        true => wheelhouse::check(options, &place, &targets).map(|()| None)?,
+        false => pack::archive_of(&place)?,
+    };
     let signer = options.sign.as_deref().map(|path| Signer::open(path, interface)).transpose()?;
     tell_folders(&targets, interface);
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
@@ -122,23 +128,24 @@ pub(crate) fn bundle(
     let extras = collect::extras(options, &targets, client, interface)?;
     let collected = Collected { needs: &needs, extras: &extras, before: before.as_ref() };
     if options.dry_run {
-        built::tell(&targets, options.build, interface);
-        return Ok(planned(place, &names, &collected));
+        let builds_there = built::tell(&targets, options.build, interface);
+        tell_commits(&needs, interface);
+        return Ok(Bundled { builds_there, ..planned(place, &names, &collected) });
     }
-    let earlier = if place.is_dir() { OpenBundle::open(&place, None).ok() } else { None };
+    let folder = archive.map_or_else(|| place.clone(), |archive| with_suffix(archive, ".parts"));
+    refuse_foreign(&folder)?;
+    fs_err::create_dir_all(&folder)?;
+    let _alone = alone(&folder, "envlock bundle", interface)?;
+    pack::unpack_earlier(archive, &folder)?;
+    let earlier = OpenBundle::open(&folder, None).ok();
     let bundles: Vec<&OpenBundle> = earlier.iter().chain(&before).collect();
     let packs = collect::Packs::of(&needs.commits, &project.folder, &bundles)?;
     let extras = [extras.as_slice(), packs.extras()?.as_slice()].concat();
     let collected = Collected { extras: &extras, ..collected };
     let lock_text = fs_err::read(project.lock_path())?;
-    let (folder, archive) = match place.extension().is_some_and(|extension| extension == "tar") {
-        true => (with_suffix(&place, ".parts"), Some(place.clone())),
-        false => (place.clone(), None),
-    };
-    refuse_foreign(&folder)?;
     let by_hash = |hash: &str, name: &str| folder.join(bundle::FILES).join(hash).join(name);
     let kept = collected.fill(&by_hash, client, interface)?;
-    built::tell(&targets, options.build, interface);
+    let builds_there = built::tell(&targets, options.build, interface);
     let built = match options.build {
         true => {
             let of = built::OfBundle { folder: &folder, before: before.as_ref(), extras: &extras };
@@ -154,8 +161,6 @@ pub(crate) fn bundle(
     let superseded = before.as_ref().map(|before| before.superseded_by(&files)).unwrap_or_default();
     let manifest = Manifest { lock: open::digest_of(&lock_text), targets: names.clone(), files, superseded };
     collect::remove_others(&folder, &manifest)?;
-    // An older bundle may have every file already.
-    fs_err::create_dir_all(&folder)?;
     write::write_bytes(&folder.join(bundle::LOCK), &lock_text)?;
     // That of an older manifest.
     let _ = fs_err::remove_file(folder.join(bundle::SIGNATURE));
@@ -166,11 +171,12 @@ pub(crate) fn bundle(
         write::write(&folder.join(bundle::SIGNATURE), &signer.sign(&text, &manifest.lock)?)?;
     }
     let proprietary = collect::proprietary(&folder, &manifest);
-    if let Some(archive) = &archive {
+    if let Some(archive) = archive {
         pack::pack(&folder, &manifest, archive)?;
         fs_err::remove_dir_all(&folder)?;
     }
-    Ok(Bundled { place, is_planned: false, proprietary, kept, ..counted(&names, &manifest.files) })
+    let place = place.clone();
+    Ok(Bundled { place, builds_there, proprietary, kept, ..counted(&names, &manifest.files) })
 }
 
 /// The targets that are meant.
@@ -208,6 +214,15 @@ fn tell_folders(targets: &[&crate::lockfile::Target], interface: &dyn Interface)
             "`{}`: a folder of the project, which is to be beside the lock there",
             names.join("`, `")
         ));
+    }
+}
+
+/// Says what is not known before a repository is read.
+fn tell_commits(needs: &Needs, interface: &dyn Interface) {
+    let names: Vec<String> = needs.commits.iter().map(|own| format!("`{}`", own.package)).collect();
+    if !names.is_empty() {
+        let text = "no repository is read in a dry run, and a commit with submodules cannot be bundled";
+        interface.note(&format!("from git: {}; {text}", names.join(", ")));
     }
 }
 
@@ -256,8 +271,10 @@ fn planned(place: PathBuf, names: &[String], collected: &Collected<'_>) -> Bundl
     }
     let files = collected.sizes().count();
     let bytes = collected.sizes().filter_map(|(size, _)| size).sum();
+    let unmeasured = collected.sizes().filter(|(size, _)| size.is_none()).count();
     let kept = collected.kept_of_older();
-    Bundled { place, is_planned: true, targets, files, bytes, kept, proprietary: Vec::new() }
+    let (builds_there, proprietary) = (false, Vec::new());
+    Bundled { place, is_planned: true, targets, files, bytes, unmeasured, builds_there, kept, proprietary }
 }
 
 /// What is in a bundle, by target.
@@ -281,6 +298,8 @@ fn counted(names: &[String], files: &[BundledFile]) -> Bundled {
         targets: names.iter().map(of).collect(),
         files: places.len(),
         bytes: places.values().sum(),
+        unmeasured: 0,
+        builds_there: false,
         kept: 0,
         proprietary: Vec::new(),
     }

@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
-use tempfile::TempDir;
-
-use super::{is_archive, needs_of, pack, shown};
-use crate::bundle::{self, BundledFile, Fault, Manifest, There};
+use super::pack::{self, NotUnpacked};
+use super::{is_archive, needs_of, shown};
+use crate::bundle::{self, BundledFile, Content, Fault, Manifest, There};
 use crate::index::sha256_of;
 use crate::lockfile::{self, Lockfile};
 use crate::model::text::{clean, shell_word};
 use crate::registry::signed;
 use crate::session::failure::Failure;
+use crate::session::scratch::Scratch;
 use crate::session::threads::in_threads;
 use crate::session::{exit, files};
+use sha2::{Digest as _, Sha256};
 
 /// A bundle. That of an archive lies in a folder that is removed with the value.
 pub(crate) struct OpenBundle {
@@ -23,7 +23,7 @@ pub(crate) struct OpenBundle {
     pub manifest: Manifest,
     /// How it was named.
     pub shown: String,
-    _unpacked: Option<TempDir>,
+    _unpacked: Option<Scratch>,
 }
 
 /// The SHA-256 of a text.
@@ -37,6 +37,16 @@ fn unusable(path: &Path, why: &str) -> Failure {
         .hint("`envlock bundle -o DIR` writes one, where there is a network")
 }
 
+/// An archive, unpacked into a folder of this run.
+fn unpacked(archive: &Path) -> Result<Scratch, Failure> {
+    let folder = Scratch::new("bundle")?;
+    match pack::unpack(archive, folder.path()) {
+        Ok(()) => Ok(folder),
+        Err(NotUnpacked::Archive(why)) => Err(unusable(archive, &why)),
+        Err(NotUnpacked::Place(error)) => Err(folder.failed(&error)),
+    }
+}
+
 impl OpenBundle {
     /// Opens a bundle: a folder, or an archive. `key`: the file of the public key that must have signed it.
     ///
@@ -44,10 +54,10 @@ impl OpenBundle {
     /// When it cannot be read, is not complete, or is not signed by the key.
     pub fn open(path: &Path, key: Option<&Path>) -> Result<OpenBundle, Failure> {
         let unpacked = match is_archive(path) {
-            true => Some(pack::unpack(path).map_err(|why| unusable(path, &why))?),
+            true => Some(unpacked(path)?),
             false => None,
         };
-        let folder = unpacked.as_ref().map_or_else(|| path.to_owned(), |folder| folder.path().to_owned());
+        let folder = unpacked.as_ref().map_or_else(|| path.to_owned(), |folder| pack::root(folder.path()));
         let text = match files::read(&folder.join(bundle::MANIFEST)) {
             Ok(Some(text)) => text,
             Ok(None) if folder.is_dir() => {
@@ -90,8 +100,7 @@ impl OpenBundle {
         Ok(faults)
     }
 
-    /// Every file but the manifest, the lock and the signature, with the hash of its content. What is no regular file has the hash of
-    /// nothing.
+    /// Every file but the manifest, the lock and the signature, with its content.
     fn there(&self) -> Result<There, Failure> {
         let mut paths: Vec<(String, PathBuf)> = Vec::new();
         let mut folders = vec![(String::new(), self.folder.clone())];
@@ -112,8 +121,10 @@ impl OpenBundle {
         }
         let about = |(place, path): &(String, PathBuf)| {
             let about = fs_err::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file);
-            let hash = about.as_ref().map(|_| sha256_of(path).unwrap_or_default()).unwrap_or_default();
-            (clean(place, 400), (hash, about.map_or(0, |about| about.len())))
+            // What cannot be read does not have the content.
+            let content =
+                about.map(|about| Content { sha256: sha256_of(path).unwrap_or_default(), size: about.len() });
+            (clean(place, 400), content)
         };
         Ok(in_threads(&paths, &about).into_iter().collect())
     }
@@ -133,6 +144,12 @@ impl OpenBundle {
         let failure = Failure::input(format!("the bundle `{}` is not used: {first}{more}", self.shown));
         Err(Failure { exit: exit::NO, ..failure }
             .hint(format!("`envlock verify --bundle {}` lists all", shell_word(&self.shown))))
+    }
+
+    /// The command that makes it whole.
+    pub fn command(&self) -> String {
+        let signs = if self.folder.join(bundle::SIGNATURE).exists() { " --sign KEY" } else { "" };
+        format!("envlock bundle -o {}{signs}", shell_word(&self.shown))
     }
 
     /// The lock that is in it, for a folder without one, and its text.

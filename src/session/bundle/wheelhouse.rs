@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
 use super::collect::Collected;
 use super::open::OpenBundle;
 use super::{BundleOptions, Bundled, OfTarget};
@@ -14,13 +12,16 @@ use crate::git::{self, GitError};
 use crate::index::IndexClient;
 use crate::inspect;
 use crate::lockfile::Target;
+use crate::model::source::Source;
+use crate::model::text::clean;
 use crate::session::Interface;
 use crate::session::failure::{Failure, FailureKind};
+use crate::session::scratch::Scratch;
 use crate::session::{self, files};
 
 /// The files of a target, for an installer.
 pub(crate) struct Wheelhouse {
-    folder: TempDir,
+    folder: Scratch,
     /// The bundle's installer for this platform.
     pub uv: Option<PathBuf>,
     /// The bundle's Python: the archive, and its entry in the manifest.
@@ -37,7 +38,7 @@ impl Wheelhouse {
     /// # Errors
     /// When a file cannot be linked or read.
     pub fn of(bundle: &OpenBundle, target: &Target, project: &Path) -> Result<Wheelhouse, Failure> {
-        let folder = tempfile::Builder::new().prefix("envlock-wheels-").tempdir()?;
+        let folder = Scratch::new("wheels")?;
         let root = std::path::absolute(&bundle.folder)?;
         let wheels = folder.path().join("wheels");
         fs_err::create_dir_all(&wheels)?;
@@ -73,6 +74,11 @@ impl Wheelhouse {
         }
         let repositories = unpack(&packs, target, project, folder.path())?;
         Ok(Wheelhouse { folder, uv, python, built, repositories })
+    }
+
+    /// The folder of this run.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The folder with wheels and source distributions.
@@ -148,8 +154,15 @@ pub(super) fn unpacked(wheel: &Path, name: &str, folder: &Path) -> Result<PathBu
     Ok(place)
 }
 
-/// Refuses what a wheelhouse cannot be: an archive, a part of a bundle, or more than the files of the lock.
-pub(super) fn check(options: &BundleOptions, place: &Path) -> Result<(), Failure> {
+/// Refuses what a wheelhouse cannot be: an archive, a part of a bundle, more than the files of the lock, or less.
+pub(super) fn check(options: &BundleOptions, place: &Path, targets: &[&Target]) -> Result<(), Failure> {
+    let packages = targets.iter().flat_map(|target| &target.packages);
+    let mut folders = packages.filter(|own| matches!(own.source, Source::Path(_)) && own.files.is_empty());
+    if let Some(own) = folders.next() {
+        // pip's `--require-hashes` takes no folder.
+        let (package, from) = (own.name.clone(), "a folder");
+        return Err(super::not_bundled(NotBundled::NoFile { package, from }));
+    }
     let others = [
         options.since.is_some(),
         options.own_program,
@@ -210,6 +223,7 @@ pub(super) fn make(
         return Ok(bundled);
     }
     fs_err::create_dir_all(place)?;
+    tell_others(place, collected, interface);
     bundled.kept = collected.fill(&|_, name| place.join(name), client, interface)?;
     for (name, text) in [(files::REQUIREMENTS, Some(text)), ("build-constraints.txt", constraints)] {
         if let Some(text) = text {
@@ -217,6 +231,24 @@ pub(super) fn make(
         }
     }
     bundled.is_planned = false;
-    bundled.targets = vec![OfTarget { unmeasured: 0, ..bundled.targets.remove(0) }];
+    let files = collected.needs.files.iter().filter_map(|own| fs_err::metadata(place.join(&own.name)).ok());
+    bundled.bytes = files.map(|about| about.len()).sum();
+    bundled.unmeasured = 0;
+    bundled.targets = vec![OfTarget { unmeasured: 0, bytes: bundled.bytes, ..bundled.targets.remove(0) }];
     Ok(bundled)
+}
+
+/// Names wheels that are there and not locked: `pip install NAME --find-links` would take a newer one of them.
+fn tell_others(place: &Path, collected: &Collected<'_>, interface: &dyn Interface) {
+    let entries = fs_err::read_dir(place).into_iter().flatten().filter_map(Result::ok);
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_locked = |name: &String| collected.needs.files.iter().any(|own| own.name == *name);
+    let mut others: Vec<String> = names
+        .filter(|name| name.ends_with(".whl") && !is_locked(name))
+        .map(|name| clean(&name, 100))
+        .collect();
+    others.sort();
+    if !others.is_empty() {
+        interface.note(&format!("not of this lock, and left where it is: `{}`", others.join("`, `")));
+    }
 }

@@ -17,7 +17,7 @@ use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::SolveOptions;
 use crate::session::owner::{self, Current};
 use crate::session::settings::Project;
-use crate::session::{Interface, files, write};
+use crate::session::{Interface, files, signals, write};
 use crate::verify::{self, Area, Facts, Locked, has_errors};
 
 /// A project whose packages pixi holds.
@@ -98,7 +98,7 @@ impl WithPixi<'_> {
             }
         };
         // A signal waits until the files are as they were, or all new.
-        let locked = write::uninterrupted(|| {
+        let locked = signals::uninterrupted(|| {
             let locked = self.locked(&pixi, machines, (after != before).then_some((&path, &after)));
             if !locked.as_ref().is_ok_and(|locked| !refuses(locked)) {
                 undo();

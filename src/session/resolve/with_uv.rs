@@ -23,9 +23,10 @@ use crate::session::Interface;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::options::{Global, SolveOptions};
 use crate::session::owner::{self, Current};
+use crate::session::scratch::Scratch;
 use crate::session::settings::{self, Project};
-use crate::session::variables;
 use crate::session::{exit, files, requirements, write};
+use crate::session::{signals, variables};
 
 /// A project whose packages uv holds.
 pub(crate) struct WithUv<'o> {
@@ -170,7 +171,7 @@ impl WithUv<'_> {
         let uv = owner::program(Owner::Uv, Some(self.project))?;
         self.refuse_other_sources(lock)?;
         // A signal waits until the files are as they were, or all new.
-        write::uninterrupted(|| self.write_all(&uv, lock, manifest))
+        signals::uninterrupted(|| self.write_all(&uv, lock, manifest))
     }
 
     fn write_all(
@@ -364,8 +365,7 @@ impl WithUv<'_> {
     fn locked_by_uv(&self, uv: &Path, lock: &Lockfile) -> Result<Current, Failure> {
         let options = self.options();
         // uv runs the Python of an environment that is there, whatever other one is named: it is shown none.
-        let folder = tempfile::tempdir()
-            .map_err(|error| Failure::files(format!("cannot make a temporary folder: {error}")))?;
+        let folder = Scratch::new("uv")?;
         let mut variables = vec![
             owner::path_outside(self.project),
             (owner::UV_ENVIRONMENT, folder.path().join("none").into_os_string()),

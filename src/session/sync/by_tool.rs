@@ -104,6 +104,7 @@ impl ByTool<'_> {
             return Ok(Outcome::Planned(Plan {
                 installer,
                 prefix,
+                is_begun: false,
                 made_with: None,
                 commands,
                 changes,

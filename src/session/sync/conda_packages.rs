@@ -253,6 +253,7 @@ impl Half {
         Ok(Plan {
             installer: Some(self.client().unwrap_or("conda")),
             prefix: self.environment.prefix.clone(),
+            is_begun: false,
             made_with: None,
             commands,
             changes,

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Interface;
+use super::alone::alone;
 use super::failure::{Failure, FailureKind};
 use super::options::Global;
 use super::settings::{self, Project};
@@ -53,7 +54,7 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
     let named = options.prefix.as_deref().and_then(Path::parent).filter(|parent| parent.is_dir());
     let _alone = match options.dry_run {
         true => None,
-        false => target_environment::alone(named.unwrap_or(&project.folder), interface)?,
+        false => alone(named.unwrap_or(&project.folder), "envlock sync", interface)?,
     };
     let bundle = options
         .bundle
@@ -95,7 +96,7 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
             Some(step) if options.dry_run => {
                 interface.note("the commands that follow are known when that Python is there");
                 let commands = vec![step.command];
-                return Ok(Outcome::Planned(Plan { prefix, commands, ..Plan::default() }));
+                return Ok(Outcome::Planned(Plan { prefix, commands, is_begun: true, ..Plan::default() }));
             }
             Some(step) => new_python::install(&step, interface)?,
             None => {}
@@ -108,6 +109,7 @@ pub fn sync(global: &Global, options: &SyncOptions, interface: &dyn Interface) -
                 interface.note("the environment is made with the bundle's Python, which is not unpacked yet; the commands that follow are known then");
                 return Ok(Outcome::Planned(Plan {
                     prefix: target_environment::chosen(options, &project, false)?.prefix,
+                    is_begun: true,
                     ..Plan::default()
                 }));
             }
@@ -299,6 +301,10 @@ impl Run<'_> {
         is_to_do: bool,
     ) -> Result<Plan, Failure> {
         let half = half.filter(|half| !half.steps.is_empty());
+        if let Some(own) = self.wheelhouse.filter(|_| half.is_some() || is_to_do) {
+            let folder = own.folder().display();
+            self.interface.note(&format!("`{folder}` is laid out while `sync` runs, and removed at its end"));
+        }
         match (half, is_to_do) {
             (Some(half), true) => half.plan(Some(&self.work(target, compared)?)),
             (Some(half), false) => half.plan(None),
@@ -407,6 +413,19 @@ impl Run<'_> {
                 ),
             )
             .hint("use an environment of its own: `envlock sync --prefix .venv`"));
+        }
+        let to_come = changes.install.iter().chain(&changes.replace).filter_map(|name| target.package(name));
+        let of_folder = to_come.filter_map(|own| match &own.source {
+            Source::Path(path) => Some((own, path)),
+            _ => None,
+        });
+        let is_gone = |path: &str| !self.project.folder.join(path).exists();
+        if let Some((own, path)) = of_folder.into_iter().find(|(_, path)| is_gone(path)) {
+            return Err(Failure::new(
+                FailureKind::Installer,
+                format!("`{}` is locked as `{}`, which is not there", own.name, clean(path, 200)),
+            )
+            .hint("copy it beside the lock: what is a part of the project is in no index and in no bundle"));
         }
         if self.options.build {
             return Ok(());

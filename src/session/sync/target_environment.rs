@@ -1,9 +1,7 @@
 //! The environment that `sync` changes: where it is, what it is, and whether sync made it.
 
-use std::fs::{File, TryLockError};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::types::{MadeWith, Plan, SyncOptions};
 use crate::inspect::{self, Chosen, Environment, NoEnvironment};
@@ -14,7 +12,6 @@ use crate::model::text::{clean, shell_word};
 use crate::model::wheel::Python;
 use crate::probe::conda_client;
 use crate::probe::pythons::{self, FoundPython, Places};
-use crate::session::Interface;
 use crate::session::failure::{Failure, FailureKind};
 use crate::session::files;
 use crate::session::owner::{self, with_places};
@@ -301,50 +298,6 @@ pub(super) fn is_unfinished(prefix: &Path) -> bool {
     is_own && packages.into_iter().all(|own| PREINSTALLED_PACKAGES.contains(&own.name.as_str()))
 }
 
-/// How long another `sync` of the same folder is waited for.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
-
-/// Waits until no other `sync` is at work on environments in a folder; none begins while the value lives. The folder itself is
-/// locked, so that no file is left. Where that cannot be done (some network file systems), nobody waits.
-///
-/// # Errors
-/// When another one is at work for very long.
-pub(super) fn alone(folder: &Path, interface: &dyn Interface) -> Result<Option<File>, Failure> {
-    let Ok(file) = File::open(folder) else { return Ok(None) };
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => {
-                stays_locked_for_children(&file);
-                return Ok(Some(file));
-            }
-            Err(TryLockError::Error(_)) => return Ok(None),
-            Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
-                let text = format!("another `envlock sync` is at work in `{}`", folder.display());
-                return Err(Failure::new(FailureKind::Installer, text)
-                    .hint("end it, or wait until it ends: it may be downloading"));
-            }
-            Err(TryLockError::WouldBlock) if begun.elapsed() < TICK => {
-                interface
-                    .note(&format!("another `envlock sync` is at work in `{}`: waiting", folder.display()));
-            }
-            Err(TryLockError::WouldBlock) => {}
-        }
-        std::thread::sleep(TICK);
-    }
-}
-
-/// Lets the installer inherit the lock: one that goes on after `sync` was killed ends before another one begins.
-fn stays_locked_for_children(file: &File) {
-    #[cfg(unix)]
-    let _ = rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty());
-    #[cfg(not(unix))]
-    let _ = file;
-}
-
-/// The time between two looks.
-const TICK: Duration = Duration::from_millis(100);
-
 /// The file beside an environment that exists while it is made.
 pub(super) fn making(prefix: &Path) -> PathBuf {
     let name = prefix.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -527,15 +480,12 @@ impl ChosenEnvironment {
     /// The plan of a run that has nothing to do.
     pub fn plan(&self) -> Plan {
         Plan {
-            installer: None,
             prefix: self.place.prefix.clone(),
             made_with: self.made_with.as_ref().map(|python| {
                 let again = self.place.make.as_ref().is_some_and(|make| make.replaces);
                 MadeWith { version: python.version, path: python.path.clone(), again }
             }),
-            commands: Vec::new(),
-            changes: Changes::default(),
-            writes: None,
+            ..Plan::default()
         }
     }
 
@@ -559,21 +509,6 @@ impl ChosenEnvironment {
 mod tests {
     use super::*;
     use crate::session::exit;
-    use crate::session::interface::Silent;
-
-    /// An installer that goes on after `sync` has the lock of the folder.
-    #[cfg(unix)]
-    #[test]
-    fn a_child_keeps_the_lock() {
-        let folder = tempfile::tempdir().unwrap();
-        let lock = alone(folder.path(), &Silent).unwrap().unwrap();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        drop(lock);
-        let again = File::open(folder.path()).unwrap().try_lock();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(matches!(again, Err(TryLockError::WouldBlock)), "{again:?}");
-    }
 
     /// What an installer did not end itself is half done.
     #[test]

@@ -71,6 +71,8 @@ pub struct Plan {
     pub made_with: Option<MadeWith>,
     /// The commands, in order.
     pub commands: Vec<Vec<String>>,
+    /// Whether more commands follow, which are known when these have run.
+    pub is_begun: bool,
     /// What they change.
     pub changes: Changes,
     /// What is written before they run, as a phrase.

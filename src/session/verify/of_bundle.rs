@@ -34,7 +34,9 @@ pub(super) fn check(global: &Global, path: &Path, options: &VerifyOptions) -> Re
     let files = bundle.manifest.files.len();
     let summary =
         format!("{}, {}, {}", Count(files).of("file"), Bytes(bundle.manifest.size()), targets.join(", "));
-    let findings = faults.iter().map(|fault| findings::bundle_differs(fault, &bundle.shown)).collect();
+    let command = bundle.command();
+    let differs = |fault| findings::bundle_differs(fault, &bundle.shown, &command);
+    let findings = faults.iter().map(differs).collect();
     let area = Area { findings, summary, ..Area::of(AreaKind::Bundle) };
     Ok(Answer::Bundle { areas: vec![area], path: bundle.shown.clone() })
 }

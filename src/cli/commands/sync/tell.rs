@@ -29,7 +29,7 @@ pub(super) fn plan(plan: &Plan, printer: &Printer) {
     names(printer, "install", &changes.install);
     names(printer, "replace", &changes.replace);
     names(printer, "remove", &changes.remove);
-    if commands.is_empty() {
+    if commands.is_empty() && !plan.is_begun {
         return printer.out("nothing to do");
     }
     printer.out("");

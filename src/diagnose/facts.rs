@@ -67,7 +67,7 @@ pub struct Facts {
     pub toolkits: BTreeSet<String>,
     /// The CUDA releases that nvcc says it is of, `12.1`.
     pub compilers: BTreeSet<String>,
-    /// Shared libraries with an absolute path in the text, or one from `.`,, which therefore exist.
+    /// Shared libraries with an absolute path in the text, or one from `.`, which therefore exist.
     pub libraries: Vec<String>,
     /// The Python series of the folders that the modules of one traceback are in, where there are two: the one that runs, and
     /// another one.

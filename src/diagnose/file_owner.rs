@@ -66,7 +66,7 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
 }
 
 /// Whether a missing library is of another CUDA than what is here: then the program is a build for that one, and its other
-/// libraries would be missed next.
+/// libraries would be missed next. Beside an older toolkit, pip's packages bring a newer CUDA.
 pub(super) fn is_of_other_cuda(situation: &Situation<'_>, events: &[&Event]) -> bool {
     let of_libraries = || {
         let mut majors: Vec<u64> =
@@ -80,10 +80,13 @@ pub(super) fn is_of_other_cuda(situation: &Situation<'_>, events: &[&Event]) -> 
             .collect();
         majors.first().copied().filter(|_| majors.len() == 1)
     };
-    let Some(here) = stated_cuda(situation).or_else(of_libraries).or_else(of_toolkits) else { return false };
     let of_missing =
         events.iter().find_map(|event| missing(&event.text).find_map(|name| cuda_of(situation, name)));
-    of_missing.is_some_and(|needed| needed != here)
+    let Some(needed) = of_missing else { return false };
+    match stated_cuda(situation) {
+        Some(here) => needed != here,
+        None => of_libraries().or_else(of_toolkits).is_some_and(|here| needed < here),
+    }
 }
 
 /// Whether a missing library is of torch's own CUDA: its packages are those that torch requires.

@@ -68,7 +68,7 @@ fn install_for(situation: &Situation<'_>, host: Host, wanted: Wanted) -> Vec<Fix
     if let Some(gpu) = UnknownGpu::of(situation.registry, &host).filter(|gpu| gpu.capability.is_some()) {
         return vec![Fix::command_that("envlock registry update", gpu.to_string())];
     }
-    let Some(solution) = solved(situation, &host, wanted) else { return no_build(situation) };
+    let Some(solution) = solved(situation, &host, wanted) else { return no_build(situation, host) };
     let Some(stack) = &solution.stack else { return Vec::new() };
     // The build that failed is not the fix; the GPU decides which one is.
     if is_installed(situation, stack) && situation.gpus().is_empty() {
@@ -92,9 +92,18 @@ fn install_for(situation: &Situation<'_>, host: Host, wanted: Wanted) -> Vec<Fix
     out
 }
 
-/// What is left where no build of the data runs: nothing is certain of a machine that is not described.
-fn no_build(situation: &Situation<'_>) -> Vec<Fix> {
+/// What is left where no build of the data runs with the GPUs, whatever the driver and the releases that were asked for.
+fn no_build(situation: &Situation<'_>, host: Host) -> Vec<Fix> {
     let [(name, capability), ..] = situation.gpus() else { return Vec::new() };
+    let Some(torch) = "torch".parse().ok() else { return Vec::new() };
+    let requirements = vec![UserRequirement::new(torch, Origin::Question)];
+    let (host, request) = (Host { driver: None, ..host }, Request { requirements, ..Request::default() });
+    let answer = solve_stack(situation.registry, &host, &request, &Preferences::default());
+    if let Answer::Solution(solution) = answer
+        && solution.stack.is_some_and(|stack| stack.cuda.is_some())
+    {
+        return Vec::new();
+    }
     let gpu = name.as_deref().unwrap_or("the GPU");
     let text = format!(
         "no build of torch in the data runs with {gpu} (compute capability {capability}): use another GPU, or the CPU, with \

@@ -822,6 +822,9 @@ fn fixes_fit_what_the_text_says() {
         // The message is about torch, whatever else is named.
         ("installed tensorrt and cuda 12.1\nAssertionError: Torch not compiled with CUDA enabled\n".to_owned(), "pip install torch==", "nothing"),
         ("Found GPU0 Quadro K2000 which is of cuda capability 3.0.\nPyTorch no longer supports this GPU because it is too old.\n".to_owned(), "/cpu", "pip install torch=="),
+        // Another driver would do.
+        ("NVIDIA GeForce RTX 4090\nNVIDIA driver version: 390.157\nPyTorch version: 2.9.1+cu128\nCUDA error: no kernel image is available\n".to_owned(), "driver", "use another GPU"),
+        (format!("Cuda compilation tools, release 11.8, V11.8.89\nOSError: libcublasLt.so.12: {missing}\n"), "pip install nvidia-cublas-cu12", "another CUDA major"),
         ("nvidia-container-cli: initialization error: WSL environment detected but no adapters were found\n".to_owned(), "wsl --update", "nothing"),
         // Names that a release no longer has.
         ("ImportError: cannot import name 'HfFolder' from 'huggingface_hub' (/v/hub.py)\n".to_owned(), "huggingface_hub<1", "pip check"),

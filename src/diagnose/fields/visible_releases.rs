@@ -34,7 +34,8 @@ pub(in crate::diagnose) fn infer(facts: &mut Facts, registry: &Registry) {
     let known: BTreeSet<&Version> = builds().map(|build| &build.version).collect();
     let offered: BTreeSet<Version> = facts.offered_torch.iter().map(public).collect();
     let offered: BTreeSet<&Version> = offered.iter().filter(|version| known.contains(version)).collect();
-    if offered.is_empty() {
+    // Builds with a local version are of another index than the data compare with.
+    if offered.is_empty() || facts.offered_torch.iter().any(Version::is_local) {
         return;
     }
     let mut wheels: BTreeMap<(Platform, u32), BTreeSet<&Version>> = BTreeMap::new();
@@ -93,6 +94,7 @@ mod tests {
         assert_eq!(of("2.0.0, 2.0.1, 2.1.0, 2.1.1, 2.1.2, 2.2.0, 2.2.1, 2.2.2"), intel("3.11"));
         assert_eq!(of("2.9.1"), (None, None));
         assert_eq!(of("none"), (None, None));
+        assert_eq!(of("2.2.0+cu121, 2.2.1+cu121, 2.2.2+cu121"), (None, None));
     }
 
     #[test]

@@ -53,10 +53,11 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
     };
     // torch loads them from there by itself.
     let is_of_torch = events.iter().any(|event| event.frame == "torch");
-    let is_there = found.iter().all(|(library, row)| {
-        situation.facts.packages.contains_key(&row.package)
-            || situation.facts.libraries.iter().any(|own| own.eq_ignore_ascii_case(library))
-    });
+    let is_there = is_of_torchs_cuda(situation, events)
+        || found.iter().all(|(library, row)| {
+            situation.facts.packages.contains_key(&row.package)
+                || situation.facts.libraries.iter().any(|own| own.eq_ignore_ascii_case(library))
+        });
     match is_there {
         // The loader does not find it.
         true => vec![path, install],
@@ -68,21 +69,15 @@ pub(super) fn bring(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
 /// Whether a missing library is of another CUDA than what is here: then the program is a build for that one, and its other
 /// libraries would be missed next. Beside an older toolkit, pip's packages bring a newer CUDA.
 pub(super) fn is_of_other_cuda(situation: &Situation<'_>, events: &[&Event]) -> bool {
-    let of_libraries = || {
-        let mut majors: Vec<u64> =
-            situation.facts.libraries.iter().filter_map(|name| cuda_of(situation, name)).collect();
-        majors.dedup();
-        <[u64; 1]>::try_from(majors).ok().map(|[major]| major)
-    };
+    let facts = situation.facts;
+    let of_libraries = || only(facts.libraries.iter().filter_map(|name| cuda_of(situation, name)));
     let of_toolkits = || {
-        let majors: BTreeSet<u64> = (situation.facts.toolkits.iter().chain(&situation.facts.compilers))
-            .filter_map(|release| release.split('.').next()?.parse().ok())
-            .collect();
-        majors.first().copied().filter(|_| majors.len() == 1)
+        let releases = facts.toolkits.iter().chain(&facts.compilers);
+        only(releases.filter_map(|release| release.split('.').next()?.parse().ok()))
     };
-    let of_missing =
-        events.iter().find_map(|event| missing(&event.text).find_map(|name| cuda_of(situation, name)));
-    let Some(needed) = of_missing else { return false };
+    let Some(needed) = events.iter().find_map(|event| cuda_of_missing(situation, event)) else {
+        return false;
+    };
     match stated_cuda(situation) {
         Some(here) => needed != here,
         None => of_libraries().or_else(of_toolkits).is_some_and(|here| needed < here),
@@ -91,19 +86,29 @@ pub(super) fn is_of_other_cuda(situation: &Situation<'_>, events: &[&Event]) -> 
 
 /// Whether a missing library is of torch's own CUDA: its packages are those that torch requires.
 pub(super) fn is_of_torchs_cuda(situation: &Situation<'_>, events: &[&Event]) -> bool {
-    let torch: Option<u64> =
-        situation.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
-    let mut missed =
-        events.iter().filter_map(|event| missing(&event.text).find_map(|name| cuda_of(situation, name)));
-    torch.is_some_and(|torch| missed.any(|own| own == torch))
+    let torch = cuda_of_torch(situation);
+    torch.is_some() && events.iter().any(|event| cuda_of_missing(situation, event) == torch)
+}
+
+/// The CUDA major of the library that a line misses.
+fn cuda_of_missing(situation: &Situation<'_>, event: &Event) -> Option<u64> {
+    missing(&event.text).find_map(|name| cuda_of(situation, name))
+}
+
+/// The CUDA major of torch.
+fn cuda_of_torch(situation: &Situation<'_>) -> Option<u64> {
+    situation.facts.build_cuda()?.split('.').next()?.parse().ok()
 }
 
 /// The CUDA major of a library, where only one has it by this name.
 fn cuda_of(situation: &Situation<'_>, library: &str) -> Option<u64> {
-    let mut majors: Vec<u64> = situation.registry.packages_with(library).map(|row| row.cuda).collect();
-    majors.sort_unstable();
-    majors.dedup();
-    <[u64; 1]>::try_from(majors).ok().map(|[major]| major)
+    only(situation.registry.packages_with(library).map(|row| row.cuda))
+}
+
+/// The number that all are.
+fn only(mut numbers: impl Iterator<Item = u64>) -> Option<u64> {
+    let first = numbers.next()?;
+    numbers.all(|number| number == first).then_some(first)
 }
 
 /// The command that installs the package of the system with a missing library.
@@ -119,9 +124,8 @@ fn of_system(situation: &Situation<'_>, events: &[&Event]) -> Vec<Fix> {
 
 /// The CUDA major of torch, else of a package whose name has it: `cupy-cuda11x`.
 fn stated_cuda(situation: &Situation<'_>) -> Option<u64> {
-    let of_torch = situation.facts.build_cuda().and_then(|cuda| cuda.split('.').next()?.parse().ok());
     let of_name = |name: &String| name.rsplit_once("-cuda")?.1.strip_suffix('x')?.parse().ok();
-    of_torch.or_else(|| situation.facts.packages.keys().find_map(of_name))
+    cuda_of_torch(situation).or_else(|| situation.facts.packages.keys().find_map(of_name))
 }
 
 /// The CUDA major of torch, else the one that a line or the listed packages name.

@@ -153,9 +153,12 @@ fn of_build(situation: &Situation<'_>, name: &str, events: &[&Event]) -> Option<
             let is_here = builds().any(|build| build.version == version && build.platform == platform);
             let is_known = builds().any(|build| build.version == version);
             let of_platform = builds().filter(|build| build.platform == platform);
-            let last = of_platform.map(|build| &build.version).max().filter(|_| is_known && !is_here)?;
+            let build = of_platform.max_by_key(|build| &build.version).filter(|_| is_known && !is_here)?;
+            let last = &build.version;
             if name == "asked-last" {
-                return Some(last.to_string());
+                let own = facts.python.as_deref().and_then(series);
+                let has = |minor| build.pythons.as_ref().is_none_or(|all| all.contains(&minor));
+                return own.is_none_or(|own| has(own.minor)).then(|| last.to_string());
             }
             Some(format!(
                 "torch {version} has no wheel for {platform}, for which torch {last} is the last one"

@@ -26,8 +26,8 @@ const STATEMENT_REACH: usize = 3;
 const FRAME_REACH: usize = 6;
 /// The maximum number of lines that are read as one line which was broken to fit a terminal.
 const MAX_BROKEN: usize = 3;
-/// What the rest of a broken line starts with, where the line means something without it.
-const INDENTED: [&str; 2] = ["    ", "\t"];
+/// How much deeper, in columns, the rest of a broken line is indented, where the line means something without it.
+const DEEPER: usize = 4;
 /// The lengths in bytes of a line that may have been broken.
 const BROKEN_LENGTHS: std::ops::RangeInclusive<usize> = 40..=160;
 
@@ -93,6 +93,8 @@ pub struct Reader<'r> {
     broken_lines: usize,
     /// The events of the line in `broken`, if rules match it: an indented line after it may be its rest.
     open_events: std::ops::Range<usize>,
+    /// The columns that the line in `broken` is indented by.
+    indent: usize,
     /// The last import statement of a traceback, and its line.
     statement: (usize, String),
     /// The last installed module of a traceback, and its line.
@@ -116,6 +118,7 @@ impl<'r> Reader<'r> {
             broken: String::new(),
             broken_lines: 0,
             open_events: 0..0,
+            indent: 0,
             statement: (0, String::new()),
             frame: (0, String::new()),
             traceback: Traceback::default(),
@@ -199,8 +202,8 @@ impl<'r> Reader<'r> {
         let text = line.trim();
         let mut joined = std::mem::take(&mut self.broken);
         let open = std::mem::replace(&mut self.open_events, 0..0);
-        let is_rest = open.is_empty()
-            || INDENTED.iter().any(|start| line.starts_with(start)) && !text.starts_with("File \"");
+        let indent = std::mem::replace(&mut self.indent, indent_of(line));
+        let is_rest = open.is_empty() || indent_of(line) >= indent + DEEPER && !text.starts_with("File \"");
         if !joined.is_empty() && !text.is_empty() && is_rest {
             let place = joined.to_lowercase().len();
             joined.push(' ');
@@ -363,6 +366,12 @@ fn installed_module(line: &str) -> Option<&str> {
     let rest = line[at + folder.len()..].trim_start_matches(['/', '\\']);
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
     (end > 0).then_some(&rest[..end])
+}
+
+/// The columns that a line is indented by; a tab has four.
+fn indent_of(line: &str) -> usize {
+    let spaces = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
+    spaces.map(|c| if c == '\t' { 4 } else { 1 }).sum()
 }
 
 /// Whether a line may go on in the next one: it is about as long as a terminal is wide, and ends in a word.

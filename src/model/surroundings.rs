@@ -88,8 +88,8 @@ surroundings! {
     Companion = "companion",
     /// A distribution with RPM packages: Fedora, RHEL, Amazon Linux, openSUSE.
     Rpm = "rpm",
-    /// The file of the driver's kernel module is named.
-    KernelModuleInstalled = "kernel-module-installed",
+    /// The driver's kernel module is named.
+    KernelModule = "kernel-module",
     /// Packages of a Linux driver are named: `nvidia-driver-550`.
     DriverPackages = "driver-packages",
     /// `CUDA_VISIBLE_DEVICES` is set.

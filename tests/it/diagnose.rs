@@ -806,7 +806,8 @@ fn fixes_fit_what_the_text_says() {
         // The releases that pip sees are those of one processor and one Python.
         (format!("{no_torch} (from versions: 2.0.0, 2.0.1, 2.1.0, 2.1.1, 2.1.2, 2.2.0, 2.2.1, 2.2.2)\n"), "pip install torch==2.2.2 ", "driver >="),
         // No apt where there is none.
-        ("OS: Rocky Linux 9.4\nRuntimeError: NVIDIA driver: could not find nvcc\nImportError: libGL.so.1: cannot open shared object file\n".to_owned(), "by this system's package manager", "$ sudo apt"),
+        ("OS: Rocky Linux 9.4\nRuntimeError: NVIDIA driver: could not find nvcc\nImportError: libGL.so.1: cannot open shared object file\n".to_owned(), "by this system's package manager", "libgl1   # brings"),
+        (format!("size mismatch for model.fc3.weight in LayerHelper\nRed Hat, Inc. Virtio network device\nImportError: libGL.so.1: {missing}\n"), "libgl1   # brings", "package manager"),
         ("5.10.0 amzn2.x86_64\nError 802: system not yet initialized\n".to_owned(), "rpm -qa 'nvidia-fabric*'", "dpkg"),
         // What is as it was built for is not of another torch.
         ("xFormers can't load C++/CUDA extensions. xFormers was built for:\n    PyTorch 2.3.0+cu121 with CUDA 1201 (you have 2.3.0+cu121)\n    Python  3.11.9 (you have 3.11.9)\n".to_owned(), "xformers._C", "another torch"),
@@ -828,6 +829,12 @@ fn fixes_fit_what_the_text_says() {
         ("nvidia-container-cli: initialization error: WSL environment detected but no adapters were found\n".to_owned(), "wsl --update", "nothing"),
         // Names that a release no longer has.
         ("ImportError: cannot import name 'HfFolder' from 'huggingface_hub' (/v/hub.py)\n".to_owned(), "huggingface_hub<1", "pip check"),
+        ("ImportError: cannot import name 'cached_download' from 'my_utils' (/v/my_utils.py)\n".to_owned(), "pip check", "huggingface_hub"),
+        // torch is listed, and what failed is no build.
+        ("torch==2.9.1\n  File \"/v/site-packages/vllm/a.py\", line 1\nModuleNotFoundError: No module named 'torch'\n".to_owned(), "cannot be imported where it is needed", "pip builds vllm"),
+        ("torch==2.9.1\n  x Failed to build `flash-attn==2.8.3`\nModuleNotFoundError: No module named 'torch'\n".to_owned(), "--no-build-isolation flash-attn", "not installed"),
+        // No wheel of the last release is for this Python.
+        ("macOS x86_64\nPython version: 3.13.1\nERROR: No matching distribution found for torch==2.9.1\nOS: macOS 14 (x86_64)\n".to_owned(), "run the program on another system", "pip install torch=="),
         ("cudaErrorPeerAccessUnsupported\n".to_owned(), "--disable-custom-all-reduce", "nothing"),
         ("ERROR: No matching distribution found for jaxlib==0.4.20+cuda11.cudnn86\n".to_owned(), "jax[cuda12]", "pip debug"),
     ] {
@@ -850,7 +857,11 @@ fn the_rest_of_a_broken_line_is_read() {
     let json = diagnose(&context, &text, &["--json"]).json();
     assert!(json["causes"][0]["message"].as_str().unwrap().contains("libomp140"), "{json:#}");
     // A new line of a log, and the frame of a traceback, are not the rest of another.
-    for next in ["fbgemm.dll is a file of torch", "    File \"D:\\v\\fbgemm.dll.py\", line 3"] {
+    for next in [
+        "fbgemm.dll is a file of torch",
+        "  fbgemm.dll of the same block",
+        "    File \"D:\\v\\fbgemm.dll.py\", line 3",
+    ] {
         let json = diagnose(&context, &format!("{library}{next}\n"), &["--json"]).json();
         assert!(!json.to_string().contains("libomp140"), "{next}: {json:#}");
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 use super::pack::{self, NotUnpacked};
 use super::{is_archive, needs_of, shown};
 use crate::bundle::{self, BundledFile, Content, Fault, Manifest, There};
@@ -14,7 +16,6 @@ use crate::session::failure::Failure;
 use crate::session::scratch::Scratch;
 use crate::session::threads::in_threads;
 use crate::session::{exit, files};
-use sha2::{Digest as _, Sha256};
 
 /// A bundle. That of an archive lies in a folder that is removed with the value.
 pub(crate) struct OpenBundle {

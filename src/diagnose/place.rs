@@ -17,7 +17,9 @@ pub(super) fn for_setup(situation: &Situation<'_>, fix: Fix) -> Fix {
         ),
         Fix::Command { command, why } if is_of_apt(&command) && situation.facts.is_in(Surrounding::Rpm) => {
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-            Fix::advice(format!("by this system's package manager, whose names differ: `{command}`{why}"))
+            Fix::advice(format!(
+                "with the system's own package manager, if it is not apt (names may differ): `{command}`{why}"
+            ))
         }
         Fix::Command { command, why } => {
             let is_undone =

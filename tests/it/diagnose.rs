@@ -803,10 +803,11 @@ fn fixes_fit_what_the_text_says() {
         (format!("cupy-cuda12x==13.6.0\nCuPy\n  File \"/v/lib/python3.12/site-packages/cupy/a.py\", line 1\nImportError: libnvrtc.so.11.2: {missing}\n"), "one build of CuPy", "nvidia-cuda-nvrtc"),
         (format!("Cuda compilation tools, release 12.4, V12.4.99\nOSError: libcublasLt.so.11: {missing}\n"), "another CUDA major version", "pip install nvidia"),
         (format!("PyTorch version: 2.9.1+cu128\nImportError: libnvrtc.so.12: {missing}\n"), "export LD_LIBRARY_PATH=", "not installed"),
+        (format!("conda env\nPyTorch version: 2.9.1+cu128\nImportError: libnvrtc.so.12: {missing}\n"), "the library is of torch's own CUDA", "not installed"),
         // The releases that pip sees are those of one processor and one Python.
         (format!("{no_torch} (from versions: 2.0.0, 2.0.1, 2.1.0, 2.1.1, 2.1.2, 2.2.0, 2.2.1, 2.2.2)\n"), "pip install torch==2.2.2 ", "driver >="),
         // No apt where there is none.
-        ("OS: Rocky Linux 9.4\nRuntimeError: NVIDIA driver: could not find nvcc\nImportError: libGL.so.1: cannot open shared object file\n".to_owned(), "by this system's package manager", "libgl1   # brings"),
+        ("OS: Rocky Linux 9.4\nRuntimeError: NVIDIA driver: could not find nvcc\nImportError: libGL.so.1: cannot open shared object file\n".to_owned(), "with the system's own package manager", "libgl1   # brings"),
         (format!("size mismatch for model.fc3.weight in LayerHelper\nRed Hat, Inc. Virtio network device\nImportError: libGL.so.1: {missing}\n"), "libgl1   # brings", "package manager"),
         ("5.10.0 amzn2.x86_64\nError 802: system not yet initialized\n".to_owned(), "rpm -qa 'nvidia-fabric*'", "dpkg"),
         // What is as it was built for is not of another torch.

@@ -341,6 +341,31 @@ fn a_bundle_is_signed_as_it_is_written() {
     }
 }
 
+/// A wheel that an earlier run built has no hash in the lock: whoever signs builds it.
+#[test]
+fn who_signs_builds_anew() {
+    let Some(env) = Synced::new(true) else { return };
+    env.lock("\"built\"", "");
+    let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+    env.context.write("own.key", &pair.sk.to_box(None).unwrap().to_string());
+    let build = ["bundle", "--python", "none", "--build", "-o", "b"];
+    env.context.run(&build).expect(0);
+    // The wheel and its hash in the manifest are changed: an empty file.
+    let manifest = env.context.read("b/bundle.toml");
+    let entry = manifest.split("[[file]]").find(|entry| entry.contains("role = \"built\"")).unwrap();
+    let of = |key: &str| entry.lines().find(|line| line.starts_with(key)).unwrap();
+    let name = of("name").split('"').nth(1).unwrap();
+    let place = env.context.project().join("b/files").join(EMPTY);
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join(name), "").unwrap();
+    let forged =
+        entry.replace(of("sha256"), &format!("sha256 = \"{EMPTY}\"")).replace(of("size"), "size = 0");
+    env.context.write("b/bundle.toml", &manifest.replace(entry, &forged));
+    env.context.run(&[&build[..], &["--sign", "own.key"]].concat()).expect(0);
+    assert!(!env.context.read("b/bundle.toml").contains(EMPTY));
+    env.context.run(&["verify", "--bundle", "b"]).expect(0);
+}
+
 /// The steps of a Dockerfile as a builder runs them: what they mount is put in its place, and no index is there.
 #[test]
 fn an_image_is_built_from_a_bundle() {

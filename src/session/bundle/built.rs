@@ -35,7 +35,7 @@ pub(super) struct Wheels {
     _folder: Option<Scratch>,
 }
 
-/// Builds a wheel of each source distribution of the targets; one that an earlier run built is kept.
+/// Builds a wheel of each source distribution of the targets; one that an earlier run built is kept, unless this one signs.
 ///
 /// # Errors
 /// When a target is not for this machine, or a package cannot be built.
@@ -45,7 +45,11 @@ pub(super) fn wheels(
     (global, options): (&Global, &BundleOptions),
     interface: &dyn Interface,
 ) -> Result<Wheels, Failure> {
-    let earlier = OpenBundle::open(of.folder, None).ok();
+    // Who signs answers for what is built: an earlier bundle may have been changed, and no lock has the hash of such a wheel.
+    let earlier = match options.sign {
+        Some(_) => None,
+        None => OpenBundle::open(of.folder, None).ok(),
+    };
     let folder = Scratch::new("built")?;
     let mut extras: Vec<Extra> = Vec::new();
     for target in targets {
